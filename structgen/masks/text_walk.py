@@ -64,9 +64,11 @@ def home_of(base: int, s: int) -> int:
         return 0
     blocks, block = _blocks(base), aux_of(base, s)
     where, first = blocks[block, BLOCK_EXITS], int64(blocks[block, BLOCK_FIRST])
-    # The home is a state of the DFA, numbered from 1: state q is `first + q - 1` of the automaton. 0: there is none.
+    # A state of the DFA, numbered from 1: state q is `first + q - 1` of the automaton. Below 0: minus a state of the
+    # automaton, which a composition names. 0: there is none.
     home: int = _exits(base)[where + s - first, 1] if where else int64(0)
-    return 0 if home == 0 or home + first - 1 == s else home + first - 1
+    home = -home if home < 0 else home + first - 1 if home > 0 else home
+    return 0 if home == s else home
 
 
 @inner_kernel
@@ -187,10 +189,11 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         t, there = edge(base, s, int64(byte)), edge(base, home, int64(byte))
         misses = t == 0 or (t > 0 and t & SPILL != 0 and room < r[V_MOST])
         if t != there or (misses and not same_miss):
-            # A run that is entered counts one character less than where it goes on: that matters to long tokens only.
-            spare = room if t > 0 and t ^ there == INC else int64(-1)
             if t > 0 and t ^ there == ZERO:
                 continue  # nothing was counted here
+            # Where only a bound differs, it matters to longer tokens than there is room for: one that is missed goes on
+            # elsewhere, and a run that is entered counts one character less than where it goes on.
+            spare = room if t > 0 and (t == there or t ^ there == INC) else int64(-1)
             if r[R_NODE] < first[byte]:
                 r[R_NODE] = first[byte]
             if _correct(base, out, int64(first[byte + 1]), int64(-1), spare) < 0:

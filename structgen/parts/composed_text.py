@@ -56,4 +56,4 @@ def text_block(tables: Tables, position: int, state: int, leave: int, home: int)
     """
     slack = int(tables.blocks[tables.row(position & TARGET)[KIND] >> 8, 4])
     depths = np.zeros((len(TEXT_CLASSES), 1), np.uint8)
-    return tables.block(state, depths, slack, np.array([[leave, home - state + 1 if home else 0]], np.int64))
+    return tables.block(state, depths, slack, np.array([[leave, -home]], np.int64))

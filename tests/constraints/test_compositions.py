@@ -68,6 +68,10 @@ CASES = [
     (Text(until=["one", "two"], min_chars=5), ["an one", "a two"], ["one", "an onex"]),
     (Sequence(Text(before="```", max_chars=8), "```"), ["abc```", "```", "12345678```"], ["123456789```", "```````"]),
     (Text(max_chars=3), ["", "a€😀"], ["abcd"]),
+    (Sequence(Text(max_chars=12), ": ", Regex("[0-9]{1,3}")),
+     ["the: 1: 42", "a: 12345678: 9", "twelve chars: 123", ": 7"], ["thirteen char: 1", "a: 1234", "the:: x", "the :1"]),
+    (Repeat(Regex("([^,é]{0,20},){2}[^,]{0,9};"), 1, 3), ["a,b,c;", ",,;ab,cd,é;", ",,;" * 3],
+     ["a,b;", f"{'a' * 21},b,c;", "é,,;", ",,;" * 4]),
     (Text(), ["", "a\n\x00"], []),
 ]  # fmt: skip
 
