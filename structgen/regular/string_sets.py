@@ -26,7 +26,7 @@ from structgen.regular.formats import FORMATS, format_language
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
-from structgen.schema.scalars import fits
+from structgen.schema.scalars import COUNTED_SPAN, FEW_COUNTED, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,6 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
 _FEW = 1_000
-_LENGTH_STATES = 1_000
-"""With how many states at most a language with a least length holds its greatest length as well."""
-_LENGTH_SPAN = 16
-"""How many times the least length that greatest one may be: beyond it more states are written than masks are shared."""
 MANY = 100
 """From this number of texts on they are tested side by side."""
 
@@ -122,7 +118,7 @@ def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, 
     if shortest >= least:
         return language, most
     states = len(language.final) * (most or 0)
-    if most is not None and 1 < least <= most <= least * _LENGTH_SPAN and states <= _LENGTH_STATES:
+    if most is not None and 1 < least <= most <= least * COUNTED_SPAN and states <= FEW_COUNTED:
         return intersect(language, length(least, most)), None
     return intersect(language, length(least)), most
 
