@@ -22,8 +22,8 @@ _COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}
 _ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
 """Classes of all characters."""
 FEW_COUNTED, COUNTED_SPAN = 1_000, 16
-"""An automaton with a least length counts up to the greatest one, too, where that takes at most so many states and is at
-most so many times the least one: beyond it more states are written than masks are shared, and a counter is better."""
+"""An automaton with a least length counts up to the greatest one, too, where that takes at most so many states and is
+at most so many times the least one: beyond it more states are written than masks are shared, a counter is better."""
 
 
 @lru_cache(1024)
