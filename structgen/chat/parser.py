@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,24 +102,18 @@ class TurnParser:
             CallSyntaxError: the text is not a turn in the format.
         """
         for char in text:
-            self._send(char)
+            self._reader.send(char)
         return self._new_events()
 
     def finish(self) -> list[TurnEvent]:
-        """Reads the end of the text, and returns the last events."""
-        self._send(END)
+        """Reads the end of the text, and returns the last events.
+
+        Raises:
+            CallSyntaxError: the text ends within a call.
+        """
+        with suppress(StopIteration):
+            self._reader.send(END)
         return self._new_events()
-
-    def _send(self, char: str) -> None:
-        try:
-            self._reader.send(char)
-        except StopIteration:
-            self._reader = self._ended()
-            next(self._reader)
-
-    def _ended(self) -> Reader:
-        while True:
-            yield
 
     def _new_events(self) -> list[TurnEvent]:
         """Returns the events since the last call of this method, with neighbouring pieces joined."""

@@ -227,6 +227,20 @@ def test_names_and_arguments_of_no_tool_are_refused():
     assert not accepted(format_, rules, "no call")
 
 
+def test_a_text_that_ends_as_calls_begin_is_text_until_the_tag_of_calls_is_whole():
+    format_ = format_of("Qwen-Qwen3-0.6B")
+    written = format_.render([WrittenCall("get", {"n": 1})])
+    begun = written.index(format_.trigger) + len(format_.trigger)
+    for end in range(1, len(written)):
+        parser = TurnParser(format_, {"get": {"properties": {"n": {"type": "integer"}}}})
+        if end < begun:
+            assert [event.text for event in parser.feed(written[:end]) + parser.finish()] == [written[:end]]
+        else:
+            parser.feed(written[:end])
+            with pytest.raises(CallSyntaxError):
+                parser.finish()
+
+
 @pytest.mark.parametrize("name", ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "moonshotai-Kimi-K2", "unsloth-Apriel-1.5"])
 def test_counts_of_calls_are_exact(name):
     format_ = format_of(name)

@@ -35,12 +35,15 @@ class CharacterStream:
 
     def __init__(self) -> None:
         self._again: deque[str] = deque()
+        self._over = False
 
     def take(self) -> Read[str]:
-        """Returns the next character; an empty string at the end of the text."""
+        """Returns the next character; an empty string at the end of the text, however often it is asked."""
         if self._again:
             return self._again.popleft()
-        return (yield)
+        char = "" if self._over else (yield)
+        self._over = not char
+        return char
 
     def unread(self, text: str) -> None:
         """Gives characters back: the next `take` returns the first of them."""
@@ -71,13 +74,10 @@ def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
     read, known = "", ""
     while any(text.startswith(read) and text != read for text in texts):
         char = yield from stream.take()
-        read += char
-        if read in texts:
-            known = read
         if not char:
             break
-        if not any(text.startswith(read) for text in texts):
-            break
+        read += char
+        known = read if read in texts else known
     stream.unread(read[len(known) :])
     return known
 
@@ -149,9 +149,7 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
         scalar = yield from stream.word(SCALAR)
         emit(_json_of(scalar, place.formats))
     elif set(place.formats) == {"string"}:
-        emit('"')
-        yield from _until(stream, place.behind, lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
-        emit('"')
+        yield from _string(stream, place.behind, emit)
     else:
         pieces: list[str] = []
         yield from _until(stream, place.behind, pieces.append)
@@ -167,9 +165,8 @@ def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit
     while not ended:
         if not is_array:
             yield from literal(stream, nested.key[0])
-            emit('"')
-            yield from _until(stream, nested.key[1], lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
-            emit('": ')
+            yield from _string(stream, nested.key[1], emit)
+            emit(": ")
         yield from _nested(stream, nested, emit)
         ended = yield from longest_of(stream, [closing])
         if not ended:
@@ -182,9 +179,7 @@ def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
     """Reads a value within an array or an object."""
     opening = yield from longest_of(stream, [nested.string[0], nested.array[0], nested.object[0]])
     if opening and opening == nested.string[0]:
-        emit('"')
-        yield from _until(stream, nested.string[1], lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
-        emit('"')
+        yield from _string(stream, nested.string[1], emit)
     elif opening:
         yield from _container(stream, nested, opening, emit)
     else:
@@ -207,6 +202,13 @@ def _json_of(text: str, formats: Mapping[str, ArgumentFormat]) -> str:
     if "string" in formats and isinstance(formats["string"].writer, Raw):
         return json.dumps(text, ensure_ascii=False)
     raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(formats)}")
+
+
+def _string(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
+    """Reads text up to `stop`, and emits it as a JSON string."""
+    emit('"')
+    yield from _until(stream, stop, lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
+    emit('"')
 
 
 def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
