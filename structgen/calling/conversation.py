@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require, require_count, require_flag
-from structgen.calling.messages import as_messages, calls_message, result_message
 from structgen.calling.request import Parallel
 from structgen.calling.turns import Reply, call
+from structgen.chat.messages import as_messages, calls_message
 from structgen.chat.templates import Message
 from structgen.errors import RunError, ValidationFailed, excerpt
 from structgen.tools import Tool, ToolCall
@@ -155,7 +155,9 @@ def run(
             history.append({"role": "assistant", "content": reply.text})
             return Conversation(reply.answer, history, replies) if details else reply.answer
         history.append(calls_message(reply.calls, reply.text))
-        history += [result_message(each, _result(each, confirm, errors)) for each in reply.calls]
+        for each in reply.calls:
+            result = _result(each, confirm, errors)
+            history.append({"role": "tool", "tool_call_id": each.id, "name": each.name, "content": result})
     raise AssertionError("the last turn has no calls")
 
 

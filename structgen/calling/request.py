@@ -8,17 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from structgen.arguments import is_whole, require, require_flag
-from structgen.calling.messages import (
-    EXPECTED,
-    Messages,
-    as_messages,
-    calls_message,
-    is_conversation,
-)  # fmt: skip
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
-from structgen.chat.calls_constraint import Turn, TurnRules, turn
-from structgen.chat.messages import prompt_ids
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.messages import EXPECTED, Messages, as_messages, calls_message, is_conversation, prompt_ids
 from structgen.chat.parser import TurnParser
 from structgen.chat.templates import Message
 from structgen.constraints.basic import Constraint
@@ -31,12 +24,11 @@ from structgen.decoding.session import Session
 from structgen.errors import OptionError, ValidationFailed, quoted
 from structgen.few_shot import answer_text, inserted, pairs
 from structgen.guards import Guard
-from structgen.memo import kept_where_hashable
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.rendering import LEAD, with_schema
 from structgen.tools import Tool, ToolCall
-from structgen.vocabulary import Vocabulary, spelled
+from structgen.vocabulary import spelled
 
 if TYPE_CHECKING:
     from structgen.api_options import StreamOptions
@@ -186,7 +178,7 @@ def _plan(
         answer=None if forced or answer is None else _composable(answer),
         order=order,
     )
-    constraint = _turn(format_, rules, owner.vocabulary)
+    constraint = turn(format_, rules, owner.vocabulary)
     return _Plan(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
 
 
@@ -219,12 +211,6 @@ def _answer_format(owner: Model) -> CallFormat | None:
     except OptionError:
         return None
     return format_ if (format_.content.opening + format_.content.closing).strip() else None
-
-
-@kept_where_hashable(32)
-def _turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    """Returns the constraint of a turn: the same object for the same tools, so that its masks are reused."""
-    return turn(format_, rules, vocabulary)
 
 
 def _choice(

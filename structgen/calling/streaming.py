@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from structgen.calling.messages import Messages
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, noted, reply
 from structgen.calling.watching import Thought, TurnWatch
+from structgen.chat.messages import Messages
 from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts

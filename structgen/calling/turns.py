@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from pydantic import ValidationError
 
 from structgen.arguments import require_flag
-from structgen.calling.messages import Messages
 from structgen.calling.request import Parallel, TurnRequest, prepared
+from structgen.chat.messages import Messages
 from structgen.chat.parser import CallEnded, TextPiece
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts

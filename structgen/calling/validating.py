@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,13 +36,17 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
     """
     if isinstance(format_.arguments, KeyedArguments) and _has_any(format_.arguments, vocabulary.special_names):
         return []
-    judged = [tool for tool in rules.tools if tool.type is not None and validators_of(tool.type) is not None]
-    if not judged:
+    guards = {
+        tool.name: ValidatorGuard(tool.type)
+        for tool in rules.tools
+        if tool.type is not None and validators_of(tool.type) is not None
+    }
+    if not guards:
         return []
     bare = format_.without(vocabulary.special_names)
     if not rules.text and rules.answer is None:
         bare = replace(bare, content=Tags(_NO_TEXT, ""), gap=None)
-    return [CallGuard(bare, rules.tools)]
+    return [CallGuard(bare, rules.tools, guards)]
 
 
 def _has_any(arguments: KeyedArguments, tokens: Collection[str]) -> bool:
@@ -115,23 +119,18 @@ class _CallReading:
                 self.calls[-1].ended = True
 
 
+@dataclass(unsafe_hash=True, slots=True)
 class _Place:
     """A state: a text, and where it stands in a call's JSON. Equal texts are equal states.
 
     Attributes:
-        call: the call in whose arguments the text ends, if they are JSON that validators judge.
+        call, reader: the call in whose arguments the text ends, and the state of its guard; None unless the arguments
+            are JSON that validators judge.
     """
 
-    __slots__ = ("call", "reader", "text")
-
-    def __init__(self, text: bytes, call: _Call | None = None, reader: PointerReader | None = None) -> None:
-        self.text, self.call, self.reader = text, call, reader
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Place) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    text: bytes
+    call: _Call | None = field(default=None, compare=False)
+    reader: PointerReader | None = field(default=None, compare=False)
 
 
 class CallGuard(Guard[_Place]):
@@ -139,18 +138,16 @@ class CallGuard(Guard[_Place]):
 
     Args:
         format_: the call format of the model without special tokens, as decoded text shows it.
+        guards: the guards of arguments, by the tool's name.
     """
 
-    def __init__(self, format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> None:
-        self._format = format_
+    def __init__(
+        self, format_: CallFormat, tools: Sequence[Tool[..., Any]], guards: Mapping[str, ValidatorGuard]
+    ) -> None:
+        self._format, self._guards = format_, guards
         self._is_json = isinstance(format_.arguments, JsonLayout)
         self._closers = _closers(format_.arguments) if isinstance(format_.arguments, KeyedArguments) else b""
         self._schemas = {tool.name: tool.arguments_schema for tool in tools}
-        self._guards = {
-            tool.name: ValidatorGuard(tool.type)
-            for tool in tools
-            if tool.type is not None and validators_of(tool.type) is not None
-        }
         self._last = self._fresh()
 
     def start(self) -> _Place:

@@ -75,10 +75,6 @@ class CallFormat:
     first_index: int = 0
     told: bool = False
 
-    def ending(self, end: str, thinking: Tags | None) -> CallFormat:
-        """Returns the format with another text behind the turn, and other tags around thinking."""
-        return replace(self, end=end, thinking=thinking)
-
     def without(self, tokens: Collection[str]) -> CallFormat:
         """Returns the format as it looks in decoded text, where special tokens are not shown. `arguments` stays.
 

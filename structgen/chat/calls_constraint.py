@@ -15,6 +15,7 @@ from structgen.chat.pieces import Slot
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
+from structgen.memo import kept_where_hashable
 from structgen.parts.parts import Either, Loop, Plan, Series
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
@@ -50,8 +51,9 @@ class TurnRules:
     order: str | Sequence[str] = "schema"
 
 
+@kept_where_hashable(32)
 def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    """Returns the constraint of a turn.
+    """Returns the constraint of a turn: the same object for the same tools, so that its masks are reused.
 
     Args:
         vocabulary: its special tokens come where the format has them, and nowhere else.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,21 +34,17 @@ class _Skeleton:
     first_index: int = 0
 
 
-def derive(
-    template: ChatTemplate, *, ends: Collection[str] = (), options: Mapping[str, Any] | None = None
-) -> CallFormat:
+def derive(template: ChatTemplate, ends: Collection[str]) -> CallFormat:
     """Returns the format in which a chat template writes calls.
 
     Args:
-        ends: the names of the tokens that end the model's texts.
-        options: options for the template, such as `enable_thinking`.
+        ends: the names of the tokens that end the model's texts, if they are known.
 
     Raises:
         OptionError: the template renders no calls, or no format can be derived from them; the message says why.
     """
-    probes = Probes(template, options=options)
     refusals = []
-    for variant in probes.variants():
+    for variant in Probes(template).variants():
         try:
             return _derived(variant, argument_writer(variant), ends)
         except (CannotRender, Underivable) as refusal:
@@ -127,8 +123,9 @@ def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
 
 def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tuple[Piece, ...], tail: str) -> _Skeleton:
     """Returns the skeleton of two calls. A number that is one higher in the second call becomes `Slot.INDEX`."""
+    unlike = Underivable("the second call of a turn does not come out as the first one does")
     if len(body) != len(second):
-        raise Underivable("the second call of a turn does not come out as the first one does")
+        raise unlike
     same = common_suffix(opening, between)
     first, later = opening[: len(opening) - same], between[: len(between) - same]
     counted: list[Piece] = []
@@ -142,11 +139,11 @@ def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tup
             counted.append(one)
             continue
         if isinstance(one, Slot) or isinstance(two, Slot):
-            raise Underivable("the second call of a turn does not come out as the first one does")
+            raise unlike
         start, kept = common_prefix(one, two), common_suffix(one, two)
         number, next_ = one[start : len(one) - kept], two[start : len(two) - kept]
         if not (number.isdigit() and next_.isdigit() and int(next_) == int(number) + 1):
-            raise Underivable("the second call of a turn does not come out as the first one does")
+            raise unlike
         base = int(number)
         counted += [one[:start], Slot.INDEX, one[len(one) - kept :]]
     return _Skeleton(opening, joined(counted), between, tail, base)

@@ -17,7 +17,7 @@ from structgen.chat.arguments import (
     ValueWriter,
 )
 from structgen.chat.keyed.nested import NUMBER, OTHER, TRICKY, WORD, nested_writer
-from structgen.chat.pieces import Pieces, Slot, common_prefix, common_suffix, filled, read_off
+from structgen.chat.pieces import Pieces, Slot, between, common_prefix, common_suffix, filled, read_off
 from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.templates import CannotRender
 
@@ -92,21 +92,22 @@ def _frame(probes: Probes) -> tuple[str, str, str]:
     other = core.replace(KEYS[0], KEYS[1]).replace(str(NUMBER), str(OTHER))
     if not (two.startswith(prefix + core) and two.endswith(other + suffix)):
         raise Underivable("two arguments are not written as each of them is alone")
-    between = two[len(prefix + core) : len(two) - len(other + suffix)]
+    inner = two[len(prefix + core) : len(two) - len(other + suffix)]
     try:
         empty = probes.calls({})
     except CannotRender:
         empty = None
-    return _split(prefix, between, suffix, empty)
+    return _split(prefix, inner, suffix, empty)
 
 
-def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[str, str, str]:
+def _split(prefix: str, inner: str, suffix: str, empty: str | None) -> tuple[str, str, str]:
     """Divides the text around an argument into its own and that of all arguments.
 
     Several splits may be possible; one whose argument ends with a whole tag is preferred.
 
     Args:
         prefix: the text before the only argument of a call.
+        inner: the text between two arguments.
         suffix: the text behind the only argument of a call.
         empty: the text of no arguments; None if the template refuses such a call.
 
@@ -114,8 +115,8 @@ def _split(prefix: str, between: str, suffix: str, empty: str | None) -> tuple[s
         The text before all arguments, between two of them, and behind all of them.
     """
     splits = []
-    for opened in range(common_suffix(prefix, between) + 1):
-        rest = between[: len(between) - opened]
+    for opened in range(common_suffix(prefix, inner) + 1):
+        rest = inner[: len(inner) - opened]
         for closed in range(common_prefix(suffix, rest) + 1):
             before, after = prefix[: len(prefix) - opened], suffix[closed:]
             if empty is None or before + after == empty:
@@ -163,12 +164,9 @@ def _string_format(probes: Probes, text: str, before: str, after: str) -> Argume
 def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None:
     """Returns the text of one argument with this value; None if it does not stand between `before` and `after`."""
     try:
-        text = probes.calls({KEYS[0]: value})
-    except CannotRender:
+        return between(probes.calls({KEYS[0]: value}), before, after)
+    except ValueError:  # `CannotRender` is one
         return None
-    if not (text.startswith(before) and text.endswith(after) and len(text) >= len(before) + len(after)):
-        return None
-    return text[len(before) : len(text) - len(after)]
 
 
 def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str, value: Any) -> str:
@@ -177,11 +175,8 @@ def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str,
     Raises:
         ValueError: the text around the value is not the text around a number.
     """
-    text = _argument(probes, value, before, after) or ""
     begin, end = (filled(pieces, {Slot.KEY: KEYS[0]}) for pieces in (number.before, number.after))
-    if not (text.startswith(begin) and text.endswith(end)):
-        raise ValueError(f"{text!r} has no value between {begin!r} and {end!r}")
-    return text[len(begin) : len(text) - len(end)]
+    return between(_argument(probes, value, before, after) or "", begin, end)
 
 
 def _divided(pieces: Pieces, writer: ValueWriter) -> ArgumentFormat:

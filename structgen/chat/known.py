@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +11,6 @@ from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive import derive
 from structgen.chat.derive_thinking import thinking_tags
 from structgen.chat.probes import Probes
-from structgen.chat.response_templates import response_format
 from structgen.chat.spellings import told_format
 from structgen.chat.templates import ChatTemplate, JinjaTemplate, TokenizerTemplate
 from structgen.errors import OptionError, excerpt
@@ -27,55 +28,44 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     Raises:
         OptionError: the template renders no calls, or no format can be derived from them; the message says why.
     """
-    ends = [] if vocabulary is None else _ends(vocabulary)
+    ends: tuple[str, ...] = ()
+    if vocabulary is not None:
+        ends = tuple(sorted(name for name, i in vocabulary.special_names.items() if i in vocabulary.end_ids))
     if isinstance(source, str):
-        return _found(JinjaTemplate(source), ends)
-    template, read_by = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
-    derived = _format_or_reason(source, template, read_by, tuple(ends))
-    if isinstance(derived, str):
-        raise OptionError(excerpt(derived))
-    return derived
+        return _derived_or_told(JinjaTemplate(source), ends)
+    template, response = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
+    format_ = _format_or_reason(source, template, response, ends)
+    if isinstance(format_, str):
+        raise OptionError(excerpt(format_))
+    return format_
 
 
 @once_per_object
-def _format_or_reason(tokenizer: Any, template: str, read_by: str, ends: tuple[str, ...]) -> CallFormat | str:
-    """Returns the format, or why there is none; the templates of a tokenizer may be changed."""
-    try:
-        return _format_of_tokenizer(tokenizer, list(ends))
-    except OptionError as refusal:
-        return str(refusal)
+def _format_or_reason(tokenizer: Any, template: str, response: str, ends: tuple[str, ...]) -> CallFormat | str:
+    """Returns the format of a tokenizer, or why there is none.
 
-
-def _format_of_tokenizer(tokenizer: Any, ends: list[str]) -> CallFormat:
-    """Returns the format that a tokenizer renders.
-
-    transformers takes a content of None out of messages. Templates that render calls only where it is there render none
-    then: such a format is `told`, so that conversations have calls as content.
-    """
-    template = TokenizerTemplate(tokenizer)
-    try:
-        return _found(template, ends, getattr(tokenizer, "response_template", None))
-    except OptionError:
-        source = getattr(tokenizer, "chat_template", None)
-        if not isinstance(source, str):
-            raise
-        try:
-            return replace(derive(JinjaTemplate(source, **tokenizer.special_tokens_map), ends=ends), told=True)
-        except OptionError:
-            pass
-        raise
-
-
-def _found(template: ChatTemplate, ends: list[str], read_by: Any = None) -> CallFormat:
-    """Returns the derived format of a template, or else the one that its tokenizer reads, or that it tells.
+    transformers takes a content of None out of messages. Some templates render calls only beside such a content, so
+    they render none through the tokenizer. Their format is `told`: conversations have calls as content then.
 
     Args:
-        read_by: the `response_template` of the tokenizer.
+        template, response: the tokenizer's templates as texts: if they change, the format is derived again.
     """
     try:
-        return derive(template, ends=ends)
+        return _derived_or_told(TokenizerTemplate(tokenizer), ends, getattr(tokenizer, "response_template", None))
+    except OptionError as refusal:
+        reason = str(refusal)
+    source = getattr(tokenizer, "chat_template", None)
+    if isinstance(source, str):
+        with suppress(OptionError):
+            return replace(derive(JinjaTemplate(source, **tokenizer.special_tokens_map), ends), told=True)
+    return reason
+
+
+def _derived_or_told(template: ChatTemplate, ends: Collection[str], response: Any = None) -> CallFormat:
+    try:
+        return derive(template, ends)
     except OptionError:
-        told = response_format(template, read_by) or told_format(template)
+        told = told_format(template, response)
         if told is None:
             raise
         return told
@@ -102,7 +92,3 @@ def _thinking_alone(tokenizer: Any, source: str) -> Tags | None:
         return thinking_tags(probes, probes.prompt())
     except OptionError:
         return None
-
-
-def _ends(vocabulary: Vocabulary) -> list[str]:
-    return sorted(name for name, i in vocabulary.special_names.items() if i in vocabulary.end_ids)

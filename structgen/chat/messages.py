@@ -1,19 +1,52 @@
-"""Conversations as token ids: each message in the form that the model's chat template reads."""
+"""Conversations: their messages as callers give them, and as token ids in the form that a chat template reads."""
 
 from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from structgen.arguments import require_unicode
+from structgen.arguments import require, require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.known import call_format
 from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering
 from structgen.errors import OptionError, quoted
 from structgen.memo import once_per_object
 from structgen.tools import Tool, ToolCall
+
+Messages = str | Sequence[Message]
+"""A conversation: its messages, or the text of a user's only one."""
+EXPECTED = "a string, or chat messages (dicts with role and content)"
+
+
+def as_messages(given: Messages, where: str = "messages") -> list[dict[str, Any]]:
+    """Returns the messages of a conversation; a string is one message of the user.
+
+    Args:
+        where: the name of the messages in error messages.
+
+    Raises:
+        OptionError: `given` is neither a string nor chat messages.
+    """
+    if isinstance(given, str):
+        require(bool(given), where, given, "not an empty text")
+        return [{"role": "user", "content": given}]
+    require(is_conversation(given) and all(isinstance(each.get("role"), str) for each in given), where, given, EXPECTED)
+    return [dict(message) for message in given]
+
+
+def is_conversation(given: Any) -> bool:
+    """Is it one conversation, not a list of conversations or an empty list?"""
+    return isinstance(given, str) or (
+        isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
+    )
+
+
+def calls_message(calls: Sequence[ToolCall[Any]], content: str = "") -> dict[str, Any]:
+    """Returns the assistant's message with these calls."""
+    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
 
 
 def prompt_ids(
@@ -27,14 +60,12 @@ def prompt_ids(
 ) -> list[int]:
     """Returns the token ids of a conversation, up to the beginning of the model's turn.
 
-    What is said in the messages never becomes a control token: the tokenizer spells the names of such tokens as text.
-    Tokenizers that are not of transformers have no option for it; those that are known, as mistral-common's, always
-    spell so.
+    Names of control tokens within the messages are spelled as text, so no message can contain a control token. Other
+    tokenizers than those of transformers have no option for this; the known ones, as mistral-common's, always do it.
 
-    Most templates read a message's content as a text, some as a list of parts, some as either; some read the arguments
-    of a call as a mapping, some as JSON text, some read no calls. What is given comes in the form that the template
-    reads; parts that are texts alone are one text. What a `developer` says comes as the system's where the template
-    knows no developer.
+    Templates differ: content is a text or a list of parts; the arguments of a call are a mapping or JSON text; some
+    render no calls. Messages are brought into the form that the template reads. If it has no `developer`, such a
+    message becomes the system's.
 
     Args:
         messages: dicts with role and content, which is a text or a list of parts; the assistant's may have
@@ -81,8 +112,8 @@ class _Reading:
     """What a chat template reads of conversations, told by probes."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
-        self._tokenizer, self._template, self._where = tokenizer, str(getattr(tokenizer, "chat_template", None)), where
-        self.in_parts = not self._shows("user", in_parts=False) and self._shows("user", in_parts=True) is True
+        self._where, self._shows = where, partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        self.in_parts = not self._shows("user", False) and self._shows("user", True) is True
         """Does it take content as a list of parts only, and leave texts out?"""
 
     def role(self, role: str) -> str:
@@ -91,17 +122,14 @@ class _Reading:
         Raises:
             OptionError: it leaves that out.
         """
-        if role not in ("system", "developer") or not self._shows("user", in_parts=self.in_parts):
+        if role not in ("system", "developer") or not self._shows("user", self.in_parts):
             return role
-        if role == "developer" and not self._shows(role, in_parts=self.in_parts):
+        if role == "developer" and not self._shows(role, self.in_parts):
             role = "system"
-        if self._shows(role, in_parts=self.in_parts) is False:
+        if self._shows(role, self.in_parts) is False:
             told = f"the chat template leaves out what a {role!r} message says: say it in the user's"
             raise OptionError(f"{self._where}: {told}")
         return role
-
-    def _shows(self, role: str, *, in_parts: bool) -> bool | None:
-        return _shows(self._tokenizer, self._template, role, in_parts)
 
 
 _PROBE = "What is said"

@@ -60,6 +60,17 @@ def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
     return joined([*pieces, text[offset:]])
 
 
+def between(text: str, before: str, behind: str) -> str:
+    """Returns the text between two texts.
+
+    Raises:
+        ValueError: the text does not begin and end with them.
+    """
+    if not (text.startswith(before) and text.endswith(behind) and len(text) >= len(before) + len(behind)):
+        raise ValueError(f"{text!r} does not stand between {before!r} and {behind!r}")
+    return text[len(before) : len(text) - len(behind)]
+
+
 def common_prefix(a: str, b: str) -> int:
     """Returns the length of the longest common prefix of two texts."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -50,7 +50,6 @@ class Probes:
     """
 
     template: ChatTemplate
-    options: Mapping[str, Any] | None = None
     as_text: bool = False
     no_content: str | None = ""
     single: bool = False
@@ -74,15 +73,12 @@ class Probes:
         """
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
-    def calls(self, *arguments: Mapping[str, Any], content: str = "", names: Sequence[str] = NAMES) -> str:
-        """Returns the text behind the user's words for calls with these arguments, with `names` and `ids` in order."""
+    def calls(self, *arguments: Mapping[str, Any], content: str = "") -> str:
+        """Returns the text behind the user's words for calls with these arguments, with `NAMES` and `ids` in order."""
+        given = [json.dumps(each, ensure_ascii=False) if self.as_text else dict(each) for each in arguments]
         listed = [
-            {
-                "id": id_,
-                "type": "function",
-                "function": {"name": name, "arguments": self._given(each)},
-            }
-            for name, id_, each in zip(names, self.ids, arguments, strict=False)
+            {"id": id_, "type": "function", "function": {"name": name, "arguments": each}}
+            for name, id_, each in zip(NAMES, self.ids, given, strict=False)
         ]
         message = {"role": "assistant", "content": content or self.no_content, "tool_calls": listed}
         return self._after_user([message], prompt=False)
@@ -93,12 +89,9 @@ class Probes:
             return IDS
         return [NAMING_IDS.format(name=name, index=index) for index, name in enumerate(NAMES)]
 
-    def _given(self, arguments: Mapping[str, Any]) -> Any:
-        return json.dumps(arguments, ensure_ascii=False) if self.as_text else dict(arguments)
-
     def _after_user(self, turns: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
         messages = [{"role": "user", "content": USER}, *turns]
-        text = self.template.render(messages, DECLARED, prompt=prompt, **(self.options or {}))
+        text = self.template.render(messages, DECLARED, prompt=prompt)
         _, has_user, after = text.rpartition(USER)
         if not has_user:
             raise CannotRender("the chat template leaves the user's words out")

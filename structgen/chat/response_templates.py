@@ -16,10 +16,8 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout
 from structgen.chat.call_format import CallFormat, Tags, WrittenCall
-from structgen.chat.derive_thinking import CONTENT, thinking_tags
 from structgen.chat.pieces import Slot, joined
-from structgen.chat.probes import DECLARED, NAMES, USER, Probes
-from structgen.chat.templates import CannotRender, ChatTemplate
+from structgen.chat.probes import NAMES, USER
 
 PROBE = {"kone": 'a "b" <c>\n', "ktwo": [7, -1.5, True, None, {"kaa": ["x", {}]}], "kaa": 3}
 _GROUP = re.compile(r"\(\?P<name>(?:[^()\\\[]|\\.|\[[^\]]*\])*\)")
@@ -27,34 +25,27 @@ _OPTIONAL = re.compile(r"(?:\\s|\\n|\s)[*?]")
 _BLANKS = re.compile(r"\\s\+?|\\n\+")
 
 
-def response_format(template: ChatTemplate, response: Any) -> CallFormat | None:
-    """Returns the call format that a `response_template` reads; None if there is none that is known to be read back."""
-    field = _calls_field(response)
-    if field is None:
-        return None
-    probes = Probes(template)
-    try:
-        told = template.render([{"role": "user", "content": USER}], DECLARED, prompt=True)
-        behind = probes.answer(CONTENT).partition(CONTENT)[2]
-        prompt = probes.prompt()
-    except CannotRender:
+def response_format(response: Any, told: str, prompt: str) -> CallFormat | None:
+    """Returns the call format that a `response_template` reads; None if none is known to be read back.
+
+    Args:
+        response: the `response_template` of a tokenizer, if it has one.
+        told: the prompt of a conversation with tools.
+        prompt: the end of that prompt, behind what the user says.
+    """
+    fields = response.get("fields") if isinstance(response, Mapping) else None
+    field = fields.get("tool_calls") if isinstance(fields, Mapping) else None
+    if not isinstance(field, Mapping) or field.get("content") != "json":
         return None
     for format_ in _candidates(field, told):
         if _is_read_back(format_, response, prompt):
             spaced = replace(format_, gap="\n" + format_.lead)
-            whole = spaced if _is_read_back(spaced, response, prompt, content="Q said") else format_
-            return whole.ending(behind, thinking_tags(probes, prompt))
+            return spaced if _is_read_back(spaced, response, prompt, content="Q said") else format_
     return None
 
 
-def _calls_field(response: Any) -> Mapping[str, Any] | None:
-    fields = response.get("fields") if isinstance(response, Mapping) else None
-    field = fields.get("tool_calls") if isinstance(fields, Mapping) else None
-    return field if isinstance(field, Mapping) and field.get("content") == "json" else None
-
-
 def _candidates(field: Mapping[str, Any], told: str) -> Iterator[CallFormat]:
-    """The ways to write calls that a field may read. White space is as the prompt tells it, if that tells of calls."""
+    """Yields the formats that a field may read, those first that have the white space of the prompt's example."""
     opening, closing = (_literals(field, key) for key in ("open", "close"))
     if opening is None or closing is None or Slot.NAME in closing:
         return
@@ -78,7 +69,7 @@ def _format(lead: str, body: tuple[Any, ...], closing: str, field: Mapping[str, 
 
 
 def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:
-    """The text of an anchor, with `Slot.NAME` in place of a group of this name; None for a pattern of many texts."""
+    """Returns the text of an anchor, with `Slot.NAME` for the group `name`; None for a pattern of several texts."""
     given = field.get(key)
     if isinstance(given, list):
         given = given[0] if given else None
@@ -94,7 +85,7 @@ def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def _literal(pattern: str) -> str | None:
-    """The shortest text of a pattern that is literal but for white space."""
+    """Returns the shortest text of a pattern; None if the pattern leaves more open than white space."""
     plain = _BLANKS.sub("\\n", _OPTIONAL.sub("", pattern))
     text = re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], plain)
     unescaped = re.sub(r"\\.", "", plain)
@@ -111,16 +102,14 @@ def _is_read_back(format_: CallFormat, response: Any, prompt: str, content: str 
     for several in (calls[:1], calls[:2], calls) if format_.between is not None else (calls[:1],):
         try:
             read = parse(format_.render(several, content), response, prefix=USER + prompt)
-            calls_read = [call["function"] for call in read["tool_calls"]]
-            written = [{"name": call.name, "arguments": dict(call.arguments)} for call in several]
-            if [{**each, "arguments": _value(each["arguments"])} for each in calls_read] != written:
+            functions = [call["function"] for call in read["tool_calls"]]
+            for each in functions:
+                if isinstance(each["arguments"], str):
+                    each["arguments"] = json.loads(each["arguments"])
+            if functions != [{"name": call.name, "arguments": call.arguments} for call in several]:
                 return False
             if content and (read.get("content") or "").strip() != content:
                 return False
         except (ValueError, KeyError, TypeError):
             return False
     return True
-
-
-def _value(arguments: Any) -> Any:
-    return json.loads(arguments) if isinstance(arguments, str) else arguments

@@ -1,9 +1,12 @@
-"""Call formats that a chat template tells in its prompt only: a table, by the words with which it tells them.
+"""Call formats of chat templates that render no calls, so that nothing can be derived from one.
 
-Such a template renders no call, so nothing can be derived from one. Its words are looked for in what it renders.
+Some tell the format in the prompt: a table has the words to look for. Others leave it to `response_template`.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, ValueWriter
 from structgen.chat.call_format import CallFormat, Tags
@@ -11,6 +14,7 @@ from structgen.chat.derive_thinking import CONTENT, thinking_tags
 from structgen.chat.keyed.nested import TRICKY, Nested
 from structgen.chat.pieces import Slot
 from structgen.chat.probes import DECLARED, USER, Probes
+from structgen.chat.response_templates import response_format
 from structgen.chat.templates import CannotRender, ChatTemplate
 
 _TEXT = Tags("", "")
@@ -44,18 +48,23 @@ SPELLINGS = {
         _python_arguments(), _TEXT, told=True,
     ),
 }  # fmt: skip
-"""What a prompt says of calls -> the format; the text behind a turn and the marks of thinking are the template's."""
+"""What a prompt says of calls -> the format. The text behind a turn and the tags of thinking are the template's."""
 
 
-def told_format(template: ChatTemplate) -> CallFormat | None:
-    """Returns the call format that a template tells in its prompt; None if it tells none that is known."""
+def told_format(template: ChatTemplate, response: Any = None) -> CallFormat | None:
+    """Returns the call format of a template that renders no calls; None if it is unknown.
+
+    It is the format that transformers reads with the tokenizer's `response_template`, or one that the prompt tells.
+
+    Args:
+        response: the `response_template` of the tokenizer.
+    """
     probes = Probes(template)
     try:
-        prompt = template.render([{"role": "user", "content": USER}], DECLARED, prompt=True)
-        behind = probes.answer(CONTENT).partition(CONTENT)[2]
+        told = template.render([{"role": "user", "content": USER}], DECLARED, prompt=True)
+        prompt, end = probes.prompt(), probes.answer(CONTENT).partition(CONTENT)[2]
     except CannotRender:
         return None
-    for words, format_ in SPELLINGS.items():
-        if words in prompt:
-            return format_.ending(behind, thinking_tags(probes, probes.prompt()))
-    return None
+    spelled = next((format_ for words, format_ in SPELLINGS.items() if words in told), None)
+    format_ = response_format(response, told, prompt) or spelled
+    return None if format_ is None else replace(format_, end=end, thinking=thinking_tags(probes, prompt))

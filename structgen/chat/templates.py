@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import jinja2
-from jinja2 import meta, nodes
+from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
@@ -84,8 +84,12 @@ class JinjaTemplate:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
+        older = {  # what older templates ask for
+            "functions": json.dumps([tool.get("function", tool) for tool in tools], indent=4),
+            "datetime": datetime.now().strftime("%Y-%m-%d"),
+        }
         with rendering():
-            return self._compiled.render(**self._names, **self._asked(tools), **given, **options)
+            return self._compiled.render(**self._names, **older, **given, **options)
 
     @cached_property
     def _compiled(self) -> jinja2.Template:
@@ -93,18 +97,6 @@ class JinjaTemplate:
             return _environment().from_string(self._source)
         except jinja2.TemplateError as error:
             raise CannotRender(f"no chat template: {excerpt(error)}") from error
-
-    @cached_property
-    def _undeclared(self) -> set[str]:
-        return set(meta.find_undeclared_variables(_environment().parse(self._source)))
-
-    def _asked(self, tools: Sequence[Any]) -> dict[str, Any]:
-        """Returns what older templates ask for: `functions`, the tools' declarations as JSON; `datetime`, today."""
-        older = {
-            "functions": json.dumps([tool.get("function", tool) for tool in tools], indent=4),
-            "datetime": datetime.now().strftime("%Y-%m-%d"),
-        }
-        return {name: value for name, value in older.items() if name in self._undeclared}
 
 
 def _environment() -> SandboxedEnvironment:

@@ -1,7 +1,4 @@
-"""The loop of turns: results, errors and refusals go back to the model.
-
-Covers `messages`.
-"""
+"""The loop of turns: results, errors and refusals go back to the model."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.response_templates import response_format
+from structgen.chat.spellings import told_format
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from structgen.tools import Tool
@@ -52,7 +52,7 @@ def test_it_is_the_format_that_the_chat_template_renders(name):
     source = next((text for known, text in templates().items() if name in known), None)
     if source is None:
         pytest.skip("not among the data")
-    derived, read = call_format(source), response_format(JinjaTemplate(source), shipped("qwen3"))
+    derived, read = call_format(source), told_format(JinjaTemplate(source), shipped("qwen3"))
     assert read is not None
     assert (read.body, read.between, read.closing) == (derived.body, derived.between, derived.closing)
     assert read.lead.lstrip() == derived.lead.lstrip()
@@ -80,7 +80,7 @@ def test_a_tokenizer_whose_template_is_silent_has_the_format_that_its_answers_ar
 @pytest.mark.parametrize("response", [NAMED, "qwen3"], ids=["named", "qwen3"])
 def test_the_mask_takes_what_it_renders(response):
     given = shipped(response) if isinstance(response, str) else response
-    format_ = response_format(JinjaTemplate(SILENT), given)
+    format_ = told_format(JinjaTemplate(SILENT), given)
     assert format_ is not None
     vocabulary = byte_vocabulary(control_tokens(format_))
     tool = Tool.of(
@@ -111,9 +111,9 @@ def changed(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_not_read_back_is_no_format(response):
-    assert response_format(JinjaTemplate(SILENT), response) is None
+    assert told_format(JinjaTemplate(SILENT), response) is None
 
 
 def test_values_that_are_no_json_are_left_to_the_chat_template():
     """Qwen 3.5 writes arguments key by key: its own template tells that."""
-    assert response_format(JinjaTemplate(SILENT), shipped("qwen3_5")) is None
+    assert told_format(JinjaTemplate(SILENT), shipped("qwen3_5")) is None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.pieces import common_prefix, common_suffix
+from structgen.chat.pieces import between, common_suffix
 
 WORD, NUMBER, OTHER = "qvalue", 73517, 84628
 FIRST, SECOND, EARLIER = "qkz", "qky", "qka"
@@ -82,15 +82,15 @@ def nested_writer(text: ValueText) -> Nested | None:
 
 def _read_off(text: ValueText) -> Nested:
     opening, closing = _around(text([NUMBER]), str(NUMBER))
-    separator = _within(text([NUMBER, OTHER]), opening + str(NUMBER), str(OTHER) + closing)
-    strings = _around(_within(text([WORD]), opening, closing), WORD)
-    scalars = [_within(text([value]), opening, closing) for value in (True, False, None)]
+    separator = between(text([NUMBER, OTHER]), opening + str(NUMBER), str(OTHER) + closing)
+    strings = _around(between(text([WORD]), opening, closing), WORD)
+    scalars = [between(text([value]), opening, closing) for value in (True, False, None)]
     # Sorted members come in this order in any case.
     before, behind = _around(text({SECOND: NUMBER}), SECOND)
     middle, end = _around(behind, str(NUMBER))
-    both = _within(text({SECOND: NUMBER, FIRST: OTHER}), before + SECOND + middle + str(NUMBER), end)
-    between = _around(both, FIRST)[0]
-    empty, longest = text({}), common_suffix(before, between)
+    both = between(text({SECOND: NUMBER, FIRST: OTHER}), before + SECOND + middle + str(NUMBER), end)
+    next_ = _around(both, FIRST)[0]
+    empty, longest = text({}), common_suffix(before, next_)
     own = next((size for size in range(longest + 1) if before[: len(before) - size] + end == empty), None)
     if own is None:
         raise ValueError(f"an object without members is {empty!r}")
@@ -99,7 +99,7 @@ def _read_off(text: ValueText) -> Nested:
     return Nested(
         strings,
         (opening, separator, closing),
-        (before[: len(before) - own], between[: len(between) - own], end),
+        (before[: len(before) - own], next_[: len(next_) - own], end),
         (before[len(before) - own :], middle),
         (scalars[0], scalars[1], scalars[2]),
         frozenset(lost),
@@ -117,10 +117,3 @@ def _around(text: str, value: str) -> tuple[str, str]:
         raise ValueError(f"{value} stands {text.count(value)} times in {text!r}")
     before, _, behind = text.partition(value)
     return before, behind
-
-
-def _within(text: str, before: str, behind: str) -> str:
-    """Returns the text between two texts."""
-    if common_prefix(text, before) < len(before) or not text.endswith(behind) or len(text) < len(before + behind):
-        raise ValueError(f"{text!r} does not stand between {before!r} and {behind!r}")
-    return text[len(before) : len(text) - len(behind)]
