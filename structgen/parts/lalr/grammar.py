@@ -62,6 +62,7 @@ class LalrGrammar:
     Attributes:
         rules: all of them; the one with number 0 is `$root: start`.
         table: of each LALR state, by symbol, the state that a shift or goto leads to, or the number of a rule.
+        sure: of each LALR state, the number of the rule by which it reduces whatever comes next; None where there is none.
         first_state, last_state: where a text starts, and where it may end.
         ignore: terminals that stand between others.
         ends: the symbols of which there are texts: all terminals, and the rules that do not go on for ever.
@@ -88,17 +89,23 @@ class LalrGrammar:
         """The rules by number, and the table in these numbers."""
         numbers = {rule: number for number, rule in enumerate(rules, 1)}
         self.rules = [GrammarRule("$root", (start,))]
-        self.rules += [GrammarRule(rule.origin.name, tuple(symbol.name for symbol in rule.expansion)) for rule in rules]
+        self.rules += [GrammarRule(str(rule.origin.name), tuple(str(each.name) for each in rule.expansion)) for rule in rules]
         self.ends = self._with_texts(rules)
         if start not in self.ends:
             raise OptionError(f"there is no text of the rule {start}: all that it may be goes on with itself for ever")
         self.first_state, self.last_state = table.start_states[start], table.end_states[start]
         self.shifts: dict[int, dict[str, int]] = {}
         self.reductions: dict[int, dict[str, int]] = {}
+        self.sure: dict[int, int | None] = {}
+        origins = {rule.origin for rule in self.rules}
         for state, actions in table.states.items():
-            self.shifts[state] = {name: to for name, (action, to) in actions.items() if action is Shift}
-            rest = actions.keys() - self.shifts[state].keys()
-            self.reductions[state] = {name: numbers.get(actions[name][1], 0) for name in rest}
+            shifts = self.shifts[state] = {str(name): to for name, (action, to) in actions.items() if action is Shift}
+            reductions = self.reductions[state] = {
+                str(name): numbers.get(rule, 0) for name, (action, rule) in actions.items() if action is not Shift
+            }
+            by_rule = set(reductions.values())
+            sure = len(by_rule) == 1 and origins.issuperset(shifts) and state != self.last_state
+            self.sure[state] = by_rule.pop() if sure else None
 
     def _with_texts(self, rules: Sequence[Any]) -> frozenset[str]:
         """The symbols of which there are texts."""

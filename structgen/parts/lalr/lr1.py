@@ -5,34 +5,33 @@ and then fails. A mask must know before: so each state is split by context, as i
 translation of languages from left to right*, 1965), where every terminal that has an action will be shifted. What is
 done on it is what Lark's table says, conflicts resolved as there. States are made when they are first reached. Rules of
 which no text is ever complete, as `a: "x" a`, are left out.
+
+An item is a rule of which some symbols were read. The kernel of a state is the items that led there; all states of one
+LALR state have the same items, a `_Core`, and differ only in the terminals that may follow the rules of the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 
-Kernel = tuple[tuple[int, int], ...]
-"""Items, and the terminals that may come behind the rule of each, as bits."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LrState:
-    """A state: that of the LALR table, and what it stands for here. There is one of each: see `LR1.goto`.
+    """A state. There is one of each: see `LR1.goto`.
 
     Attributes:
-        lalr: the number of the LALR state.
-        kernel: its items.
+        lalr: the number of its LALR state.
+        behind: for each item of the kernel, the terminals that may come behind its rule, as bits.
         delivers: of a tail state that was entered by a tail call, the symbol that its end completes; else empty. See
             `LR1.tail`.
     """
 
     lalr: int
-    kernel: Kernel
+    behind: tuple[int, ...]
     delivers: str = ""
 
 
@@ -42,7 +41,6 @@ class _LrItem:
 
     Attributes:
         symbol: what comes next; None at the end.
-        opens: where that is a rule, the items that it begins with.
         first: with what that which follows the symbol may begin, as bits.
         hollow: may that be nothing?
     """
@@ -50,16 +48,29 @@ class _LrItem:
     rule: int
     read: int
     symbol: str | None
-    opens: tuple[int, ...]
     first: int
     hollow: bool
 
 
-class Tail(NamedTuple):
-    """A rule, and how many of its symbols were read."""
+@dataclass(frozen=True, slots=True)
+class _Core:
+    """What all states of one LALR state have in common.
 
-    origin: str
-    read: int
+    What may come behind a rule is bits: those of terminals, and above them one for each item of the kernel, which
+    stands for what may come behind the rule of that item.
+
+    Attributes:
+        kernel: the numbers of its items, ascending.
+        moves: by the symbol that comes next, the items behind it, ascending, each with what may come behind its rule.
+        shifted: the terminals among the symbols of `moves`, as bits.
+        complete: of each rule that may be complete, the terminals on which the table reduces by it, and what may come
+            behind it.
+    """
+
+    kernel: tuple[int, ...]
+    moves: dict[str, list[tuple[int, int]]]
+    shifted: int
+    complete: list[tuple[int, int]]
 
 
 class LR1:
@@ -70,21 +81,29 @@ class LR1:
         symbols = {symbol for rule in grammar.rules for symbol in rule.expansion} - {r.origin for r in grammar.rules}
         self._terminals = [END, *sorted(symbols)]
         self._bits = {terminal: 1 << place for place, terminal in enumerate(self._terminals)}
-        self._inherits = 1 << len(self._terminals)
+        self._count = len(self._terminals)
+        self._rules = [rule for rule in grammar.rules if grammar.ends.issuperset(rule.expansion)]
         self._firsts, self._nullable = self._first_sets()
-        self._items = self._numbered()
-        self.first = self._state(grammar.first_state, [(0, self._bits[END])])
+        self._items, self._starts = self._numbered()
+        self._cores = {grammar.first_state: self._core_of(grammar.first_state, (0,))}
+        self.first = self._state(grammar.first_state, (self._bits[END],), "")
 
     @cached_method
     def goto(self, state: LrState, symbol: str) -> LrState:
         """The state behind a symbol."""
-        kernel = [(item + 1, behind) for item, behind in self._read(state)[0][symbol]]
-        return self._state(self.grammar.shifts[state.lalr][symbol], kernel)
+        moved, lalr = self._cores[state.lalr].moves[symbol], self.grammar.shifts[state.lalr][symbol]
+        if lalr not in self._cores:
+            self._cores[lalr] = self._core_of(lalr, tuple(item for item, _ in moved))
+        return self._state(lalr, tuple(self._resolved(bits, state) for _, bits in moved), "")
 
     @cached_method
     def viable(self, state: LrState) -> frozenset[str]:
         """The terminals that may come next, the end among them."""
-        return self._named(self._actions(state))
+        core = self._cores[state.lalr]
+        viable = core.shifted
+        for reduces, bits in core.complete:
+            viable |= reduces & self._resolved(bits, state)
+        return self._named(viable)
 
     @cached_method
     def _named(self, bits: int) -> frozenset[str]:
@@ -96,97 +115,116 @@ class LR1:
         return None if ends else self.grammar.reductions[state.lalr].get(terminal)
 
     @cached_method
-    def tail(self, state: LrState) -> Tail | None:
-        """The rule that a tail state is in; None for other states.
-
-        A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it): behind `x`
-        of `s: x s | y` nothing is left of the outer `s` but the inner one.
-        """
-        items = [self._items[number] for number, _ in state.kernel]
-        tails = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items}
-        last = [item.symbol for item in items if item.symbol is not None]
-        if len(tails) != 1 or not last or any(symbol in self._bits for symbol in last):
-            return None
-        (tail,) = tails
-        whole = Tail(tail.origin, tail.read + 1)
-        return tail if tail.read and all(self._completed(state, symbol) == whole for symbol in last) else None
+    def depth(self, lalr: int) -> int:
+        """How many symbols of its rules were read in an LALR state; 0 where that differs from rule to rule."""
+        depths = {self._items[number].read for number in self._cores[lalr].kernel}
+        return depths.pop() if len(depths) == 1 else 0
 
     @cached_method
-    def _completed(self, state: LrState, symbol: str) -> Tail | None:
-        """The rule that is complete behind a symbol, whatever comes next; None where that is not sure."""
-        items = [self._items[number] for number, _ in self.goto(state, symbol).kernel]
-        rules = {Tail(self.grammar.rules[item.rule].origin, item.read) for item in items if item.symbol is None}
+    def tail(self, lalr: int) -> str | None:
+        """The symbol whose rule a tail state is in; None for other states.
+
+        A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it), and may end
+        with the rule that it is in: behind `x` of `s: x s | y` nothing is left of the outer `s` but the inner one.
+        """
+        items = [self._items[number] for number in self._cores[lalr].kernel]
+        origins = {self.grammar.rules[item.rule].origin for item in items}
+        last = [item.symbol for item in items if item.symbol is not None]
+        if len(origins) != 1 or not self.depth(lalr) or any(symbol in self._bits for symbol in last):
+            return None
+        (origin,) = origins
+        if not any(origin in self._ends_with(symbol) for symbol in last):
+            return None
+        return origin if all(self._completed(lalr, symbol) == (origin, self.depth(lalr) + 1) for symbol in last) else None
+
+    @cached_method
+    def _ends_with(self, symbol: str) -> frozenset[str]:
+        """The symbols with which texts of a symbol may end, itself among them."""
+        ends, todo = {symbol}, [symbol]
+        while todo:
+            origin = todo.pop()
+            fresh = {rule.expansion[-1] for rule in self._rules if rule.origin == origin and rule.expansion} - ends
+            ends |= fresh
+            todo += fresh
+        return frozenset(ends)
+
+    @cached_method
+    def _completed(self, lalr: int, symbol: str) -> tuple[str, int] | None:
+        """The origin and the length of the rule that is complete behind a symbol, whatever comes next; None where that
+        is not sure."""
+        items = [self._items[number] for number, _ in self._cores[lalr].moves[symbol]]
+        rules = {(self.grammar.rules[item.rule].origin, item.read) for item in items}
         return rules.pop() if len(rules) == 1 and all(item.symbol is None for item in items) else None
 
     def completes(self, state: LrState, symbol: str) -> bool:
         """Does a symbol complete what a state delivers, by itself or by rules of one symbol?"""
         for _ in self.grammar.rules if state.delivers else ():
-            rule = self._completed(state, symbol)
-            if rule is None or rule.read > 1:
+            rule = self._completed(state.lalr, symbol)
+            if rule is None or rule[1] > 1:
                 return rule is not None
-            symbol = rule.origin
+            symbol = rule[0]
         return False
 
     def delivering(self, state: LrState, origin: str) -> LrState:
         """A tail state that completes `origin` where it ends."""
-        return self._state(state.lalr, list(state.kernel), origin)
-
-    def _state(self, lalr: int, kernel: list[tuple[int, int]], delivers: str = "") -> LrState:
-        return self._interned(lalr, tuple(sorted(kernel)), delivers)
+        return self._state(state.lalr, state.behind, origin)
 
     @cached_method
-    def _interned(self, lalr: int, kernel: Kernel, delivers: str) -> LrState:
-        return LrState(lalr, kernel, delivers)
+    def _state(self, lalr: int, behind: tuple[int, ...], delivers: str) -> LrState:
+        return LrState(lalr, behind, delivers)
 
-    @cached_method
-    def _read(self, state: LrState) -> tuple[dict[str, list[tuple[int, int]]], dict[int, int]]:
-        """The items of a state by the symbol that they read next, and what may come behind the rules that are read."""
+    def _resolved(self, bits: int, state: LrState) -> int:
+        """The terminals that may come behind a rule in a state, where `bits` may come in its core."""
+        inherited = bits >> self._count
+        if not inherited:
+            return bits
+        terminals = bits & (1 << self._count) - 1
+        for behind in state.behind:
+            if inherited & 1:
+                terminals |= behind
+            inherited >>= 1
+        return terminals
+
+    def _core_of(self, lalr: int, kernel: tuple[int, ...]) -> _Core:
+        begun = [(number, 1 << self._count + place) for place, number in enumerate(kernel)]
+        for origin, behind in self._opened(begun).items():
+            begun += [(number, behind) for number in self._starts[origin]]
         moves: dict[str, list[tuple[int, int]]] = {}
-        done: dict[int, int] = {}
-        for number, behind in self._closure(state).items():
+        complete: list[tuple[int, int]] = []
+        ends, reduced = self._table(lalr)
+        for number, behind in sorted(begun):
             item = self._items[number]
             if item.symbol is None:
-                done[item.rule] = behind
+                complete.append((ends | reduced.get(item.rule, 0), behind))
             else:
-                moves.setdefault(item.symbol, []).append((number, behind))
-        return moves, done
+                moves.setdefault(item.symbol, []).append((number + 1, behind))
+        shifted = self._all(symbol for symbol in moves if symbol in self._bits)
+        return _Core(kernel, moves, shifted, complete)
 
-    def _closure(self, state: LrState) -> dict[int, int]:
-        """All items of a state, and what may come behind each."""
-        items = dict(state.kernel)
-        for number, behind in state.kernel:
-            for opened, first in self._opened(number):
-                if first & self._inherits:
-                    first = first ^ self._inherits | behind
-                items[opened] = items.get(opened, 0) | first
-        return items
-
-    @cached_method
-    def _opened(self, number: int) -> tuple[tuple[int, int], ...]:
-        """The items that an item begins with, whatever state it is in; and what may come behind the rule of each. The
-        bit `_inherits` among that stands for what may come behind the rule of `number` itself."""
-        items = {number: self._inherits}
-        todo = [number]
+    def _opened(self, kernel: list[tuple[int, int]]) -> dict[str, int]:
+        """The origins of the rules that may begin where items are read, and what may come behind each."""
+        opened: dict[str, int] = {}
+        todo = [(self._items[number], behind) for number, behind in kernel]
         while todo:
-            opening = todo.pop()
-            item = self._items[opening]
-            behind = item.first | items[opening] if item.hollow else item.first
-            for opened in item.opens:
-                known = items.get(opened)
-                if known is None or behind & ~known:
-                    items[opened] = behind | (known or 0)
-                    todo.append(opened)
-        return tuple(items.items())
-
-    def _actions(self, state: LrState) -> int:
-        moves, done = self._read(state)
-        ends, reduced = self._table(state.lalr)
-        viable = self._all(symbol for symbol in moves if symbol in self._bits)
-        for rule, behind in done.items():
-            viable |= behind & (ends | reduced.get(rule, 0))
-        return viable
+            item, behind = todo.pop()
+            if item.symbol not in self._starts:
+                continue
+            behind = item.first | behind if item.hollow else item.first
+            known = opened.get(item.symbol)
+            if known is None or behind & ~known:
+                behind |= known or 0
+                opened[item.symbol] = behind
+                todo += [(begun, behind) for begun in self._begins(item.symbol)]
+        return opened
 
     @cached_method
+    def _begins(self, origin: str) -> list[_LrItem]:
+        """The items with which the rules of an origin begin, where these begin with a rule; those that say the same
+        once."""
+        items = [self._items[number] for number in self._starts[origin]]
+        alike = {(item.symbol, item.first, item.hollow): item for item in items if item.symbol in self._starts}
+        return list(alike.values())
+
     def _table(self, lalr: int) -> tuple[int, dict[int, int]]:
         """The bit of `END` where the text ends in an LALR state; and by each rule the terminals that reduce by it."""
         reduced: dict[int, int] = {}
@@ -200,22 +238,17 @@ class LR1:
             bits |= self._bits[terminal]
         return bits
 
-    def _numbered(self) -> list[_LrItem]:
-        """The items of all rules, those of a rule one after the other."""
-        rules = self.grammar.rules
-        starts, count = dict[int, int](), 0
-        by_origin: dict[str, tuple[int, ...]] = {}
-        for number, rule in enumerate(rules):
-            starts[number], count = count, count + len(rule.expansion) + 1
-            complete = (starts[number],) if self.grammar.ends.issuperset(rule.expansion) else ()
-            by_origin[rule.origin] = by_origin.get(rule.origin, ()) + complete
-        items = []
-        for number, rule in enumerate(rules):
+    def _numbered(self) -> tuple[list[_LrItem], dict[str, list[int]]]:
+        """The items of all rules, those of a rule one after the other; and by each origin, the first ones of its rules."""
+        items: list[_LrItem] = []
+        starts: dict[str, list[int]] = {rule.origin: [] for rule in self.grammar.rules}
+        for number, rule in enumerate(self.grammar.rules):
+            if self.grammar.ends.issuperset(rule.expansion):
+                starts[rule.origin].append(len(items))
             for read, symbol in enumerate(rule.expansion):
-                first, hollow = self._first_of(rule.expansion[read + 1 :])
-                items.append(_LrItem(number, read, symbol, by_origin.get(symbol, ()), first, hollow))
-            items.append(_LrItem(number, len(rule.expansion), None, (), 0, False))
-        return items
+                items.append(_LrItem(number, read, symbol, *self._first_of(rule.expansion[read + 1 :])))
+            items.append(_LrItem(number, len(rule.expansion), None, 0, False))
+        return items, starts
 
     def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:
         """With what symbols may begin, and whether they may be nothing."""
@@ -230,11 +263,10 @@ class LR1:
         """With what each symbol may begin, and the symbols that may be nothing."""
         self._firsts = firsts = dict(self._bits) | {rule.origin: 0 for rule in self.grammar.rules}
         self._nullable = nullable = set[str]()
-        rules = [rule for rule in self.grammar.rules if self.grammar.ends.issuperset(rule.expansion)]
         changed = True
         while changed:
             changed = False
-            for rule in rules:
+            for rule in self._rules:
                 first, hollow = self._first_of(rule.expansion)
                 grows = first & ~firsts[rule.origin] or (hollow and rule.origin not in nullable)
                 firsts[rule.origin] |= first

@@ -1,11 +1,16 @@
 """An LALR grammar in the tables of an automaton: frames are the parser's stack.
 
-Every state below the top of the stack is a frame; a token is one more frame above them, the scanner's. A shift calls. A
-reduction by `A: x y z` leaves the frames of what it takes off, each of which is told how many are still to go, and the
-last one calls the state behind `A`. All of it is done on arrival, between two bytes, and may be done because a viable
-terminal is always shifted in the end (see `lr1`).
+A rule that is being read has one frame, its caller's: the state in which the rule began. A symbol that begins a rule
+calls; the next symbols of the rule replace the state (`LR1.depth` says where that is possible; else each symbol calls). A
+token that is being read has one frame more, the scanner's. A reduction leaves the frame of its rule, and the state in
+which the rule began goes on behind what was read. All of it is done on arrival, between two bytes, and may be done
+because a viable terminal is always shifted in the end (see `lr1`).
 
-A tail state (see `LR1.tail`) is entered by a tail call. Of `s: x s | y`, the frames of `x` are left as soon as `x` is
+Where every token that may come next reduces by the same rule, the parser reduces before it looks for the token: behind
+the string of `[ "a"`, the array goes on at once. The token is then looked for among those that Lark's lexer would have
+tried before the reduction.
+
+A tail state (see `LR1.tail`) is entered by a tail call. Of `s: x s | y`, the frame of `s` is left as soon as `x` is
 read; and where the state below is a tail state too which that `s` would complete, no frame is made of it: the new state
 delivers what the one below would have delivered. So lists that recurse to the right, as GBNF writes them, take no more
 stack than those that recurse to the left, and their positions are the same behind each item.
@@ -49,21 +54,37 @@ class LarkPart(Part):
         return used | frozenset(range(128, 256) if beyond else ())
 
 
+class Unread(NamedTuple):
+    """The next token is still to be found.
+
+    Attributes:
+        tried: the terminals that Lark's lexer tries.
+        read: characters that were read already, one for each class.
+    """
+
+    tried: frozenset[str]
+    read: str
+
+
 class Reduction(NamedTuple):
-    """To what the parser reduces, frames still to be left, and the token that comes next."""
+    """The parser reduces to `origin`.
+
+    Attributes:
+        left: symbols of the rule that are still to be left.
+        ahead: the token that comes next.
+    """
 
     origin: str
     left: int
-    token: Token
+    ahead: Token | Unread
 
 
 class TailCall(NamedTuple):
-    """The tail state that the parser enters, frames still to be left, and the token: shifted, or coming next."""
+    """The parser enters `target`, whose rule began where no symbols are left to be left; see `Reduction`."""
 
     target: LrState
     left: int
-    token: Token
-    shifted: bool
+    ahead: Token | Unread
 
 
 class _Parser:
@@ -76,20 +97,25 @@ class _Parser:
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
         self._outcomes = Numbering[Reduction | TailCall | None]()
         assert self._outcomes[None] == ACCEPTED
-        self.start = self._scan(self._states.first, "")
+        first = self._states.first
+        self.start = self._going_on(first, Unread(grammar.accepts(first.lalr), ""))
 
     @cached_method
-    def _scan(self, top: LrState, read: str) -> int:
-        """The state in which the next token is looked for, of which `read` was read already."""
-        return self._replay(top, read) if read else self._automaton.later(partial(self._expand_scan, top))
+    def _going_on(self, top: LrState, ahead: Token | Unread) -> int:
+        """The state in which the parser goes on in `top`."""
+        if isinstance(ahead, Unread) and ahead.read and self._reduction(top, ahead) is None:
+            return self._replay(top, ahead)
+        return self._automaton.later(partial(self._expand, top, ahead))
 
-    def _expand_scan(self, top: LrState, state: int) -> None:
-        dfa = self._scanner(top)
-        self._call(state, self._start_of(dfa), -self._scanned(top))
+    def _reduction(self, top: LrState, ahead: Token | Unread) -> int | None:
+        """The rule by which the parser reduces now; None where it reads on."""
+        if isinstance(ahead, Unread):
+            return self._grammar.sure[top.lalr]
+        return self._states.reduction(top, ahead.terminal)
 
-    def _replay(self, top: LrState, read: str) -> int:
+    def _replay(self, top: LrState, unread: Unread) -> int:
         """The state behind characters that were read before this context was known."""
-        dfa = self._scanner(top)
+        dfa, read = self._scanner(top, unread.tried), unread.read
         for i in range(len(read)):
             if dfa.state_after(read[: i + 1]):
                 continue
@@ -97,84 +123,81 @@ class _Parser:
             if not final:
                 return self._dead
             token = self._scanners.tokens.things[final - 1]
-            return self._act(top, Token(token.terminal, token.behind + read[i:]))
+            return self._found(top, unread.tried, Token(token.terminal, token.behind + read[i:]))
         inside = self._start_of(dfa) + dfa.state_after(read) - 1
-        return self._automaton.tables.call(inside, -self._scanned(top))
+        return self._automaton.tables.call(inside, -self._scanned(top, unread.tried))
 
-    @cached_method
-    def _act(self, top: LrState, token: Token) -> int:
-        """The state in which the parser does what it does on a token."""
-        return self._automaton.later(partial(self._expand_act, top, token))
-
-    def _expand_act(self, top: LrState, token: Token, state: int) -> None:
-        terminal, behind = token
-        number = None if terminal in self._grammar.ignore else self._states.reduction(top, terminal)
-        if terminal in self._grammar.ignore:
-            self._automaton.tables.ranges(state, (), miss=(GOTO, self._scan(top, behind), 0))
-        elif number is not None:
+    def _expand(self, top: LrState, ahead: Token | Unread, state: int) -> None:
+        number = self._reduction(top, ahead)
+        if number is not None:
             rule = self._grammar.rules[number]
             if top.delivers and rule.expansion:
-                self._leave(state, top, Reduction(top.delivers, 1, token))
+                self._leave(state, top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
             else:
-                self._leave(state, top, Reduction(rule.origin, len(rule.expansion), token))
-        elif terminal == END:
+                self._leave(state, top, Reduction(rule.origin, len(rule.expansion), ahead))
+        elif isinstance(ahead, Unread):
+            dfa = self._scanner(top, ahead.tried)
+            self._call(state, self._start_of(dfa), -self._scanned(top, ahead.tried))
+        elif ahead.terminal == END:
             # What was read behind the end is nothing that could follow it.
-            self._automaton.tables.ranges(state, (), miss=(NOTHING, 0, 0) if behind else (POP | EAGER, ACCEPTED, 0))
+            miss = (NOTHING, 0, 0) if ahead.behind else (POP | EAGER, ACCEPTED, 0)
+            self._automaton.tables.ranges(state, (), miss=miss)
         else:
-            self._enter(state, top, self._states.goto(top, terminal), token, shifted=True)
+            target = self._states.goto(top, ahead.terminal)
+            self._advance(state, top, ahead.terminal, Unread(self._grammar.accepts(target.lalr), ahead.behind))
+
+    def _advance(self, state: int, top: LrState, symbol: str, ahead: Token | Unread) -> None:
+        """Go on behind a symbol that was read in `top`, and behind the rules of one symbol to which it is reduced."""
+        rules = self._grammar.rules
+        for _ in range(len(rules) + 1):
+            if self._states.completes(top, symbol):
+                return self._leave(state, top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
+            target = self._states.goto(top, symbol)
+            number = self._reduction(target, ahead)
+            if number is None or not rules[number].expansion:
+                return self._enter(state, top, target, ahead)
+            rule = rules[number]
+            if len(rule.expansion) > 1:
+                return self._leave(state, top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
+            symbol = rule.origin
+        raise OptionError(f"the rule {symbol} is reduced to itself for ever, by rules of one symbol")
+
+    def _enter(self, state: int, top: LrState, target: LrState, ahead: Token | Unread) -> None:
+        """Go on in `target`, behind a symbol that was read in `top`."""
+        depth, tail = self._states.depth(target.lalr), self._states.tail(target.lalr)
+        if depth > 1 and self._states.depth(top.lalr) and tail is None:
+            self._automaton.tables.ranges(state, (), miss=(GOTO, self._going_on(target, ahead), 0))
+        elif depth > 1 or tail is not None:
+            self._leave(state, top, TailCall(target, depth - 1, ahead))
+        else:
+            self._call(state, self._going_on(target, ahead), -self._below(top))
 
     def _leave(self, state: int, top: LrState, outcome: Reduction | TailCall) -> None:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
-            number = self._outcomes[outcome._replace(left=outcome.left - 1)]  # what is left of it
+            left = outcome.left - (self._states.depth(top.lalr) or 1)
+            number = self._outcomes[outcome._replace(left=left)]
             self._automaton.tables.ranges(state, (), miss=(POP | EAGER, number, 0))
         elif isinstance(outcome, TailCall):
             self._land(state, top, outcome)
         else:
-            self._reduced(state, top, outcome.origin, outcome.token)
-
-    def _reduced(self, state: int, top: LrState, origin: str, token: Token) -> None:
-        """Go on behind what was reduced to `origin`, and then by rules of one symbol, which come back to `top`."""
-        rules = self._grammar.rules
-        for _ in rules:
-            if self._states.completes(top, origin):
-                return self._leave(state, top, Reduction(top.delivers, 1, token))
-            behind = self._states.goto(top, origin)
-            number = self._states.reduction(behind, token.terminal)
-            if number is None or len(rules[number].expansion) != 1:
-                return self._enter(state, top, behind, token, shifted=False)
-            origin = rules[number].origin
-        raise OptionError(
-            f"the rule {origin} is reduced to itself for ever before {token.terminal}, by rules of one symbol"
-        )
-
-    def _enter(self, state: int, top: LrState, target: LrState, token: Token, *, shifted: bool) -> None:
-        """Go on in `target`, above `top`."""
-        tail = self._states.tail(target)
-        if tail is None:
-            self._call(state, self._going_on(target, token, shifted), -self._below(top))
-        else:
-            self._leave(state, top, TailCall(target, tail.read - 1, token, shifted))
+            self._advance(state, top, outcome.origin, outcome.ahead)
 
     def _land(self, state: int, top: LrState, call: TailCall) -> None:
-        """Enter a tail state whose rule began in `top`; without a frame of `top` where that would only pass it on."""
-        tail = self._states.tail(call.target)
-        assert tail is not None
-        passes = self._states.completes(top, tail.origin)
-        target = self._states.delivering(call.target, top.delivers if passes else tail.origin)
-        going_on = self._going_on(target, call.token, call.shifted)
+        """Enter a state whose rule began in `top`; without a frame of `top` where that would only pass a tail on."""
+        target, tail = call.target, self._states.tail(call.target.lalr)
+        passes = tail is not None and self._states.completes(top, tail)
+        if tail is not None:
+            target = self._states.delivering(target, top.delivers if passes else tail)
+        going_on = self._going_on(target, call.ahead)
         if passes:
             self._automaton.tables.ranges(state, (), miss=(GOTO, going_on, 0))
         else:
             self._call(state, going_on, -self._below(top))
 
-    def _going_on(self, top: LrState, token: Token, shifted: bool) -> int:
-        """The state in which the parser goes on behind a token that was shifted, or before one that comes next."""
-        return self._scan(top, token.behind) if shifted else self._act(top, token)
-
     @cached_method
     def _below(self, top: LrState) -> int:
-        """The row of returns for a state that is below the top of the stack."""
+        """The row of returns for a state in which a rule has begun."""
         return -self._automaton.returns(partial(self._returned, top))
 
     def _returned(self, top: LrState, outcome: int) -> int:
@@ -187,14 +210,17 @@ class _Parser:
         return state
 
     @cached_method
-    def _scanned(self, top: LrState) -> int:
+    def _scanned(self, top: LrState, tried: frozenset[str]) -> int:
         """The row of returns for the tokens that are found in a state."""
-        return -self._automaton.returns(
-            lambda outcome: self._written(self._act(top, self._scanners.tokens.things[outcome]))
-        )
+        tokens = self._scanners.tokens.things
+        return -self._automaton.returns(lambda outcome: self._written(self._found(top, tried, tokens[outcome])))
 
-    def _scanner(self, top: LrState) -> CharDfa:
-        return self._scanners.scanner(top.lalr, self._states.viable(top))
+    def _found(self, top: LrState, tried: frozenset[str], token: Token) -> int:
+        """The state behind a token that was found among `tried`; what is ignored is passed over."""
+        return self._going_on(top, Unread(tried, token.behind) if token.terminal in self._grammar.ignore else token)
+
+    def _scanner(self, top: LrState, tried: frozenset[str]) -> CharDfa:
+        return self._scanners.scanner(tried, self._states.viable(top))
 
     @cached_method
     def _start_of(self, dfa: CharDfa) -> int:

@@ -70,13 +70,14 @@ class Scanners:
                 shifted.setdefault(symbol, set()).add(to)
         self._behind = {symbol: frozenset(states) for symbol, states in shifted.items()}
 
-    def scanner(self, lalr: int, viable: frozenset[str]) -> CharDfa:
-        """The scanner of an LALR state in which only `viable` terminals may come, the end among them or not."""
-        return self._built(self._grammar.accepts(lalr), viable)
-
     @cached_method
-    def _built(self, accepted: frozenset[str], viable: frozenset[str]) -> CharDfa:
-        return _Scanner(self, self._grammar, accepted, viable).build()
+    def scanner(self, tried: frozenset[str], viable: frozenset[str]) -> CharDfa:
+        """The scanner that tries terminals as Lark's lexer does, and finds those that are viable.
+
+        Args:
+            viable: the terminals that may come next, the end among them or not.
+        """
+        return _Scanner(self, self._grammar, tried, viable).build()
 
     def number(self, token: Token) -> int:
         """The number of a token, plus 1; `ahead` has a row for it."""
