@@ -61,8 +61,9 @@ class LalrGrammar:
 
     Attributes:
         rules: all of them; the one with number 0 is `$root: start`.
-        table: of each LALR state, by symbol, the state that a shift or goto leads to, or the number of a rule.
-        sure: of each LALR state, the number of the rule by which it reduces whatever comes next; None where there is none.
+        shifts: for each LALR state and symbol, the state to which a shift or goto leads.
+        reductions: for each LALR state and terminal, the number of the rule by which the parser reduces.
+        sure: for each LALR state, the number of the rule by which it reduces whatever terminal comes; None for no rule.
         first_state, last_state: where a text starts, and where it may end.
         ignore: terminals that stand between others.
         ends: the symbols of which there are texts: all terminals, and the rules that do not go on for ever.
@@ -89,7 +90,9 @@ class LalrGrammar:
         """The rules by number, and the table in these numbers."""
         numbers = {rule: number for number, rule in enumerate(rules, 1)}
         self.rules = [GrammarRule("$root", (start,))]
-        self.rules += [GrammarRule(str(rule.origin.name), tuple(str(each.name) for each in rule.expansion)) for rule in rules]
+        self.rules += [
+            GrammarRule(str(rule.origin.name), tuple(str(each.name) for each in rule.expansion)) for rule in rules
+        ]
         self.ends = self._with_texts(rules)
         if start not in self.ends:
             raise OptionError(f"there is no text of the rule {start}: all that it may be goes on with itself for ever")

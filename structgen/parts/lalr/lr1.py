@@ -135,7 +135,9 @@ class LR1:
         (origin,) = origins
         if not any(origin in self._ends_with(symbol) for symbol in last):
             return None
-        return origin if all(self._completed(lalr, symbol) == (origin, self.depth(lalr) + 1) for symbol in last) else None
+        return (
+            origin if all(self._completed(lalr, symbol) == (origin, self.depth(lalr) + 1) for symbol in last) else None
+        )
 
     @cached_method
     def _ends_with(self, symbol: str) -> frozenset[str]:
@@ -239,7 +241,7 @@ class LR1:
         return bits
 
     def _numbered(self) -> tuple[list[_LrItem], dict[str, list[int]]]:
-        """The items of all rules, those of a rule one after the other; and by each origin, the first ones of its rules."""
+        """The items of all rules, one rule after the other; and for each origin, the first items of its rules."""
         items: list[_LrItem] = []
         starts: dict[str, list[int]] = {rule.origin: [] for rule in self.grammar.rules}
         for number, rule in enumerate(self.grammar.rules):

@@ -1,19 +1,20 @@
 """An LALR grammar in the tables of an automaton: frames are the parser's stack.
 
-A rule that is being read has one frame, its caller's: the state in which the rule began. A symbol that begins a rule
-calls; the next symbols of the rule replace the state (`LR1.depth` says where that is possible; else each symbol calls). A
-token that is being read has one frame more, the scanner's. A reduction leaves the frame of its rule, and the state in
-which the rule began goes on behind what was read. All of it is done on arrival, between two bytes, and may be done
-because a viable terminal is always shifted in the end (see `lr1`).
+A rule that is being read has one frame: the state in which the rule began. The first symbol of a rule calls; each
+further symbol replaces the state. Where the rules of a state have read different numbers of symbols, no frame can be
+shared, and each symbol calls (`LR1.depth` is 0). A token that is being read has one frame more, the scanner's. A
+reduction leaves the frame of its rule, and the state in which the rule began goes on behind the symbol that was read.
+All of this happens on arrival, between two bytes. It is right because a viable terminal is always shifted in the end
+(see `lr1`).
 
-Where every token that may come next reduces by the same rule, the parser reduces before it looks for the token: behind
-the string of `[ "a"`, the array goes on at once. The token is then looked for among those that Lark's lexer would have
-tried before the reduction.
+Where every token that may come next makes the parser reduce by the same rule, it reduces before the token is read:
+behind the string of `[ "a"`, the array goes on at once. The token is then looked for among the terminals that Lark's
+lexer would have tried before the reduction.
 
-A tail state (see `LR1.tail`) is entered by a tail call. Of `s: x s | y`, the frame of `s` is left as soon as `x` is
-read; and where the state below is a tail state too which that `s` would complete, no frame is made of it: the new state
-delivers what the one below would have delivered. So lists that recurse to the right, as GBNF writes them, take no more
-stack than those that recurse to the left, and their positions are the same behind each item.
+A tail state (see `LR1.tail`) is entered by a tail call. Take `s: x s | y`: when `x` is read, its frame is left. If the
+state below is a tail state too, which that `s` would complete, it gets no frame: the new state delivers what the state
+below would have delivered. So right-recursive lists, as GBNF writes them, take no more stack than left-recursive ones,
+and their positions are the same behind each item.
 """
 
 from __future__ import annotations
