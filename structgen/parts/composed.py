@@ -1,21 +1,20 @@
-"""Compositions: parts one after the other, as options, repeated, right also where it is open which part a byte is of.
+"""Compositions: parts in sequence, as options and repeated, exact also where a byte may belong to more than one part.
 
-Where a composition stands is a set of *threads*: each is a position in one part, and what comes after that part. A byte
-moves them all; a part that may be over lets what comes after it begin beside it. Such sets are interned, and each is
-one state of the tables, written when a walk meets it.
+A composition stands at a set of *threads*. A thread is a position in one part, and what comes after that part. A byte
+moves all threads; where a part may be over, the part after it begins as one more thread. Such sets are interned: each
+is one state of the tables, written when a walk meets it.
 
-Where one of the threads is in a text with a longest length, the state of the set counts its characters, as the text's
-own states would: far from the bound, a set that comes again is the same state. A byte for which there is no more room
-goes on with the others (SPILL). Of several such threads the first is counted so; the positions of the others hold
-their counts.
+Where a thread is in a text with a longest length, the state counts its characters, as the states of that text would. So
+a set of threads that comes again is the same state, as long as the bound is far. A byte for which there is no more room
+moves the other threads only (SPILL). Where several threads are in such texts, the state counts for the first of them,
+and the positions of the others hold their counts.
 
-A set of one thread whose end is told by the bytes themselves needs no such state, nor does one of such a thread and
-what may come after it: its part is called like any frame, and returns to what comes after it. So a composition costs
-something only where it is ambiguous. JSON values that begin together are one thread: their automaton reads them in
-lockstep itself.
+Where the bytes themselves say where a part ends, there is nothing to follow side by side: the part is called like any
+frame, and returns to what comes after it. So a composition costs more than its parts only where it is ambiguous. JSON
+values that begin together are one thread: their automaton reads them in lockstep itself.
 
-Checks (see `automaton.checks`) are asked in a part that is called; where several threads are alive nobody knows of
-whose text they would speak, and they are refused by name.
+Checks (see `automaton.checks`) are asked in a part that is called. Where several threads are alive, it is not known of
+whose text a check would speak, and it is refused by name.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
 MOST_THREADS = 64
-"""Ways to read a text that are followed side by side."""
+"""Threads that are followed side by side."""
 
 
 class Composed(Automaton):
@@ -76,13 +75,13 @@ class Composed(Automaton):
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self.walk = Bytewise(self)
         for part in parts_of(plan):
-            if not part.late:  # what a part refuses is refused now, not where a text comes to it
+            if not part.late:  # a part that may raise does so now, not in the middle of a text
                 self.enter(part)
         self.begin = self.reach((plan, None))
         self.start = self._state(self.begin)
 
     def reach(self, *begun: Step) -> Reach:
-        """Where a text stands before these steps."""
+        """The threads with which these steps begin."""
         reach, todo = Reach(), list(begun)
         seen = set(todo)
         while todo:
@@ -103,12 +102,12 @@ class Composed(Automaton):
         return reach
 
     def behind(self, over: Iterable[Thread]) -> Reach:
-        """Where a text stands behind threads whose parts are over."""
+        """The threads that begin behind threads whose parts are over."""
         outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
         return self.reach(*(behind(thread.after, outcome) for thread, outcome in outcomes))
 
     def _join(self, threads: set[Thread]) -> None:
-        """JSON values that begin together, before the same, are one thread: their automaton reads them in lockstep."""
+        """Make JSON values that begin together, with the same after them, one thread, which reads them in lockstep."""
         groups: dict[tuple[JsonAutomaton, Continuation], list[Thread]] = {}
         for thread in threads:
             if thread.part.family is not None:
@@ -151,7 +150,7 @@ class Composed(Automaton):
 
     @cached_method
     def _after(self, after: Continuation) -> int:
-        """The state in which what comes after a part begins, or a return that tells it by the part's outcome."""
+        """The state in which the continuation of a part begins, or a return that chooses it by the part's outcome."""
         if isinstance(after, Chosen):
             return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
         return self._state(self.reach((None, after)))
@@ -186,7 +185,7 @@ class Composed(Automaton):
         return state
 
     def _state_alone(self, thread: Thread, ends: bool) -> int:
-        """The state of one thread as a frame; 0 where it must be followed byte by byte."""
+        """The state that calls the part of a single thread; 0 where the thread must be followed byte by byte."""
         own_end = thread.after is None and ends and self.walk.over(thread.position, refuse)
         if self._ambiguous(thread) or (ends and not own_end):
             return 0
@@ -195,18 +194,18 @@ class Composed(Automaton):
         return self._called(thread)
 
     def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
-        """The state of one thread where the others are no more than what comes after it: the byte at which it does not
-        go on begins them. 0 where it is not so."""
+        """The state that calls the part of one thread, where the other threads are just what comes after it: they begin
+        with a byte that the part does not take. Else 0."""
         if thread.after is None or self._ambiguous(thread) or not self.walk.over(thread.position, refuse):
             return 0
         return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
 
     def _expand_call(self, thread: Thread, state: int) -> None:
-        """One part, which takes the next byte whatever that is."""
+        """Write a state that calls a part for the next byte, whichever it is."""
         self.tables.ranges(state, (), miss=(CALL, thread.part.start, self._after(thread.after)))
 
     def _ambiguous(self, thread: Thread) -> bool:
-        """May a byte go on with the part where it is complete, and begin what comes after it as well?"""
+        """May one byte both extend the complete part and begin what comes after it?"""
         return bool(thread.extends) and not thread.extends.isdisjoint(self._first_bytes(thread.after))
 
     @cached_method
@@ -215,7 +214,7 @@ class Composed(Automaton):
         return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
 
     def _called(self, thread: Thread) -> int:
-        """The state in which the thread goes on in frames of its own; 0 where counters cannot be carried there."""
+        """The state in which the thread goes on in frames of its own; 0 where it has counted something."""
         if thread.counted or thread.position >> COUNT_SHIFT:
             return 0
         frame, frames, returns = thread.position >> FRAME_SHIFT & FRAME_MASK, self.tables.frames, []
@@ -232,7 +231,7 @@ class Composed(Automaton):
         return state
 
     def _expand(self, threads: tuple[Thread, ...], ends: bool, state: int) -> None:
-        """A set of threads: every byte leads to another set."""
+        """Write the state of a set of threads: each byte leads to another set."""
         columns, base = self._columns(threads), self._base(threads)
         others = [thread for thread in threads if thread is not base and not thread.counted]
         rest = self._state(Reach(others, ends)) if base and others else 0
@@ -255,7 +254,7 @@ class Composed(Automaton):
         self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))
 
     def _columns(self, threads: tuple[Thread, ...]) -> Int64:
-        """Where each byte leads the threads (0: nowhere): int64[threads, 256]."""
+        """The positions to which each byte leads (0: it is refused): int64[threads, 256]."""
         return np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
 
     def _shortcut(self, state: int, threads: tuple[Thread, ...], columns: Int64, row: list[int]) -> tuple[int, int]:
@@ -270,7 +269,7 @@ class Composed(Automaton):
         return (CHARS, text_block(self.tables, threads[texts[0]].position, state, 0, home)) if home else (PLAIN, 0)
 
     def _home(self, state: int, row: list[int]) -> int:
-        """The state to which most bytes lead, if they lead from there to itself; 0 for none."""
+        """The state to which most bytes lead, if they lead from that state to itself; else 0."""
         targets = [target & TARGET for target in row[:128] if target]
         home = max(set(targets), key=targets.count, default=0)
         threads = self._threads.get(home)
@@ -281,17 +280,17 @@ class Composed(Automaton):
         return home if self._moved(threads, self._base(threads), column, byte) & TARGET == home else 0
 
     def _limit(self, threads: tuple[Thread, ...]) -> int:
-        """How many characters a state allows that counts for one of these threads."""
+        """The bound of the characters that the state counts for one of these threads."""
         limits = (self.tables.row(thread.position & TARGET)[HI] for thread in threads if thread.counted)
         return next(limits, UNBOUNDED)
 
     def _base(self, threads: tuple[Thread, ...]) -> Thread | None:
-        """The thread whose characters the states behind count: the one that is counted, or that may be from here on."""
+        """The thread whose characters the next states count: the one that is counted now, or else one that may be."""
         going = [thread for thread in threads if thread.counted and self._goes_on(thread.position)]
         return next(iter(going or [thread for thread in threads if thread.fresh and thread.part.bounded]), None)
 
     def _moved(self, threads: tuple[Thread, ...], base: Thread | None, moved: tuple[int, ...], byte: int) -> int:
-        """The edge for a byte that leads the threads to these positions (0: nowhere)."""
+        """The edge for a byte that leads the threads to these positions (0: it is refused)."""
         alive: list[Thread] = []
         over: list[Thread] = []
         flags = ZERO if base and base.counted else 0
@@ -307,13 +306,13 @@ class Composed(Automaton):
                 if self.walk.over(position, refuse):
                     over.append(alive[-1])
         reach = self.behind(over)
-        # What is complete stays only where it counts: its bound has to be met for the byte that has completed it.
+        # A complete thread stays only if it is counted: the byte that completed it must have met the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
         state = self._state(reach)
         return state and state | flags
 
     def _goes_on(self, position: int) -> bool:
-        """May another byte of the part follow? Only "no" is sure."""
+        """May another byte of the part follow? "Yes" is not certain, "no" is."""
         state = position & TARGET
         self.expand(state)
         row = self.tables.states[state]
@@ -321,7 +320,7 @@ class Composed(Automaton):
 
 
 def refuse(check: Check, taken: bool) -> bool:
-    """There is no answer where several threads are alive."""
+    """Refuse a check where several threads are alive: there is no one text to ask about."""
     raise UnsupportedSchema(
         f"{type(check).__name__}: what is checked only when a value is complete stands in a part whose beginning the "
         "text does not tell; end what comes before with something sure, as Text(until=...) does"

@@ -1,8 +1,8 @@
-"""States of a composition in which a thread is in free text: blocks of one state for the masks, see `text_loops`.
+"""Blocks (see `text_loops`) for states of a composition in which a thread is in free text.
 
-Most characters leave such a set of threads as it is: the text goes on, and what may follow it has not begun, or has
-just failed. In the middle of what may follow, most lead back to that set. So the masks of `masks.text_walk` serve these
-states as they serve those of a `CharDfa`.
+Most characters lead from such a state to itself: the text goes on, and the part that may follow has not begun. Where
+that part has begun, most characters lead back to the state before it. So the masks of `masks.text_walk` serve these
+states as they serve the states of a `CharDfa`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _BITS: list[int] = BIT_OF[:128].tolist()
 
 
 def is_text(tables: Tables, position: int) -> bool:
-    """Does a thread stand in free text, with no frame open and nothing counted in its position? It was written."""
+    """Is a position, of a state that was written, in free text, in frame 0?"""
     state = position & TARGET
     mode, block = tables.row(state)[KIND] >> 4 & 15, tables.row(state)[KIND] >> 8
     return mode == CHARS and not position >> FRAME_SHIFT and bool(tables.blocks[block, 5])
 
 
 def leaving(tables: Tables, position: int, state: int, row: list[int], alone: list[bool]) -> int:
-    """The buckets of the characters that lead away from `state`, of which a thread in free text stands at `position`.
+    """The buckets of the characters that lead away from `state`, one of whose threads is in free text at `position`.
 
     Args:
         row: the edge of each byte.
-        alone: does the byte lead no other thread on? One that does leads away.
+        alone: for each byte, is this the only thread that takes it? A byte that others take leads away.
 
     Returns:
         The buckets as bits, `ODD` among them; 0 where every character leads away.
@@ -50,8 +50,8 @@ def text_block(tables: Tables, position: int, state: int, leave: int, home: int)
     """A block for `state` alone.
 
     Args:
-        position: of its thread in free text.
-        leave: what `leaving` gives.
+        position: of its thread that is in free text.
+        leave: the result of `leaving`.
         home: the state to which most characters lead, or 0.
     """
     slack = int(tables.blocks[tables.row(position & TARGET)[KIND] >> 8, 4])

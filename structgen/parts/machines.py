@@ -1,4 +1,4 @@
-"""Byte machines written in Python, state by state in the tables."""
+"""A caller's own byte machine, written in Python, as states of the tables."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from structgen.parts.parts import Entered, Families, Part
 class ByteMachine(Protocol):
     """A deterministic automaton over bytes.
 
-    States are any hashable values but None; equal states have equal futures. `step` and `accepts` are pure: they are
-    asked once for each state, and the answers kept.
+    States are hashable values other than None; equal states have equal futures. `step` and `accepts` must be pure: each
+    is called once for a state (and byte), and the answer is kept.
 
     Attributes:
         start: the state before the first byte.
@@ -53,7 +53,7 @@ class _Interned:
         self._states: dict[Hashable, int] = {}
 
     def state(self, of: Hashable) -> int:
-        """The state of the tables for one of the machine."""
+        """The state of the tables for a state of the machine."""
         try:
             known = self._states.get(of)
         except TypeError as error:

@@ -1,7 +1,7 @@
-"""What has been read of the JSON parts of a composition, for checks.
+"""The JSON text inside a composition, for checks.
 
-A check asks about one JSON text, and a composition's text has other things around it. So this reading follows the
-composition's threads by itself, each with what was read of its JSON. It is made only where a check asks.
+A check asks about one JSON text, but the text of a composition has other parts around it. So this reading follows the
+threads of the composition, and keeps for each what was read of its JSON. It is made only where a check asks.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from structgen.automaton.reading import JsonReading
 from structgen.parts.threads import Reach, Thread
 
 Resume = Callable[[list[Thread]], Reach]
-"""Where a text stands behind threads that are over (see `Composed.behind`)."""
+"""From threads whose parts are over to what may come next: `Composed.behind`."""
 
 
 class ReadingThread(NamedTuple):
-    """One thread.
+    """A thread and the JSON that it has read.
 
     Attributes:
-        start: the byte of the text with which its part begins.
-        read: what was read of a JSON part, up to the last byte that was fed; None for other parts.
+        start: the offset at which its part begins, in bytes of the text.
+        read: what was read of a JSON part so far; None for other parts.
     """
 
     thread: Thread
@@ -35,8 +35,8 @@ class PartReading(JsonReading):
     """The JSON text that is being read in a composition.
 
     Attributes:
-        length: bytes of the whole text.
-        json_start: the byte with which the JSON part begins.
+        length: of the whole text, in bytes.
+        json_start: the offset at which the JSON part begins, in bytes.
         part: the JSON part; None outside of one.
     """
 
@@ -61,7 +61,7 @@ class PartReading(JsonReading):
         with self._walk.lock:
             for i in range(len(more)):
                 before, lanes = lanes, self._after(lanes, more, i)
-        # A thread that a check has just refused is dead, and still it is the one that is asked about.
+        # Where a check has just refused the last byte, its thread is among those before that byte.
         shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
         fed = [self._fed(lane, more, keep=keep) for lane in lanes]
         length = self.length + len(more)
@@ -86,7 +86,7 @@ class PartReading(JsonReading):
         return list(moved.values())
 
     def _fed(self, lane: ReadingThread, more: bytes, *, keep: bool) -> ReadingThread:
-        """The lane with what it reads of some more bytes of the text."""
+        """The lane after more bytes of the text."""
         if lane.read is None:
             return lane
         return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :], keep=keep))

@@ -1,8 +1,8 @@
-"""What a composition is made of: parts, and how they stand together.
+"""What a composition is made of.
 
-A *plan* is a part or parts in a `Series`, as `Either`, in a `Loop`, behind a `Switch`. A *part* is a language with an
-automaton of its own: it is entered in the tables of a composition, and is over where a walk that began in frame 0
-leaves that frame.
+A *part* is a language with an automaton of its own, entered in the tables of a composition. It is over where a walk
+that began in frame 0 leaves that frame. A *plan* is a part, or plans combined by `Series`, `Either`, `Loop` or
+`Switch`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from structgen.schema.normal import NEVER, Node
 from structgen.values.json_automaton import JsonAutomaton
 
 Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
-"""The JSON automata that live in the same tables, by white space and whether members come in any order."""
+"""The JSON automata in the same tables, by white space, whether members come in any order, and `JsonValue.finite`."""
 
 ANY_BYTE = frozenset(range(256))
 NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
@@ -39,12 +39,12 @@ class Entered:
 
     Attributes:
         start: its first state.
-        extends: bytes with which a text that is complete may go on.
-        opens: first bytes of texts of which that is true.
-        root: of JSON, its schema.
-        family: of JSON, the automaton that all JSON of this layout shares in these tables.
+        extends: bytes with which a complete text may go on.
+        opens: the first bytes of the texts that may go on so.
+        root: the schema, for JSON.
+        family: the automaton that all JSON of this layout shares in these tables, for JSON.
         bounded: are the characters of its texts counted?
-        begun: is none of its texts empty? False where that is not known.
+        begun: True where no text of it is empty; False where that is not known.
     """
 
     start: int
@@ -60,18 +60,14 @@ class Part(ABC):
     """A language.
 
     Attributes:
-        late: is it entered only when a text comes to it? A part that may refuse what it was given is entered at once.
+        late: is it entered only when a text reaches it? A part that may raise is entered at once.
     """
 
     late: ClassVar[bool] = False
 
     @abstractmethod
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        """The part in the tables of `automaton`.
-
-        Args:
-            families: JSON automata of these tables, where there are some.
-        """
+        """The part in the tables of `automaton`, whose JSON automata are `families`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +75,7 @@ class Words(Part):
     """A regular language over code points, in UTF-8.
 
     Attributes:
-        most: the longest length in code points; None for what the language itself says.
+        most: the longest length in code points, beside what the language says; None for no further bound.
     """
 
     late = True
@@ -92,7 +88,7 @@ class Words(Part):
 
 
 def more_bytes(language: CharDfa) -> frozenset[int]:
-    """The first bytes of what makes longer members of members."""
+    """The first bytes of the texts that extend a member to a longer member."""
     final = np.array([mask != 0 for mask in language.final])
     going_on = language.next[final].any(axis=0)
     kinds = language.classes[np.searchsorted(language.bounds, np.arange(128), side="right") - 1]
@@ -102,7 +98,7 @@ def more_bytes(language: CharDfa) -> frozenset[int]:
 
 @dataclass(frozen=True, eq=False)
 class JsonValue(Part):
-    """A JSON value: of all its texts only numbers may go on where they are complete."""
+    """A JSON value. Of its complete texts only numbers may go on."""
 
     root: Node
     whitespace: Whitespace = Whitespace.SPACED
@@ -125,10 +121,10 @@ class JsonValue(Part):
 
 @dataclass(frozen=True, eq=False)
 class Texts(Part):
-    """One of several texts. Its states are written when a text of the composition comes to it, all at once.
+    """One of several texts. The outcome is the index of the text.
 
     Attributes:
-        texts: their bytes, at least one each; none begins another one.
+        texts: their bytes, at least one each; none is a prefix of another.
     """
 
     late = True
@@ -138,12 +134,12 @@ class Texts(Part):
         return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
 
     def _write(self, automaton: Automaton, state: int) -> None:
-        """Writes a trie. Behind each text is a state of its own, which leaves the frame with the text's number."""
+        """Write the texts as a trie, with a state behind each."""
         ends = automaton.later_block(len(self.texts), lambda end: self._write_end(automaton, end, end - ends))
         write_literals(automaton, state, zip(self.texts, range(ends, ends + len(self.texts)), strict=True))
 
     def _write_end(self, automaton: Automaton, state: int, outcome: int) -> None:
-        """Writes the state behind a text. It leaves its frame with the next byte: until then it tells the outcome."""
+        """Write the state behind a text. It holds the outcome, and leaves its frame only with the next byte."""
         automaton.tables.ranges(state, (), miss=(POP, outcome, 0))
 
 
@@ -163,7 +159,7 @@ class Either:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A plan `least` to `most` times (None: any number of times), with `separator` between."""
+    """A plan, `least` to `most` times (None: without a bound), with `separator` between two of them."""
 
     item: Plan
     least: int
@@ -180,11 +176,11 @@ class Loop:
 class Switch:
     """One of several texts, each with the plan that follows it.
 
-    Of `Either` of as many series, all are followed side by side until their texts differ; these texts are one
+    An `Either` of series would follow all of them side by side until their texts differ. Here the texts are one
     automaton, and a plan begins when its text was read.
 
     Attributes:
-        plans: the plan behind each text, in the same order.
+        plans: the plan behind each text, in the order of the texts.
     """
 
     texts: Texts
@@ -195,7 +191,7 @@ Plan = Part | Series | Either | Loop | Switch
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
-    """The parts that a plan is made of, in their order, each once."""
+    """The parts of a plan, in order, each once."""
     todo: list[Plan] = [plan]
     seen: set[Plan] = set()
     while todo:

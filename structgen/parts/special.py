@@ -1,7 +1,7 @@
 """Special tokens as parts of a text.
 
-A special token is no text. In the tables it is spelled by bytes that stand in no UTF-8, which in the vocabulary at hand
-that one token alone has: so it is a terminal like any other, to masks, rollback and closing alike.
+A special token has no text. In the tables it is spelled with bytes that occur in no UTF-8 and that no other token of
+the vocabulary has. So masks, rollback and closing treat it like any other terminal.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Special(Part):
     """One special token.
 
     Attributes:
-        name: what the tokenizer calls it.
-        needed: is a vocabulary without it an error? Otherwise it is left out.
+        name: its name in the tokenizer.
+        needed: is a vocabulary without it an error? Otherwise the token is left out.
     """
 
     late = True
@@ -47,12 +47,12 @@ class Special(Part):
 
 @dataclass(frozen=True, eq=False)
 class Stopped(Part):
-    """Text that ends with a stop, some of which are special tokens.
+    """Text that ends with one of several stops; at least one of them is a special token.
 
     Attributes:
         closed: the texts that end with a stop of characters.
-        open: the texts in which there is none, which a token may end.
-        tokens: the special tokens, at least one.
+        open: the texts without such a stop. A special token may end them.
+        tokens: the special tokens.
         most: the longest length in code points, without the token; None for any.
     """
 
@@ -65,7 +65,7 @@ class Stopped(Part):
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         spellings = [token.spelling for token in self.tokens]
         first = {spelling[0] for spelling in spellings}
-        (mark,) = first  # of all special tokens
+        (mark,) = first  # all special tokens begin with the same byte
         behind = _spelled(automaton, [spelling[1:] for spelling in spellings], automaton.pop(0))
         start = lift(
             automaton,
@@ -84,7 +84,7 @@ class Stopped(Part):
 
 
 def _spelled(automaton: Automaton, spellings: Sequence[bytes], end: int) -> int:
-    """The state before any one of these; `end` is the state behind them. None of them begins another."""
+    """The state in which one of these spellings is read; `end` is the state behind it. None is a prefix of another."""
     edges: list[Edge] = []
     for byte in sorted({spelling[0] for spelling in spellings}):
         rest = [spelling[1:] for spelling in spellings if spelling[0] == byte]
@@ -98,7 +98,7 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
-    """The plan where only special tokens with these names are to be had; those that are needed are among them."""
+    """The plan for a vocabulary that has only the special tokens with these names, all needed ones among them."""
     known: dict[int, Plan] = {}
 
     def changed(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""Ways to read a text that is composed of parts: what comes after each part, and where a text may stand."""
+"""Threads: the ways to read a text that is composed of parts, with what comes after each part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Then(NamedTuple):
 
 
 class Again(NamedTuple):
-    """`done` items of a loop were read."""
+    """A loop of which `done` items were read."""
 
     loop: Loop
     done: int
@@ -24,7 +24,7 @@ class Again(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """One of these plans comes next: that of the part's outcome."""
+    """One of these plans comes next: the outcome of the part is its index."""
 
     plans: tuple[Plan, ...]
     after: Continuation
@@ -34,17 +34,17 @@ Continuation = Then | Again | Chosen | None
 """What comes after a part; None: the end."""
 
 Step = tuple[Plan | None, Continuation]
-"""A plan that begins, and what comes after it; no plan: what comes after a part begins."""
+"""A plan that begins, and what comes after it. Without a plan, what comes after begins at once."""
 
 
 class Thread(NamedTuple):
     """One way to read the text.
 
     Attributes:
-        position: in the part, from frame 0.
-        after: what comes after it.
+        position: where it stands in the part, a packed position that starts in frame 0.
+        after: what comes after the part.
         extends: bytes with which the part may go on where it is complete.
-        counted: its characters are counted by the state that the thread is in, and not in its position.
+        counted: does the state of the composition count the characters of the part? Else its own position does.
     """
 
     position: int
@@ -55,24 +55,24 @@ class Thread(NamedTuple):
 
     @property
     def fresh(self) -> bool:
-        """No byte of the part was read."""
+        """Has no byte of the part been read?"""
         return self.position == self.part.start and not self.counted
 
 
 class Reach:
-    """Where a text may stand without another byte: its threads, and whether it may end."""
+    """Where a text may stand between two bytes: its threads, and whether it may end there."""
 
     def __init__(self, threads: Iterable[Thread] = (), ends: bool = False) -> None:
         self.threads = set(threads)
         self.ends = ends
 
     def state_of(self) -> tuple[frozenset[Thread], bool]:
-        """What tells it from others."""
+        """What identifies it: equal keys, equal futures."""
         return frozenset(self.threads), self.ends
 
 
 def opened(plan: Plan | None, after: Continuation) -> list[Step]:
-    """What a plan, or what comes after a part, begins with."""
+    """The first steps of a plan; without one, of what comes after a part."""
     if isinstance(plan, Series):
         return [(None, Then(plan.items, after))]
     if isinstance(plan, Either):
@@ -89,11 +89,7 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
 
 
 def behind(after: Continuation, outcome: int) -> Step:
-    """What begins behind a part that is over.
-
-    Args:
-        outcome: of the part; only `Chosen` asks for it.
-    """
+    """The step behind a part that is over with an outcome. Only `Chosen` looks at the outcome."""
     return (after.plans[outcome], after.after) if isinstance(after, Chosen) else (None, after)
 
 

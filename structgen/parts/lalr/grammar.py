@@ -1,4 +1,4 @@
-"""A grammar in Lark's own syntax: its rules, its LALR table and its terminals, as Lark itself reads them."""
+"""A grammar in Lark's syntax, read by Lark: its rules, its LALR table and its terminals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from structgen.regular.regex.python import parse_python
 
 END = "$END"
 _FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
-"""An import that is not from the grammars that come with Lark."""
+"""An import from elsewhere than the grammars that come with Lark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,24 @@ class GrammarRule:
 
 
 class _NoLexer(Lexer):
-    """Stands for Lark's lexer, which takes longer to make than all else of its parser, and is never asked.
+    """Takes the place of Lark's lexer, which is never used here and takes longer to make than the rest of the parser.
 
-    What making it would refuse is refused by `_require_pattern`.
+    `_require_pattern` refuses what making the lexer would refuse.
     """
 
     def __init__(self, conf: Any, states: Any, always_accept: Any) -> None:
         pass
 
     def lex(self, lexer_state: Any, parser_state: Any) -> Any:
-        """Not what this is for."""
+        """Is never called."""
         raise AssertionError("the parser that Lark makes is read for its tables, and given no text")
 
 
 class LalrGrammar:
-    """What Lark makes of a grammar.
+    """A grammar as Lark reads it.
 
     Args:
-        imports: folders in which `%import` looks.
+        imports: folders in which `%import` looks for files.
 
     Attributes:
         rules: all of them; the one with number 0 is `$root: start`.
@@ -66,14 +66,15 @@ class LalrGrammar:
         sure: for each LALR state, the number of the rule by which it reduces whatever terminal comes; None for no rule.
         first_state, last_state: where a text starts, and where it may end.
         ignore: terminals that stand between others.
-        ends: the symbols of which there are texts: all terminals, and the rules that do not go on for ever.
-        terminals, names, entries: in the order in which Lark's lexer tries them; each with its first instruction.
-        bounds, classes: the first code point of each interval, and its class; code points of one class are the same to
-            all terminals.
+        ends: the symbols that have a text: all terminals, and the rules that do not go on for ever.
+        terminals, names, entries: the terminals in the order in which Lark's lexer tries them, their names, and the
+            first instruction of each.
+        bounds, classes: the first code point of each interval, and its class. No terminal tells code points of one
+            class apart.
         threads: runs the terminals' program over these classes.
 
     Raises:
-        OptionError: Lark refuses the grammar, or our patterns have no counterpart of a terminal.
+        OptionError: Lark refuses the grammar, or a terminal uses what our patterns do not have.
     """
 
     def __init__(self, text: str, start: str, imports: Sequence[str] = ()) -> None:
@@ -87,7 +88,7 @@ class LalrGrammar:
             raise OptionError("the grammar has groups inside groups that are too deep to be read") from error
 
     def _read_rules(self, rules: Sequence[Any], table: Any, start: str) -> None:
-        """The rules by number, and the table in these numbers."""
+        """Number the rules, and read the table by these numbers."""
         numbers = {rule: number for number, rule in enumerate(rules, 1)}
         self.rules = [GrammarRule("$root", (start,))]
         self.rules += [
@@ -111,7 +112,7 @@ class LalrGrammar:
             self.sure[state] = by_rule.pop() if sure else None
 
     def _with_texts(self, rules: Sequence[Any]) -> frozenset[str]:
-        """The symbols of which there are texts."""
+        """The symbols that have a text."""
         used = {symbol.name for rule in rules for symbol in rule.expansion if symbol.is_term}
         size = -1
         while size < len(used):
@@ -161,10 +162,10 @@ class LalrGrammar:
         return frozenset(named & self._by_name)
 
     def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[int]], frozenset[str]]:
-        """By pattern terminal, the numbers of the string terminals that it matches too: the text tells which of them it
-        is. And the names of those that are told only that way.
+        """For each pattern terminal, the numbers of the string terminals whose text it matches too, as `NAME` matches
+        `"if"`; and the names of the string terminals that the lexer does not try by themselves for that reason.
 
-        As `lark.lexer._create_unless` finds them.
+        As in `lark.lexer._create_unless`: a match of the pattern is then looked up among these strings.
         """
         keywords: dict[str, list[int]] = {}
         hidden: set[str] = set()
@@ -190,7 +191,7 @@ class LalrGrammar:
 
 
 def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:
-    """The `LalrGrammar`; the last ones are kept, process-wide, unless they import from files that may change."""
+    """The `LalrGrammar` of a text. The last 64 are kept, unless they import from files, which may change."""
     if imports or _FROM_FILES.search(text):
         return LalrGrammar(text, start, imports)
     return _kept_grammar(text, start)
@@ -202,7 +203,7 @@ def _kept_grammar(text: str, start: str) -> LalrGrammar:
 
 
 def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
-    """What Lark makes of a grammar, but for the lexer."""
+    """Lark's parser of a grammar, without a lexer."""
     plugins = {"ContextualLexer": _NoLexer}
     if len(text) > MOST_CHARACTERS:
         raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MOST_CHARACTERS:,}")
@@ -219,7 +220,7 @@ def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
 
 
 def _reason(error: LarkError, start: str) -> str:
-    """What is wrong with a grammar, in words: some of Lark's errors speak of its own classes."""
+    """What is wrong with a grammar, in words; some of Lark's messages name its own classes."""
     if str(error) == f"Using an undefined rule: {NonTerminal(start)!r}":
         return f"it has no rule {quoted(start)} with which a text begins: define it, or name another one by start="
     if len(error.args) == 2 and isinstance(error.args[1], SyntaxError):
@@ -229,7 +230,7 @@ def _reason(error: LarkError, start: str) -> str:
 
 
 def _require_pattern(terminal: TerminalDef) -> None:
-    """Refuse what Lark's lexer refuses: patterns that Python's `re` does not compile, or that match nothing."""
+    """Refuse what Lark's lexer refuses: a pattern that `re` does not compile, or that may match the empty text."""
     if isinstance(terminal.pattern, PatternStr):
         return
     try:
@@ -257,7 +258,7 @@ def _tree(terminal: TerminalDef) -> Node:
 
 
 def _matches(pattern: re.Pattern[str], text: str) -> bool:
-    """Is the match of a pattern at the beginning of a text all of it? As the lexer asks."""
+    """Is the first match of a pattern the whole text? So the lexer asks; `fullmatch` would try other matches."""
     match = pattern.match(text)
     return match is not None and match[0] == text
 

@@ -12,7 +12,6 @@ LALR state have the same items, a `_Core`, and differ only in the terminals that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from structgen.memo import cached_method
@@ -40,9 +39,9 @@ class _LrItem:
     """A rule of which some symbols were read; the item with one more is the next in number.
 
     Attributes:
-        symbol: what comes next; None at the end.
-        first: with what that which follows the symbol may begin, as bits.
-        hollow: may that be nothing?
+        symbol: the symbol that comes next; None at the end.
+        first: the terminals with which the rest behind that symbol may begin, as bits.
+        hollow: may that rest be empty?
     """
 
     rule: int
@@ -122,10 +121,10 @@ class LR1:
 
     @cached_method
     def tail(self, lalr: int) -> str | None:
-        """The symbol whose rule a tail state is in; None for other states.
+        """The symbol to which the rule of a tail state is reduced; None for other states.
 
-        A tail state has read all of a rule but a last symbol, which is a rule too (or has read all of it), and may end
-        with the rule that it is in: behind `x` of `s: x s | y` nothing is left of the outer `s` but the inner one.
+        A tail state has read all of a rule but its last symbol, a rule that may end with the same symbol: behind `x` of
+        `s: x s | y`, nothing is left of the outer `s` but the inner one.
         """
         items = [self._items[number] for number in self._cores[lalr].kernel]
         origins = {self.grammar.rules[item.rule].origin for item in items}
@@ -141,7 +140,7 @@ class LR1:
 
     @cached_method
     def _ends_with(self, symbol: str) -> frozenset[str]:
-        """The symbols with which texts of a symbol may end, itself among them."""
+        """A symbol, the last symbols of its rules, the last symbols of theirs, and so on."""
         ends, todo = {symbol}, [symbol]
         while todo:
             origin = todo.pop()
@@ -152,8 +151,8 @@ class LR1:
 
     @cached_method
     def _completed(self, lalr: int, symbol: str) -> tuple[str, int] | None:
-        """The origin and the length of the rule that is complete behind a symbol, whatever comes next; None where that
-        is not sure."""
+        """The origin and length of the rule that is complete behind a symbol, whatever comes next; None for no such
+        rule."""
         items = [self._items[number] for number, _ in self._cores[lalr].moves[symbol]]
         rules = {(self.grammar.rules[item.rule].origin, item.read) for item in items}
         return rules.pop() if len(rules) == 1 and all(item.symbol is None for item in items) else None
@@ -176,7 +175,7 @@ class LR1:
         return LrState(lalr, behind, delivers)
 
     def _resolved(self, bits: int, state: LrState) -> int:
-        """The terminals that may come behind a rule in a state, where `bits` may come in its core."""
+        """The terminals in `bits` of a core, with those that a state has behind the rules of its kernel."""
         inherited = bits >> self._count
         if not inherited:
             return bits
@@ -200,7 +199,7 @@ class LR1:
                 complete.append((ends | reduced.get(item.rule, 0), behind))
             else:
                 moves.setdefault(item.symbol, []).append((number + 1, behind))
-        shifted = self._all(symbol for symbol in moves if symbol in self._bits)
+        shifted = sum(self._bits.get(symbol, 0) for symbol in moves)
         return _Core(kernel, moves, shifted, complete)
 
     def _opened(self, kernel: list[tuple[int, int]]) -> dict[str, int]:
@@ -221,24 +220,18 @@ class LR1:
 
     @cached_method
     def _begins(self, origin: str) -> list[_LrItem]:
-        """The items with which the rules of an origin begin, where these begin with a rule; those that say the same
-        once."""
+        """The first items of an origin's rules that begin with a rule; of items that open the same, one."""
         items = [self._items[number] for number in self._starts[origin]]
         alike = {(item.symbol, item.first, item.hollow): item for item in items if item.symbol in self._starts}
         return list(alike.values())
 
     def _table(self, lalr: int) -> tuple[int, dict[int, int]]:
-        """The bit of `END` where the text ends in an LALR state; and by each rule the terminals that reduce by it."""
+        """The bit of `END` if the text may end in an LALR state, else 0; and for each rule, the terminals on which the
+        state reduces by it."""
         reduced: dict[int, int] = {}
         for terminal, rule in self.grammar.reductions[lalr].items():
             reduced[rule] = reduced.get(rule, 0) | self._bits[terminal]
         return self._bits[END] if lalr == self.grammar.last_state else 0, reduced
-
-    def _all(self, terminals: Iterable[str]) -> int:
-        bits = 0
-        for terminal in terminals:
-            bits |= self._bits[terminal]
-        return bits
 
     def _numbered(self) -> tuple[list[_LrItem], dict[str, list[int]]]:
         """The items of all rules, one rule after the other; and for each origin, the first items of its rules."""
@@ -253,7 +246,7 @@ class LR1:
         return items, starts
 
     def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:
-        """With what symbols may begin, and whether they may be nothing."""
+        """The terminals with which a sequence of symbols may begin, and whether it may be empty."""
         first = 0
         for symbol in symbols:
             first |= self._firsts[symbol]
@@ -262,7 +255,7 @@ class LR1:
         return first, True
 
     def _first_sets(self) -> tuple[dict[str, int], set[str]]:
-        """With what each symbol may begin, and the symbols that may be nothing."""
+        """The terminals with which each symbol may begin, and the symbols that may be empty."""
         self._firsts = firsts = dict(self._bits) | {rule.origin: 0 for rule in self.grammar.rules}
         self._nullable = nullable = set[str]()
         changed = True

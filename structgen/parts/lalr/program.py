@@ -1,9 +1,8 @@
-"""Terminals as one program whose threads have an order, as backtracking tries them.
+"""All terminals as one program, run by threads in the order in which backtracking would try them.
 
-What a scanner finds is what Python's `re` finds with the terminals as alternatives: of all ways to match, the first.
-So a thread stands before those that would be tried only if it failed, and a match cuts off all that stand behind it
-(Pike's machine; R. Cox, *Regular Expression Matching: the Virtual Machine Approach*). Threads before it live
-on, and may match more.
+A scanner finds what Python's `re` finds with the terminals as alternatives: the first of all ways to match. So threads
+are ordered, and a match ends all threads behind it. Threads before it live on, and may match more (Pike's machine; R.
+Cox, *Regular Expression Matching: the Virtual Machine Approach*).
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ class Char:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Try these in this order."""
+    """Go on at each of these instructions, tried in this order."""
 
     targets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Go on where the code point before is in a set; where it is not, when `negative`."""
+    """Go on if the code point before is in a set; if `negative`, go on if it is not."""
 
     chars: int
     negative: bool
@@ -54,11 +53,11 @@ Instruction = Char | Split | Behind | Match
 
 
 class Unsupported(Exception):
-    """A construct that no program has an instruction for; the message names it."""
+    """A construct for which there is no instruction; the message names it."""
 
 
 class Program:
-    """Instructions, and the sets of code points that they name."""
+    """Instructions, and the sets of code points to which they refer."""
 
     def __init__(self) -> None:
         self.code: list[Instruction] = []
@@ -133,7 +132,7 @@ class Threads:
         members: of each set of the program, its classes.
 
     Attributes:
-        looked_at: the sets in which a code point before may have to be.
+        looked_at: the sets that some `Behind` looks at.
     """
 
     def __init__(self, program: Program, members: Sequence[int]) -> None:
@@ -142,17 +141,17 @@ class Threads:
 
     @cached_method
     def sets_at(self, threads: tuple[int, ...]) -> set[int]:
-        """The sets of classes that some threads take."""
+        """The sets of classes of which threads take one."""
         instructions = (self._code[thread] for thread in threads)
         return {self._members[each.chars] for each in instructions if isinstance(each, Char)}
 
     @cached_method
     def after(self, threads: tuple[int, ...], taken: int) -> tuple[tuple[int, ...], int | None]:
-        """`settled` behind a code point of class `taken`."""
+        """`settled` after a code point of class `taken`."""
         return self.settled(self.step(threads, taken), taken)
 
     def settled(self, starts: Sequence[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
-        """The `Char` instructions that are reached from `starts`, in order, up to the first match; and that match.
+        """The `Char` instructions reached from `starts`, in order, up to the first match; and the matching terminal.
 
         Args:
             before: class of the code point before; None at a token's start.
@@ -180,13 +179,17 @@ class Threads:
         return tuple(reached), None
 
     def step(self, threads: Sequence[int], taken: int) -> list[int]:
-        """Where threads go on behind a code point of class `taken`, in order."""
+        """The instructions at which threads go on after a code point of class `taken`, in order."""
         code, members = self._code, self._members
         instructions = (code[thread] for thread in threads)
         return [each.then for each in instructions if isinstance(each, Char) and members[each.chars] >> taken & 1]
 
     def all_matches(self, starts: Sequence[int], classes: Sequence[int], report: Callable[[int, int], None]) -> bool:
-        """Calls `report(terminal, length)` for every match of a beginning; True where one may match more than all."""
+        """Call `report(terminal, length)` for each match of a prefix of `classes`.
+
+        Returns:
+            May a terminal that has matched all of `classes` so far take more?
+        """
         threads, before = list(starts), None
         for length, taken in enumerate([*classes, None]):
             threads = self._everything(threads, before, length, report)
@@ -197,7 +200,7 @@ class Threads:
     def _everything(
         self, starts: Sequence[int], before: int | None, length: int, report: Callable[[int, int], None]
     ) -> list[int]:
-        """`settled` without an order: matches cut nothing off."""
+        """`settled` without an order: a match ends no other thread."""
         reached: list[int] = []
         seen, todo = set(starts), list(starts)
         while todo:

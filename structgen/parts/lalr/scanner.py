@@ -1,7 +1,7 @@
 """Scanners: for each context of the parser, an automaton over code points that finds the next token.
 
-It reads on as long as a terminal that Lark would prefer may still match. What that costs is that a token may be known
-only some characters later: a final state names the terminal, and what was read behind it.
+A scanner reads on as long as a terminal that Lark would prefer may still match. So a token may be known only some
+characters behind its end: a final state names the terminal and those characters.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, zer
 
 MOST_STATES = 20_000
 MOST_BEHIND = 64
-"""Characters that may have to be read behind a token before it is known."""
+"""Characters that a scanner may read behind a token before it knows the token."""
 
 
 class Token(NamedTuple):
-    """What a scanner has found: a terminal, and the text that was read behind it (a character for each class)."""
+    """What a scanner has found: a terminal, and the text read behind it, with one character in place of its class."""
 
     terminal: str
     behind: str
@@ -48,10 +48,10 @@ class Scanners:
     """The scanners of a grammar.
 
     Attributes:
-        tokens: what final states name; `dfa.final` is an index into it, plus 1.
-        states: those of the terminals.
-        ahead: int32[., classes]: by a token's number plus 1, see `scanner_kernels.scan`.
-        is_wide: uint8[classes]: 1 for those of characters beyond ASCII.
+        tokens: the tokens that final states name; `dfa.final` is the number of a token plus 1.
+        states: the automata of the terminals.
+        ahead: int32[., classes]: see `scanner_kernels.scan`; a row is the number of a token plus 1.
+        is_wide: uint8[classes]: 1 for the classes of characters beyond ASCII.
     """
 
     def __init__(self, grammar: LalrGrammar) -> None:
@@ -80,7 +80,7 @@ class Scanners:
         return _Scanner(self, self._grammar, tried, viable).build()
 
     def number(self, token: Token) -> int:
-        """The number of a token, plus 1; `ahead` has a row for it."""
+        """The number of a token plus 1. `ahead` has a row for it."""
         number = self.tokens[token] + 1
         if number == len(self.ahead):
             self.ahead = grown_rows(self.ahead, number + 1)
@@ -88,7 +88,7 @@ class Scanners:
         return number
 
     def read_on(self, number: int, kind: int) -> None:
-        """Tell `ahead` of a token (its number plus 1) and one more character of a class behind it."""
+        """Fill in `ahead` for a token (its number plus 1) and one more character, of class `kind`, behind it."""
         terminal, behind = self.tokens.things[number - 1]
         behind += self._character[kind]
         if len(behind) > MOST_BEHIND:
@@ -101,7 +101,7 @@ class Scanners:
         self.ahead[number, kind] = after
 
     def _may_follow(self, terminal: str, text: str) -> bool:
-        """May a text come behind a terminal, as far as pairs of terminals tell?"""
+        """May a text come behind a terminal, as far as pairs of neighbouring terminals tell?"""
         return self._may_begin(self._behind.get(terminal, frozenset()), text)
 
     @cached_method
@@ -168,7 +168,7 @@ class _TerminalStates:
         return state
 
     def _alike(self, threads: tuple[int, ...]) -> list[list[int]]:
-        """The classes that threads take, in groups that all lead from there to the same state."""
+        """The classes that threads take, grouped: all classes of a group lead to the same threads."""
         sets = self._grammar.threads.sets_at(threads)
         taken = reduce(or_, sets, 0)
         groups = [taken] if taken else []
@@ -179,7 +179,7 @@ class _TerminalStates:
 
 
 class _Scanner:
-    """The making of one scanner."""
+    """Builds one scanner."""
 
     def __init__(
         self, scanners: Scanners, grammar: LalrGrammar, accepted: frozenset[str], viable: frozenset[str]
@@ -196,13 +196,13 @@ class _Scanner:
         self._start = [end, 0, *map(scanners.states.start, tried), *map(scanners.states.start, words)]
 
     def _tokens(self, terminals: list[int]) -> Int32:
-        """The tokens of terminals, from 1 on; 0 of those that the parser does not take."""
+        """The numbers of the tokens of terminals plus 1; 0 for a terminal that is not viable."""
         names = [self._grammar.names[terminal] for terminal in terminals]
         tokens = [self._scanners.number(Token(name, "")) if name in self._viable else 0 for name in names]
         return np.array(tokens, np.int32)
 
     def build(self) -> CharDfa:
-        """All states, minimised."""
+        """The scanner, minimised."""
         scanners, grammar = self._scanners, self._grammar
         nexts, flags, kinds = scanners.states.nexts, scanners.states.flags, len(scanners.is_wide)
         size = 1 << (FIRST_ROWS + kinds).bit_length()

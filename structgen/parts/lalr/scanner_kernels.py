@@ -1,4 +1,4 @@
-"""The kernel that makes scanners: see `scanner`."""
+"""The kernel that builds scanners: see `scanner`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ Int64 = npt.NDArray[np.int64]
 Uint8 = npt.NDArray[np.uint8]
 
 MATCHED, WAITING = 1, 2
-"""Flags of a terminal's state: the terminal matches there; some of its threads may go on."""
+"""Flags of a terminal's state: the terminal has matched; some of its threads may go on."""
 NOWHERE = 1
-"""The state of a terminal that has taken a character, and can do nothing behind it. State 0: it was not taken."""
+"""The state of a terminal that took the last character and takes no more. State 0: it did not take that character."""
 UNKNOWN = -1
-"""In `ahead`: ask whether the character may stand behind the token."""
+"""In `ahead`: it is not known yet whether the character may stand behind the token."""
 TOKEN, BEGUN = 0, 1
-"""The first columns of a place; a column for the state of each terminal, and of each keyword, follows."""
+"""The first columns of a place; then come the states of the terminals, one column each, and of the keywords."""
 COLUMNS = 2
 FULL, DONE = -1, -2
-"""What `scan` returns where it has no room for another place, and where all places are read."""
+"""What `scan` returns when it has no room for another place, and when all places are read."""
 
 
 @inner_kernel
 def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
     """Set `open_` to 1 for the classes that are read at a place, else to 0.
 
-    Behind a token each is read by its own name: where it goes on with some characters beyond ASCII, all are read, since
-    they may begin with the same byte.
+    Behind a token, where one character beyond ASCII is read, all of them are: they may begin with the same byte.
     """
     reads_wide = False
     for kind in range(1, nexts.shape[1]):
@@ -51,10 +50,12 @@ def _step(
     place: Int64, after: Int64, kind: int, tried: int, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
     word_tokens: Int32, ahead: Int32,
 ) -> int:  # fmt: skip
-    """Write the place behind a character of a class to `after`: 1; 0 where there is none, `UNKNOWN` where `ahead` must
-    be asked.
+    """Write the place behind a character of class `kind` to `after`.
 
-    The terminals are tried in their order: one that matches cuts off all that stand behind it.
+    The terminals are tried in their order: a match ends all terminals behind it.
+
+    Returns:
+        1; 0 if the character is refused; `UNKNOWN` if `ahead` must be filled in first.
     """
     matched, waiting = int64(-1), False
     for t in range(after.size):
@@ -92,28 +93,28 @@ def scan(
     places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
     word_tokens: Int32, ahead: Int32, wide: Uint8, open_: Uint8,
 ) -> int:  # fmt: skip
-    """Read the places of a scanner, breadth-first, until all are read, room or knowledge is wanted.
+    """Read the places of a scanner, breadth-first, until all are read, or until room or an entry of `ahead` is missing.
 
-    The plain loop: for each place and each class that is read there, the place behind it is a state of the scanner.
+    The plain loop: for each place, for each class that is read there, intern the place behind the class.
 
     Args:
-        places: int64[., columns]: `TOKEN`, `BEGUN`, the terminals' states in their order, then the keywords'. Place 0
-            is nowhere; what is read already, and the rows behind it, are used up to `progress[1]`.
-        table: of `intern`.
-        rows: int32[., classes]: where each place leads.
-        progress: the first place that is not read, how many places there are, the class for which `ahead` is wanted,
-            and the first place that is not in `table`.
-        nexts: int32[states, classes]: of all terminals, where their states lead.
-        flags: uint8[states].
-        found: int32[terminals]: the token of a match, 0 where the parser does not take it.
+        places: int64[., columns]: `TOKEN`, `BEGUN`, the states of the terminals in order, then those of the keywords.
+            Place 0 is nowhere. `progress[1]` rows are in use.
+        table: the hash table of `intern`.
+        rows: int32[., classes]: the place behind each class.
+        progress: the first place that is not read, the number of places, the class for which an entry of `ahead` is
+            missing, and the first place that is not in `table`.
+        nexts: int32[states, classes]: the transitions of all terminals.
+        flags: uint8[states]: `MATCHED`, `WAITING`.
+        found: int32[terminals]: the token of a match; 0 if the parser does not take it.
         words: int32[terminals + 1]: the keywords of terminal t are `words[t]:words[t + 1]`.
-        word_tokens: int32[keywords]: the token of each.
-        ahead: int32[tokens, classes]: the token behind which one more character was read; 0 for none, `UNKNOWN`.
-        wide: uint8[classes]: 1 for those beyond ASCII.
+        word_tokens: int32[keywords]: the token of each keyword.
+        ahead: int32[tokens, classes]: the token with one more character read behind it; 0 if refused; `UNKNOWN`.
+        wide: uint8[classes]: 1 for classes beyond ASCII.
         open_: uint8[classes], scratch space.
 
     Returns:
-        `DONE`, `FULL`, or the token of which `ahead` is wanted.
+        `DONE`, `FULL`, or the token for which an entry of `ahead` is missing.
     """
     tried = found.size
     for place in range(progress[3], progress[1]):

@@ -1,4 +1,4 @@
-"""How large a grammar is, before Lark writes out its alternatives: `"a"? "b"? ...` doubles them with each option."""
+"""Limits on the size of a grammar, checked before Lark writes out its alternatives: each option doubles them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from structgen.errors import LimitExceeded
 MOST_CHARACTERS = 500_000
 MOST_ALTERNATIVES = 20_000
 MOST_PAIRS = 4_000_000
-"""Alternatives of one rule, times rules of the grammar: Lark's tables take time in proportion."""
+"""Alternatives of one rule, times rules of the grammar: the time for Lark's tables is proportional to it."""
 MOST_PATTERN = 100_000
 _WRITTEN_REPEATS = 50
-"""Repetitions of at least this many times are rules of their own in Lark; of shorter ones each count is an
-alternative."""
+"""Lark makes a rule of a repetition whose bound is at least this, and one alternative per count of a shorter one."""
 
 
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/(?:\\.|[^/\\\n])+/')
@@ -26,7 +25,7 @@ _NAME = re.compile(r"\b_?[A-Z][_A-Z0-9]*\b")
 
 
 def require_short(text: str) -> None:
-    """Refuse terminals that hold others that hold others, and so on: Lark reads them once for each way there.
+    """Refuse terminals nested too often: Lark reads a terminal once for each path that leads to it.
 
     Raises:
         LimitExceeded: one leads to more than `MOST_PATTERN` others.
@@ -46,7 +45,7 @@ def require_short(text: str) -> None:
 
 
 def require_small(definitions: Definitions) -> None:
-    """Refuse what Lark would take minutes or gigabytes for.
+    """Refuse grammars for which Lark would take minutes or gigabytes.
 
     Raises:
         LimitExceeded: its rules have too many alternatives when they are written out, or a terminal is too long.
@@ -67,7 +66,7 @@ def require_small(definitions: Definitions) -> None:
 
 
 def _alternatives(node: Any) -> int:
-    """In how many ways a part of a rule is written as a sequence of symbols, at most `MOST_ALTERNATIVES` + 1."""
+    """The number of alternatives into which Lark expands a part of a rule, at most `MOST_ALTERNATIVES` + 1."""
     if not isinstance(node, Tree) or node.data in ("template_usage", "range", "literal"):
         return 1
     counts = [_alternatives(child) for child in node.children]
@@ -87,7 +86,7 @@ def _alternatives(node: Any) -> int:
 
 
 def _length(node: Any, known: dict[int, int]) -> int:
-    """Characters of a terminal's pattern. Terminals that it names are in its tree, the same one each time."""
+    """Characters of a terminal's pattern, with the terminals that it names; these share their trees."""
     if not isinstance(node, Tree):
         return len(node) if isinstance(node, str) else 1
     if id(node) not in known:
