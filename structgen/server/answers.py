@@ -8,8 +8,9 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 from structgen.calling.request import TurnRequest
 from structgen.calling.watching import Thought
@@ -24,18 +25,19 @@ from structgen.tools.tool import new_id
 
 Body = dict[str, Any]
 Event = dict[str, str]
-"""Of a stream of server-sent events: its `data`, and its name, `event`, where it has one."""
+"""A server-sent event: its `data`, and its name `event` if it has one."""
 
 DONE = "[DONE]"
 
 
 @dataclass
 class ChoiceText:
-    """What is known of one text of the answer.
+    """One text of the answer, as far as it is known.
 
     Attributes:
         calls: with id, name and arguments.
-        choices: then, what was measured of each token.
+        generation: None until the text is complete.
+        choices: the measurements of each token's choice, once the text is complete.
     """
 
     content: str = ""
@@ -44,8 +46,8 @@ class ChoiceText:
     generation: Generation[str] | None = None
     choices: Sequence[ChosenToken | None] = ()
 
-    def add(self, event: TurnEvent | Thought) -> Body | None:
-        """Takes an event; the delta that tells it, None for nothing."""
+    def add(self, event: TurnEvent | Thought) -> Body:
+        """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
         if isinstance(event, Thought):
             self.reasoning += event.text
             return {"reasoning_content": event.text}
@@ -60,23 +62,28 @@ class ChoiceText:
             self.calls[event.index]["function"]["arguments"] += event.text
             return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
         assert isinstance(event, CallEnded)
-        return None
+        return {}
 
     @property
     def finish_reason(self) -> str:
-        """`length` where a limit cut the text short; a value that was closed in time is whole, and `about` tells it."""
+        """`length` if a limit cut the text. A value that was closed in time is whole: see `about` for its limits."""
         assert self.generation is not None
         if self.generation.finish == "length":
             return "length"
         return "tool_calls" if self.calls else "stop"
 
-
-class Tokens(NamedTuple):
-    """How many tokens were read and generated; those of thoughts are among the generated ones."""
-
-    prompt: int
-    completion: int
-    thought: int
+    @property
+    def about(self) -> Body:
+        """The field `structgen` of a complete text: how it ended, which limits cut values, what it cost."""
+        assert self.generation is not None
+        caps, stats = self.generation.caps, self.generation.stats
+        return {
+            "finish": self.generation.finish,
+            "caps": [{"name": cap.name, "pointer": cap.pointer, "limit": cap.limit} for cap in caps],
+            "seed": self.generation.seed,
+            "forced_tokens": stats.fast_forwarded,
+            "rollbacks": stats.rollbacks,
+        }
 
 
 class Answer(ABC):
@@ -91,25 +98,38 @@ class Answer(ABC):
         """Are all texts complete?"""
         return all(text.generation is not None for text in self._texts)
 
-    @abstractmethod
     def add(self, news: News) -> list[Body]:
-        """Takes news without an error: what a stream tells of them, for `events`."""
+        """Takes news without an error. Returns the pieces that a stream sends of them, for `events`."""
+        pieces = [piece for event in news.events for piece in self._pieces(news.index, event)]
+        if news.generation is not None:
+            text = self._texts[news.index]
+            text.generation, text.choices = news.generation, news.choices
+            pieces += self._last_pieces(news.index)
+        return pieces
+
+    @abstractmethod
+    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+        """Takes an event of the text with this index. Returns the pieces that tell it."""
+
+    @abstractmethod
+    def _last_pieces(self, index: int) -> Iterable[Body]:
+        """Returns the pieces that tell the end of a text."""
 
     @abstractmethod
     def opening(self) -> Iterator[Event]:
-        """The events before anything is known."""
+        """Yields the events before anything is known."""
 
     @abstractmethod
-    def events(self, told: Iterable[Body]) -> Iterator[Event]:
-        """The events that tell what `add` gave."""
+    def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
+        """Yields the events of pieces."""
 
     @abstractmethod
     def closing(self) -> Iterator[Event]:
-        """The events when all is told."""
+        """Yields the events behind the last piece."""
 
     @abstractmethod
     def failure(self, problem: Problem) -> Iterator[Event]:
-        """The events that tell that the run failed."""
+        """Yields the events of a run that failed."""
 
     @property
     @abstractmethod
@@ -117,22 +137,48 @@ class Answer(ABC):
         """The whole answer."""
 
     @property
-    def tokens(self) -> Tokens:
-        """What all texts took; a prompt with several texts counts once."""
-        each = len(self._texts) // self._asked.prompts
+    def tokens(self) -> tuple[int, int, int]:
+        """The tokens of all prompts, all generated tokens, and those of thinking among the generated ones."""
+        each = len(self._texts) // self._asked.prompts  # a prompt with several texts counts once
         ends = [text.generation for text in self._texts if text.generation is not None]
         thought = sum(len(end.thinking_ids) for end in ends)
-        completion = thought + sum(len(end.token_ids) for end in ends)
-        return Tokens(sum(end.prompt_tokens for end in ends[::each]), completion, thought)
+        generated = thought + sum(len(end.token_ids) for end in ends)
+        return sum(end.prompt_tokens for end in ends[::each]), generated, thought
 
-    def _tokens(self, index: int, text: ChoiceText) -> list[TokenLogprobs]:
+    def _logprobs(self, index: int) -> list[Body] | None:
+        """Returns the entries of `logprobs.content` for a text, without its end tokens; None if nobody asked."""
+        text, turn, top = self._texts[index], self._asked.turns[index], self._asked.top_logprobs
+        if top is None:
+            return None
         assert text.generation is not None
         tokens = zip(text.generation.token_ids, text.choices, strict=True)
-        return token_logprobs(self._asked.turns[index], tokens, self._asked.top_logprobs or 0)
+        end_ids = turn.request.model.vocabulary.end_ids
+        return [_token_entry(turn, token, choice, top) for token, choice in tokens if token not in end_ids]
+
+
+def _token_entry(turn: TurnRequest, token: int, choice: ChosenToken | None, top: int) -> Body:
+    """Returns an entry of `logprobs.content`, with at most `top` of the likeliest tokens that the mask allowed.
+
+    Log-probabilities are those before the mask. They are 0 for a forced token: the model was not asked.
+    """
+
+    def entry(token: int, logprob: float, others: Iterable[tuple[int, float]] = ()) -> Body:
+        data = turn.written([token])
+        told = {"token": data.decode("utf-8", errors="replace"), "bytes": list(data), "logprob": logprob}
+        return {**told, "top_logprobs": [entry(*other) for other in others]}
+
+    if choice is None:
+        return entry(token, 0.0)
+    others = [
+        (other, choice.logprob + math.log(chance / choice.chance))
+        for other, chance in choice.alternatives[:top]
+        if chance > 0 < choice.chance
+    ]
+    return entry(token, choice.logprob, others)
 
 
 class Completion(Answer):
-    """An answer of texts side by side, each a choice."""
+    """An answer of texts side by side, each a choice. Its pieces are choices of chunks."""
 
     object: str
     chunk_object: str
@@ -143,61 +189,54 @@ class Completion(Answer):
         self._usage = request.stream_options is not None and request.stream_options.include_usage
         self._head = {"id": f"{self.prefix}-{token_hex(12)}", "created": int(time.time()), "model": request.model}
 
-    def add(self, news: News) -> list[Body]:
-        """See `Answer`: the choices of chunks."""
-        text = self._texts[news.index]
-        told = [self._chunk_choice(news.index, delta) for event in news.events if (delta := text.add(event))]
-        if news.generation is not None:
-            text.generation, text.choices = news.generation, news.choices
-            told += self._last_choices(news.index, text)
-        return told
+    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+        delta = self._texts[index].add(event)
+        return [self._chunk_choice(index, delta)] if delta else []
 
     def opening(self) -> Iterator[Event]:
-        return self.events(self._first_choices())
+        return iter(())
 
-    def events(self, told: Iterable[Body]) -> Iterator[Event]:
-        """See `Answer`: a chunk for each choice."""
-        for choice in told:
-            yield {"data": json.dumps({**self._chunk_head(), "choices": [choice]}, ensure_ascii=False)}
+    def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
+        """Yields a chunk for each choice."""
+        return (_event({**self._chunk_head(), "choices": [choice]}) for choice in pieces)
 
     def closing(self) -> Iterator[Event]:
         if self._usage:
-            yield {"data": json.dumps({**self._chunk_head(), "choices": [], "usage": self.usage})}
+            yield _event({**self._chunk_head(), "choices": [], "usage": self.usage})
         yield {"data": DONE}
 
     def failure(self, problem: Problem) -> Iterator[Event]:
-        yield {"data": json.dumps(problem.body, ensure_ascii=False)}
+        yield _event(problem.body)
 
     @property
     def body(self) -> Body:
-        choices = [self._choice(index, text) for index, text in enumerate(self._texts)]
+        choices = [self._choice(index) for index in range(len(self._texts))]
         return {**self._head, "object": self.object, "choices": choices, "usage": self.usage}
 
     @property
     def usage(self) -> Body:
-        """The tokens, as OpenAI's interface tells them."""
-        tokens = self.tokens
+        """The counts of tokens in OpenAI's form."""
+        prompt, generated, thought = self.tokens
         return {
-            "prompt_tokens": tokens.prompt,
-            "completion_tokens": tokens.completion,
-            "total_tokens": tokens.prompt + tokens.completion,
-            "completion_tokens_details": {"reasoning_tokens": tokens.thought},
+            "prompt_tokens": prompt,
+            "completion_tokens": generated,
+            "total_tokens": prompt + generated,
+            "completion_tokens_details": {"reasoning_tokens": thought},
         }
 
     def _chunk_head(self) -> Body:
-        """`usage` is null in every chunk but the last, where the last has one."""
+        """Returns the fields of a chunk beside its choices. If the last chunk has a usage, it is null in the others."""
         head = {**self._head, "object": self.chunk_object}
         return {**head, "usage": None} if self._usage else head
-
-    def _first_choices(self) -> Iterator[Body]:
-        return iter(())
 
     @abstractmethod
     def _chunk_choice(self, index: int, delta: Body) -> Body: ...
     @abstractmethod
-    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]: ...
-    @abstractmethod
-    def _choice(self, index: int, text: ChoiceText) -> Body: ...
+    def _choice(self, index: int) -> Body: ...
+
+
+def _event(data: Body) -> Event:
+    return {"data": json.dumps(data, ensure_ascii=False)}
 
 
 class ChatAnswer(Completion):
@@ -207,19 +246,20 @@ class ChatAnswer(Completion):
     chunk_object = "chat.completion.chunk"
     prefix = "chatcmpl"
 
-    def _first_choices(self) -> Iterator[Body]:
-        for index in range(len(self._texts)):
-            yield self._chunk_choice(index, {"role": "assistant", "content": ""})
+    def opening(self) -> Iterator[Event]:
+        first = {"role": "assistant", "content": ""}
+        return self.events(self._chunk_choice(index, first) for index in range(len(self._texts)))
 
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
-    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]:
-        last = {**self._chunk_choice(index, {}), "finish_reason": text.finish_reason, "structgen": about(text)}
-        told = self._logprobs(index, text)
-        return [last] if told is None else [{**self._chunk_choice(index, {}), "logprobs": told}, last]
+    def _last_pieces(self, index: int) -> Iterable[Body]:
+        text, empty, logprobs = self._texts[index], self._chunk_choice(index, {}), self._content(index)
+        last = {**empty, "finish_reason": text.finish_reason, "structgen": text.about}
+        return [last] if logprobs is None else [{**empty, "logprobs": logprobs}, last]
 
-    def _choice(self, index: int, text: ChoiceText) -> Body:
+    def _choice(self, index: int) -> Body:
+        text = self._texts[index]
         message: Body = {"role": "assistant", "content": text.content or (None if text.calls else ""), "refusal": None}
         if text.reasoning:
             message["reasoning_content"] = text.reasoning
@@ -228,15 +268,14 @@ class ChatAnswer(Completion):
         return {
             "index": index,
             "message": message,
-            "logprobs": self._logprobs(index, text),
+            "logprobs": self._content(index),
             "finish_reason": text.finish_reason,
-            "structgen": about(text),
+            "structgen": text.about,
         }
 
-    def _logprobs(self, index: int, text: ChoiceText) -> Body | None:
-        if self._asked.top_logprobs is None:
-            return None
-        return {"content": [token.chat for token in self._tokens(index, text)], "refusal": None}
+    def _content(self, index: int) -> Body | None:
+        entries = self._logprobs(index)
+        return None if entries is None else {"content": entries, "refusal": None}
 
 
 class TextAnswer(Completion):
@@ -248,86 +287,23 @@ class TextAnswer(Completion):
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "text": delta.get("content", ""), "logprobs": None, "finish_reason": None}
 
-    def _last_choices(self, index: int, text: ChoiceText) -> list[Body]:
-        logprobs = self._logprobs(index, text)
-        last = {"logprobs": logprobs, "finish_reason": text.finish_reason, "structgen": about(text)}
-        return [{**self._chunk_choice(index, {}), **last}]
+    def _last_pieces(self, index: int) -> Iterable[Body]:
+        return [{**self._choice(index), "text": ""}]
 
-    def _choice(self, index: int, text: ChoiceText) -> Body:
-        return {**self._last_choices(index, text)[0], "text": text.content}
+    def _choice(self, index: int) -> Body:
+        text = self._texts[index]
+        last = {"logprobs": self._columns(index), "finish_reason": text.finish_reason, "structgen": text.about}
+        return {"index": index, "text": text.content, **last}
 
-    def _logprobs(self, index: int, text: ChoiceText) -> Body | None:
-        if self._asked.top_logprobs is None:
+    def _columns(self, index: int) -> Body | None:
+        """Returns the log-probabilities in a column for each attribute of a token."""
+        entries = self._logprobs(index)
+        if entries is None:
             return None
-        tokens = self._tokens(index, text)
-        offsets = [0]
-        for token in tokens:
-            offsets.append(offsets[-1] + len(token.text))
+        tokens, tops = [entry["token"] for entry in entries], [entry["top_logprobs"] for entry in entries]
         return {
-            "tokens": [token.text for token in tokens],
-            "token_logprobs": [token.logprob for token in tokens],
-            "top_logprobs": [{other.text: other.logprob for other in token.top} for token in tokens],
-            "text_offset": offsets[:-1],
+            "tokens": tokens,
+            "token_logprobs": [entry["logprob"] for entry in entries],
+            "top_logprobs": [{other["token"]: other["logprob"] for other in top} for top in tops],
+            "text_offset": list(accumulate(map(len, tokens), initial=0))[:-1],
         }
-
-
-@dataclass(frozen=True, slots=True)
-class TokenLogprobs:
-    """What is told of one token.
-
-    Attributes:
-        logprob: its log-probability before the mask; 0 where the model was not asked, since nothing else could come.
-        top: the likeliest tokens that the mask allowed there.
-    """
-
-    data: bytes
-    logprob: float
-    top: tuple[TokenLogprobs, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return self.data.decode("utf-8", errors="replace")
-
-    @property
-    def chat(self) -> Body:
-        """An entry of `logprobs.content`."""
-        told: Body = {"token": self.text, "bytes": list(self.data), "logprob": self.logprob}
-        return {**told, "top_logprobs": [{**other.chat} for other in self.top]}
-
-
-def token_logprobs(
-    turn: TurnRequest, tokens: Iterable[tuple[int, ChosenToken | None]], top: int
-) -> list[TokenLogprobs]:
-    """What is told of each token but those that end the text.
-
-    Args:
-        tokens: the ids, each with what was measured of its choice.
-    """
-    told = []
-    for token, choice in tokens:
-        if token in turn.request.model.vocabulary.end_ids:
-            continue
-        data = turn.written([token])
-        if choice is None:
-            told.append(TokenLogprobs(data, 0.0))
-            continue
-        other = [
-            TokenLogprobs(turn.written([i]), choice.logprob + math.log(chance / choice.chance))
-            for i, chance in choice.alternatives[:top]
-            if chance > 0 < choice.chance
-        ]
-        told.append(TokenLogprobs(data, choice.logprob, tuple(other)))
-    return told
-
-
-def about(text: ChoiceText) -> Body:
-    """What OpenAI's interface has no field for: how the text ended, which limits cut values, what it cost."""
-    end = text.generation
-    assert end is not None
-    return {
-        "finish": end.finish,
-        "caps": [{"name": cap.name, "pointer": cap.pointer, "limit": cap.limit} for cap in end.caps],
-        "seed": end.seed,
-        "forced_tokens": end.stats.fast_forwarded,
-        "rollbacks": end.stats.rollbacks,
-    }

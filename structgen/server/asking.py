@@ -1,4 +1,4 @@
-"""From a request of OpenAI's interface to turns that are ready to be generated. What cannot work is a `Problem`."""
+"""Makes turns that are ready to run of a request of OpenAI's interface. What cannot work is a `Problem`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
     Common,
-    Extras,
     GapField,
     Message,
     NamedChoice,
@@ -45,8 +44,9 @@ class Asked:
     """A request that can be run.
 
     Attributes:
-        turns: its texts; those of a prompt one behind the other.
-        top_logprobs: of how many alternatives at each token the answer tells; None where it tells of no token.
+        turns: its texts, sorted by prompt.
+        prompts: the number of prompts.
+        top_logprobs: the number of alternatives to each token in the answer; None for no log-probabilities at all.
     """
 
     turns: list[TurnRequest]
@@ -55,7 +55,7 @@ class Asked:
 
 
 def texts_of(request: AnyRequest) -> int:
-    """How many texts a request asks for; a beam of a search counts as one."""
+    """Returns how many texts a request asks for; each beam of a search counts as one."""
     if isinstance(request, ResponsesRequest):
         return request.chat.extras.beam_count
     assert isinstance(request, Common)
@@ -64,7 +64,7 @@ def texts_of(request: AnyRequest) -> int:
 
 
 def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
-    """The turns of a chat request, with their first masks.
+    """Prepares the turns of a chat request, with their first masks.
 
     Raises:
         Problem, RequestError: something in it cannot work.
@@ -74,47 +74,38 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
     options |= {"template_options": request.extras.template_options, "prompt_schema": request.extras.prompt_schema}
-    turns = [
-        prepared(
-            model,
-            messages,
-            tools,
-            choice=_tool_choice(request),
-            parallel=_parallel(request),
-            schema=schema,
-            options={**options, "sampling": sampling},
-        ).turns[0]
-        for sampling in _samplings(model, request, settings)
-    ]
+    choice, parallel = _tool_choice(request), _parallel(request)
+    turns = []
+    for sampling in _samplings(model, request, settings):
+        own = {**options, "sampling": sampling}
+        call = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=own)
+        turns.append(call.turns[0])
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
 
 
 def ask_response(model: Model, request: ResponsesRequest, settings: Settings) -> Asked:
-    """The turn of a request of `/v1/responses`, with its first mask."""
+    """Prepares the turn of a request of `/v1/responses`, with its first mask."""
     _require_fewer("max_output_tokens", request.max_output_tokens or 0, settings)
     return ask_chat(model, request.chat, settings)
 
 
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
-    """The texts of a request without messages, with their first masks."""
+    """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
-    schema, options = _schema(request), _options(request, settings, None)
-    order, whitespace = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
+    schema, options = _schema(request), {**_options(request, settings, None), "token_healing": False}
     prompts: list[Any] = _prompts(request)
     if request.extras.prompt_schema:
         prompts = [with_schema(prompt, schema) for prompt in prompts]
     turns = []
     for prompt in prompts:
         for sampling in _samplings(model, request, settings):
-            call_options = CallOptions.of(
-                {**options, "sampling": sampling, "order": order, "whitespace": whitespace, "token_healing": False}
-            )
-            turns.append(TurnRequest(prepare(model, prompt, schema, call_options), {}, None, None))
+            prepared_request = prepare(model, prompt, schema, CallOptions.of({**options, "sampling": sampling}))
+            turns.append(TurnRequest(prepared_request, {}, None, None))
     return _with_first_masks(Asked(turns, len(prompts), _top_logprobs(request.logprobs is not None, request.logprobs)))
 
 
 def _with_first_masks(asked: Asked) -> Asked:
-    """What the first step would look up is found here, off the thread that runs the model."""
+    """Finds the masks of the first step here, outside of the thread that runs the model."""
     for turn in asked.turns:
         for session in turn.request.sessions:
             if session.matcher is not None and not session.done:
@@ -129,7 +120,7 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
 
 
 def _check_size(request: Common, settings: Settings) -> None:
-    """Refuses schemas that are too large together."""
+    """Refuses schemas whose sum of sizes is too large."""
     size = sum(len(json.dumps(part)) for part in _constraints(request))
     if size > settings.max_schema_bytes:
         told = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
@@ -146,7 +137,7 @@ def _constraints(request: Common) -> Iterator[Any]:
 
 
 def _schema(request: Common) -> Any:
-    """What the text must be, as `schema=` takes it; None for plain text."""
+    """Returns the constraint of the text, as `schema=` takes it; None for plain text."""
     extras, given = request.extras, request.response_format
     constraints: list[Any] = []
     if isinstance(given, SchemaFormat):
@@ -167,24 +158,29 @@ def _schema(request: Common) -> Any:
 
 
 def _options(request: Common, settings: Settings, also: int | None) -> dict[str, Any]:
-    """The options of `generate`, `sampling` apart."""
+    """Returns the options of `generate` but `sampling`.
+
+    Args:
+        also: `max_completion_tokens`, of requests that have it.
+    """
     extras = request.extras
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
-    options: dict[str, Any] = {"limits": budget, "canonical": extras.canonical}
-    options["thinking"] = _thinking(extras)
-    if extras.banned:
-        options["banned"] = extras.banned
-    options |= {"beams": extras.beam_count, "phrases": [_phrase(each) for each in extras.phrases]}
-    if extras.order != "schema":
-        options["order"] = extras.order
-    if extras.whitespace != "spaced":
-        options["whitespace"] = _whitespace(extras.whitespace)
-    return options
+    spaces, thinking = extras.whitespace, extras.thinking
+    return {
+        "limits": budget,
+        "canonical": extras.canonical,
+        "thinking": thinking if isinstance(thinking, bool) else Thinking(**thinking.model_dump(exclude_none=True)),
+        "banned": extras.banned,
+        "beams": extras.beam_count,
+        "phrases": [_phrase(each) for each in extras.phrases],
+        "order": extras.order,
+        "whitespace": Whitespace.INDENTED(spaces) if isinstance(spaces, int) else getattr(Whitespace, spaces.upper()),
+    }
 
 
 def _phrase(given: PhraseField) -> Wanted:
-    """A phrase as `generate` takes it."""
+    """Returns a phrase as `generate` takes it."""
     options: Any = {"ignore_case": given.ignore_case, "whole_word": given.whole_word, "at": given.at}
     gaps = [
         ... if part is None else Gap(part.characters, part.words) if isinstance(part, GapField) else part
@@ -200,14 +196,8 @@ def _phrase(given: PhraseField) -> Wanted:
     return kind(*parts, **options)
 
 
-def _whitespace(given: str | int) -> Whitespace:
-    if isinstance(given, int):
-        return Whitespace.INDENTED(given)
-    return Whitespace.COMPACT if given == "compact" else Whitespace.FLEXIBLE
-
-
 def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
-    """The tokens of one text at most."""
+    """Returns the limit of tokens of one text."""
     given = {each for each in (request.max_tokens, also) if each is not None}
     if len(given) > 1:
         raise Problem(400, "max_tokens and max_completion_tokens differ: give one", "invalid_value", param="max_tokens")
@@ -217,21 +207,14 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
 
 
 def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
-    """Refuses more tokens than the server gives."""
+    """Refuses a limit of tokens above the server's own."""
     if wanted > settings.max_tokens:
         told = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
         raise Problem(400, told, "invalid_value", param=name)
 
 
-def _thinking(extras: Extras) -> bool | Thinking:
-    """How the model thinks; tags that the request does not give are those of the chat template."""
-    if isinstance(extras.thinking, bool):
-        return extras.thinking
-    return Thinking(**extras.thinking.model_dump(exclude_none=True))
-
-
 def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
-    """The logits processor that adds to the scores of tokens; nothing without a bias."""
+    """Returns the logits processor that adds the biases to the tokens' scores; none without a bias."""
     ids = {key: int(key) if key.isascii() and key.isdigit() else -1 for key in given or ()}
     for key, token in ids.items():
         if not 0 <= token < model.vocabulary.width:
@@ -242,7 +225,7 @@ def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
 
 
 def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sampling]:
-    """One for each text of a prompt."""
+    """Returns the sampling of each text of a prompt."""
     extras, is_searched = request.extras, request.extras.beam_count > 1
     if is_searched and (request.n or 1) > 1:
         raise Problem(400, "n: a beam search finds one text, the likeliest", "invalid_value", param="n")
@@ -267,7 +250,7 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
 
 
 def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
-    """The alternatives to be told of at each token; None where nothing is told of tokens."""
+    """Returns the number of alternatives to each token in the answer; None for no log-probabilities at all."""
     if top is not None and not (wanted and 0 <= top <= ALTERNATIVES):
         told = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
         raise Problem(400, told, "invalid_value", param="top_logprobs")
@@ -275,13 +258,13 @@ def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
 
 
 def _parallel(request: ChatRequest) -> bool:
-    """May there be several calls? Of a tool that is named only where that is asked for, as OpenAI's models have it."""
+    """May there be several calls? By default yes, but not of a tool that the request names, as with OpenAI's models."""
     given = request.parallel_tool_calls
     return not isinstance(request.tool_choice, NamedChoice) if given is None else given
 
 
 def _tool_choice(request: ChatRequest) -> Any:
-    """Without tools there is nothing to choose, whatever some clients say."""
+    """Returns `choice=` of `call`. Some clients send a choice without tools: it has no effect."""
     if not request.tools:
         return "auto"
     given = request.tool_choice
@@ -289,7 +272,7 @@ def _tool_choice(request: ChatRequest) -> Any:
 
 
 def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages as chat templates take them."""
+    """Returns the messages as chat templates take them."""
     written, names = [], dict[str, str]()
     for place, message in enumerate(given):
         one = {**(message.model_extra or {}), "role": message.role, "content": _text(message.content, place)}

@@ -304,8 +304,7 @@ class _SearchedText:
         if self.is_over or (self._error is None and (run is None or not run.rows[0].done)):
             return None
         news = News(self._index, error=self._error)
-        if self._error is None:
-            assert run is not None
+        if run is not None and self._error is None:
             session, generation = run.rows[0].texts[0][0], self._turn.request.result(0, run)
             try:
                 events, _ = TurnWatch(self._turn).events(session)

@@ -1,8 +1,9 @@
-"""What Prometheus reads of a server."""
+"""The metrics of a server, for Prometheus."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -15,34 +16,23 @@ class Metrics:
     """The numbers of one server.
 
     Args:
-        running, waiting: texts that are decoded now, and that wait for a row.
+        running, waiting: return how many texts are decoded now, and how many wait for a row.
     """
 
     def __init__(self, running: Callable[[], float], waiting: Callable[[], float]) -> None:
         self._registry = CollectorRegistry()
-        registry = self._registry
-        self.requests = Counter(
-            "structgen_requests", "Requests that are over, by what became of them.", ["path", "status"],
-            registry=registry,
-        )  # fmt: skip
-        self.tokens = Counter(
-            "structgen_tokens", "Tokens: read as prompts, generated, of these forced and drafted.", ["kind"],
-            registry=registry,
-        )  # fmt: skip
-        self.seconds = Histogram(
-            "structgen_request_seconds", "From the request to the end of its answer.", buckets=SECONDS,
-            registry=registry,
-        )  # fmt: skip
-        self.first_token = Histogram(
-            "structgen_first_token_seconds", "From a text's place in the queue to its first token.", buckets=SECONDS,
-            registry=registry,
-        )  # fmt: skip
-        self.schemas = Histogram(
-            "structgen_schema_seconds", "For the schemas of a request to be read and compiled.", buckets=SECONDS,
-            registry=registry,
-        )  # fmt: skip
+        count = partial(Counter, registry=self._registry)
+        seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
+        told = "Requests that are over, by what became of them."
+        self.requests = count("structgen_requests", told, ["path", "status"])
+        told = "Tokens: read as prompts, generated, of these forced and drafted."
+        self.tokens = count("structgen_tokens", told, ["kind"])
+        self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
+        told = "From a text's place in the queue to its first token."
+        self.first_token = seconds("structgen_first_token_seconds", told)
+        self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
         for name, told, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
-            Gauge(f"structgen_{name}", f"Texts {told}.", registry=registry).set_function(value)
+            Gauge(f"structgen_{name}", f"Texts {told}.", registry=self._registry).set_function(value)
 
     def count(self, generation: Generation[str]) -> None:
         """Counts the tokens of a text."""
@@ -57,5 +47,5 @@ class Metrics:
         self.first_token.observe(stats.prefill_seconds)
 
     def text(self) -> bytes:
-        """All of it in Prometheus' format."""
+        """Returns all metrics in Prometheus' format."""
         return generate_latest(self._registry)

@@ -9,16 +9,15 @@ from secrets import token_hex
 
 from structgen.calling.watching import Thought
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
-from structgen.server.answers import Answer, Body, ChoiceText, Event, about
+from structgen.server.answers import Answer, Body, Event
 from structgen.server.asking import Asked
-from structgen.server.engine import News
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.tools.tool import new_id
 
 _PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
 _PARTS = {"reasoning": "reasoning_text", "message": "output_text"}
-"""By the type of an item, the type of the part that its text is in."""
+"""The type of an item -> the type of the part that has its text."""
 
 
 class ResponseAnswer(Answer):
@@ -27,48 +26,37 @@ class ResponseAnswer(Answer):
     def __init__(self, asked: Asked, request: ResponsesRequest) -> None:
         super().__init__(asked)
         self._request, self._id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
-        self._output, self._number = _Output(), 0
+        self._output, self._text, self._number = _Output(), self._texts[0], 0
 
-    @property
-    def _text(self) -> ChoiceText:
-        return self._texts[0]
+    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+        return self._output.add(event)
 
-    def add(self, news: News) -> list[Body]:
-        told = [each for event in news.events for each in self._output.add(event)]
-        if news.generation is not None:
-            self._text.generation, self._text.choices = news.generation, news.choices
-            told += self._output.end(self._status, self._logprobs)
-        return told
+    def _last_pieces(self, index: int) -> Iterable[Body]:
+        return self._output.end(self._status, self._logprobs(0) or [])
 
     def opening(self) -> Iterator[Event]:
-        yield from self.events(
-            {"type": f"response.{name}", "response": self.body} for name in ("created", "in_progress")
-        )
+        return self.events({"type": f"response.{name}", "response": self.body} for name in ("created", "in_progress"))
 
-    def events(self, told: Iterable[Body]) -> Iterator[Event]:
-        """See `Answer`. Each has its name, and its number in the stream."""
-        for each in told:
-            data = {"type": each["type"], "sequence_number": self._number, **each}
+    def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
+        """Yields an event for each piece, with its name and its number in the stream."""
+        for piece in pieces:
+            data = {"type": piece["type"], "sequence_number": self._number, **piece}
             self._number += 1
-            yield {"event": each["type"], "data": json.dumps(data, ensure_ascii=False)}
+            yield {"event": piece["type"], "data": json.dumps(data, ensure_ascii=False)}
 
     def closing(self) -> Iterator[Event]:
-        yield from self.events([{"type": f"response.{self._status}", "response": self.body}])
+        return self.events([{"type": f"response.{self._status}", "response": self.body}])
 
     def failure(self, problem: Problem) -> Iterator[Event]:
         code = "server_error" if problem.status >= 500 else "invalid_prompt"
         failed = {**self.body, "status": "failed", "error": {"code": code, "message": str(problem)}}
-        yield from self.events([{"type": "response.failed", "response": failed}])
+        return self.events([{"type": "response.failed", "response": failed}])
 
     @property
     def _status(self) -> str:
         if self._text.generation is None:
             return "in_progress"
         return "incomplete" if self._text.finish_reason == "length" else "completed"
-
-    @property
-    def _logprobs(self) -> list[Body]:
-        return [] if self._asked.top_logprobs is None else [token.chat for token in self._tokens(0, self._text)]
 
     @property
     def body(self) -> Body:
@@ -102,30 +90,30 @@ class ResponseAnswer(Answer):
             "truncation": "disabled",
             "usage": self._usage if over else None,
             "user": request.user,
-            **({"structgen": about(self._text)} if over else {}),
+            **({"structgen": self._text.about} if over else {}),
         }
 
     @property
     def _usage(self) -> Body:
-        tokens = self.tokens
+        prompt, generated, thought = self.tokens
         return {
-            "input_tokens": tokens.prompt,
+            "input_tokens": prompt,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": tokens.completion,
-            "output_tokens_details": {"reasoning_tokens": tokens.thought},
-            "total_tokens": tokens.prompt + tokens.completion,
+            "output_tokens": generated,
+            "output_tokens_details": {"reasoning_tokens": thought},
+            "total_tokens": prompt + generated,
         }
 
 
 class _Output:
-    """The items of an answer, one behind the other; the last one may still grow."""
+    """The items of an answer in their order; the last one may still grow. Its methods yield the events of a stream."""
 
     def __init__(self) -> None:
         self.items: list[Body] = []
         self._open: Body | None = None
 
     def add(self, event: TurnEvent | Thought) -> Iterator[Body]:
-        """Takes an event of the run; the events that tell it."""
+        """Takes an event of the run."""
         if isinstance(event, (Thought, TextPiece)):
             kind = "reasoning" if isinstance(event, Thought) else "message"
             if self._open is None or self._open["type"] != kind:
@@ -145,7 +133,7 @@ class _Output:
             yield from self._close("completed")
 
     def end(self, status: str, logprobs: Sequence[Body]) -> Iterator[Body]:
-        """Nothing more comes; the events that tell it."""
+        """Ends the last item; an answer has at least one message."""
         if all(item["type"] == "reasoning" for item in self.items):
             yield from self._begin_text("message")
         yield from self._close(status, logprobs)

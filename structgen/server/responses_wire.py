@@ -1,4 +1,4 @@
-"""A request of `/v1/responses`, as it comes, and as the chat request that asks for the same."""
+"""A request of `/v1/responses`, and the chat request that asks for the same."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from structgen.server.wire import (
     NamedSchema,
     PlainFormat,
     SchemaFormat,
+    StreamFields,
     Strict,
     ToolField,
 )
@@ -49,9 +50,15 @@ class TextField(Strict):
 
     format: Annotated[SchemaText | PlainFormat, Field(discriminator="type")] = PlainFormat(type="text")
 
+    @property
+    def chat(self) -> SchemaFormat | PlainFormat:
+        """The same for a chat request."""
+        format_ = self.format
+        return format_ if isinstance(format_, PlainFormat) else SchemaFormat(type="json_schema", json_schema=format_)
+
 
 class ResponsesTool(FunctionField):
-    """A tool: functions are all there are."""
+    """A tool; only functions are known."""
 
     type: Literal["function"]
 
@@ -63,16 +70,10 @@ class ResponsesChoice(FunctionName):
 
 
 class ReasoningField(Strict):
-    """Any effort but "none" lets the model think. There are no summaries: the answer has the whole text."""
+    """Any effort but "none" lets the model think. The answer has the whole thinking, never a summary."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
-
-
-class ObfuscationOption(Strict):
-    """What a stream has beside the text: nothing is obfuscated, whatever is asked."""
-
-    include_obfuscation: StrictBool | None = None
 
 
 class InputItem(BaseModel):
@@ -96,7 +97,7 @@ class ResponsesRequest(AnyRequest):
     top_logprobs: StrictInt | None = None
     max_output_tokens: StrictInt | None = None
     truncation: Literal["disabled"] | None = None
-    stream_options: ObfuscationOption | None = None
+    stream_options: StreamFields | None = None
     previous_response_id: Any = None
     conversation: Any = None
     background: Any = None
@@ -107,17 +108,18 @@ class ResponsesRequest(AnyRequest):
         """The chat request that asks for the same.
 
         Raises:
-            Problem: it asks for what the server would have to remember, or an item cannot be read.
+            Problem: the request needs a server with a memory, or an item cannot be read.
         """
         for name, why in NOT_KEPT.items():
             if getattr(self, name) not in (None, False):
                 raise Problem(400, f"{name}: {why}", "unsupported_parameter", param=name)
+        choice = self.tool_choice
         return ChatRequest.model_construct(
             model=self.model,
             messages=self._messages(),
-            response_format=_chat_format(self.text.format) if self.text is not None else None,
+            response_format=None if self.text is None else self.text.chat,
             tools=[ToolField(type="function", function=tool) for tool in self.tools or ()],
-            tool_choice=_chat_choice(self.tool_choice),
+            tool_choice=NamedChoice(type="function", function=choice) if isinstance(choice, FunctionName) else choice,
             parallel_tool_calls=self.parallel_tool_calls,
             logprobs=LOGPROBS in (self.include or ()) or self.top_logprobs is not None,
             top_logprobs=self.top_logprobs,
@@ -143,16 +145,8 @@ class ResponsesRequest(AnyRequest):
         return messages
 
 
-def _chat_format(given: SchemaText | PlainFormat) -> SchemaFormat | PlainFormat:
-    return given if isinstance(given, PlainFormat) else SchemaFormat(type="json_schema", json_schema=given)
-
-
-def _chat_choice(given: Any) -> Any:
-    return NamedChoice(type="function", function=given) if isinstance(given, ResponsesChoice) else given
-
-
 def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
-    """The messages of items. What the model said between two of others' items is one message."""
+    """Yields the messages of items. Neighbouring items of the model are one message."""
     said: Item = {}
     for place, item in enumerate(items):
         fields = _ItemFields(item, f"input.{place}")
@@ -165,7 +159,8 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
         elif item.type == "message" and fields.role == "assistant":
             said["content"] = said.get("content", "") + fields.text("content", "output_text")
         else:
-            yield from _assistant(said)
+            if said:
+                yield Message(role="assistant", **said)
             said = {}
             if item.type == "message":
                 yield Message(role=fields.role, content=fields.text("content", "input_text"))
@@ -174,19 +169,15 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
                 yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
             else:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
-    yield from _assistant(said)
-
-
-def _assistant(said: Item) -> Iterator[Message]:
     if said:
         yield Message(role="assistant", **said)
 
 
 class _ItemFields:
-    """The fields of an item, each as what it must be.
+    """Reads the fields of an item; a field of a wrong type is a `Problem`.
 
     Args:
-        place: where it stands in the request.
+        place: the place of the item in the request, for messages.
     """
 
     def __init__(self, item: InputItem, place: str) -> None:
@@ -210,7 +201,7 @@ class _ItemFields:
         return given
 
     def text(self, name: str, kind: str) -> str:
-        """A text, or the texts of its parts together; None is no text."""
+        """Returns a text, or the joined texts of its parts; None is an empty text."""
         given = self._fields.get(name)
         if not isinstance(given, list):
             return "" if given is None else self.string(name)

@@ -1,4 +1,4 @@
-"""A request's way through the server: admission, schemas, the model's queue, the answer. Nothing of HTTP."""
+"""A request's way through the server: admission, schemas, the model's queue, the answer. It knows nothing of HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from structgen.compile_ahead import use_kernels
 from structgen.decoding.call_options import CallOptions
@@ -26,23 +25,20 @@ from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest
 
-
-class _Endpoint(NamedTuple):
-    """What is done with a kind of request: the turns it becomes, and the answer."""
-
-    ask: Callable[..., Asked]
-    answer: Callable[..., Answer]
-
-
-_KINDS: dict[type[AnyRequest], _Endpoint] = {
-    ChatRequest: _Endpoint(ask_chat, ChatAnswer),
-    TextRequest: _Endpoint(ask_text, TextAnswer),
-    ResponsesRequest: _Endpoint(ask_response, ResponseAnswer),
+_KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]]] = {
+    ChatRequest: (ask_chat, ChatAnswer),
+    TextRequest: (ask_text, TextAnswer),
+    ResponsesRequest: (ask_response, ResponseAnswer),
 }
+"""The kind of a request -> what makes its turns, and what makes its answer."""
 
 
 class Service:
-    """What a server does with requests. Its methods run on one event loop."""
+    """What a server does with requests. Its methods run on one event loop.
+
+    Attributes:
+        texts: the number of texts of requests that are not over.
+    """
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
@@ -50,17 +46,12 @@ class Service:
         self._compilers = Compilers(settings.compilers, settings.schema_seconds)
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
-        self._texts = 0
+        self.texts = 0
 
     @property
     def alive(self) -> bool:
-        """Can it answer?"""
+        """Does the model's thread run?"""
         return self._engine.alive
-
-    @property
-    def texts(self) -> int:
-        """Texts of requests that are not over."""
-        return self._texts
 
     async def close(self) -> None:
         """Ends what is running, and the threads."""
@@ -68,18 +59,18 @@ class Service:
         await asyncio.to_thread(self._engine.close)
 
     async def start(self, request: AnyRequest) -> RunningRequest:
-        """A request on its way; `RunningRequest.close` frees its rows and its places.
+        """Starts a request; `RunningRequest.close` frees its rows and its places in the queue.
 
         Raises:
-            Problem: there is no place for it, or something in it cannot work.
+            Problem: the queue has no place for it, or something in it cannot work.
         """
         texts = self._admitted(request)
         run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics)
         run.at_end.append(partial(self._free, texts))
         try:
-            kind = _KINDS[type(request)]
-            asked = await self._asked(partial(kind.ask, self._model, request, self.settings))
-            run.answer = kind.answer(asked, request)
+            ask, answer = _KINDS[type(request)]
+            asked = await self._asked(partial(ask, self._model, request, self.settings))
+            run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             job = EngineJob(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
             run.at_end.append(partial(self._engine.cancel, job))
@@ -90,10 +81,14 @@ class Service:
         return run
 
     def _free(self, texts: int) -> None:
-        self._texts -= texts
+        self.texts -= texts
 
     def _admitted(self, request: AnyRequest) -> int:
-        """Takes places for a request, if there are so many: their number."""
+        """Takes a place in the queue for each text of a request. Returns their number.
+
+        Raises:
+            Problem: there are too few places, or the request is for another model.
+        """
         texts, settings = texts_of(request), self.settings
         if not self.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
@@ -103,14 +98,14 @@ class Service:
         if texts > settings.max_choices:
             told = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
             raise Problem(400, told, "invalid_value", param="n")
-        if self._texts + texts > settings.rows + settings.queue:
-            told = f"the queue is full: {self._texts} texts are on their way"
+        if self.texts + texts > settings.rows + settings.queue:
+            told = f"the queue is full: {self.texts} texts are on their way"
             raise Problem(429, told, "queue_full", headers={"Retry-After": "1"})
-        self._texts += texts
+        self.texts += texts
         return texts
 
     async def _asked(self, work: Callable[[], Asked]) -> Asked:
-        """The turns of a request, made off the event loop and off the model's thread."""
+        """Makes the turns of a request, outside of the event loop and of the model's thread."""
         began = time.perf_counter()
         try:
             return await self._compilers.run(work)
@@ -120,7 +115,7 @@ class Service:
             self.metrics.schemas.observe(time.perf_counter() - began)
 
     def _deliver(self, told: list[tuple[EngineJob, News]]) -> None:
-        """Brings the news of a step from the model's thread to the event loop, in one go."""
+        """Brings the news of a step from the model's thread to the event loop, by one call."""
         self._loop.call_soon_threadsafe(_tell, told)
 
 
@@ -130,7 +125,7 @@ def _tell(told: list[tuple[EngineJob, News]]) -> None:
 
 
 def warm_up(model: Model) -> None:
-    """Compiles what a first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
+    """Compiles what the first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
     use_kernels()
     schema = {
         "type": "object",
@@ -192,7 +187,7 @@ class RunningRequest:
             self.at_end.pop()()
 
     async def _next(self) -> list[Body]:
-        """What a stream tells of what is new."""
+        """Waits for news. Returns the pieces that a stream sends of them."""
         try:
             left = self._deadline - asyncio.get_running_loop().time()
             news = await asyncio.wait_for(self.news.get(), max(left, 0))

@@ -161,10 +161,15 @@ class NamedChoice(Strict):
 
 
 class StreamFields(Strict):
-    """What a stream has beside the text. Nothing is obfuscated, whatever is asked."""
+    """Options of a stream. `include_obfuscation` has no effect: nothing is obfuscated."""
+
+    include_obfuscation: StrictBool | None = None
+
+
+class ChatStreamFields(StreamFields):
+    """Options of a stream of chunks."""
 
     include_usage: StrictBool = False
-    include_obfuscation: StrictBool | None = None
 
 
 class Message(BaseModel):
@@ -208,7 +213,7 @@ class Common(AnyRequest):
     n: Annotated[StrictInt, Field(ge=1)] | None = None
     logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
     stop: StrictStr | list[StrictStr] | None = None
-    stream_options: StreamFields | None = None
+    stream_options: ChatStreamFields | None = None
 
     @property
     def extras(self) -> Extras:
