@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from structgen.demo.tasks import TASKS, Task
+from structgen.demo.tasks import TASKS, Task, described_task
 from structgen.waiting import waiting
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ class Recipe(BaseModel):
     vegetarian: bool
 
 
-FIELDS = {"dish": "dish", "minutes": "minutes", "vegetarian": "vegetarian (true or false)"}
-SHOWN = TASKS | {"recipe": Task("recipe", Recipe, FIELDS)}
+SHOWN = TASKS | {"recipe": described_task("recipe", Recipe, "dish", "minutes", "vegetarian (true or false)")}
 
 SENTENCES: tuple[tuple[str, str], ...] = (
     ("person", "Grace Hopper, 79, spent her last years in Arlington."),
@@ -62,14 +61,14 @@ class Comparison:
 
 
 def write_freely(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: str, limit: int = 160) -> str:
-    """What the model writes greedily after `prompt` with no constraint."""
+    """Returns the text that the model writes greedily after `prompt` without a constraint."""
     encoded: Any = tokenizer(prompt, return_tensors="pt")
     output: Any = model.generate(**encoded, max_new_tokens=limit, do_sample=False)  # type: ignore[operator]
     return str(tokenizer.decode(output[0, encoded["input_ids"].shape[1] :], skip_special_tokens=True))
 
 
 def complaint_about(text: str, model: type[BaseModel]) -> str:
-    """Why `text` is not a JSON document of `model`, or an empty string."""
+    """Returns why `text` is not a JSON document of `model`, or an empty string."""
     try:
         model.model_validate(json.loads(text), strict=True)
     except json.JSONDecodeError as error:
@@ -110,8 +109,7 @@ def show(console: Console | None = None) -> None:
     for result in results:
         table.add_row(escape(result.sentence), _free_cell(result), escape(repr(result.value)))
     console.print(table)
-    valid = sum(not result.complaint for result in results)
-    total = len(results)
+    valid, total = sum(not result.complaint for result in results), len(results)
     console.print(f"valid: {valid} of {total} unconstrained, {total} of {total} constrained")
 
 

@@ -220,76 +220,40 @@ def compose(command: str, fields: list[str], text: str, label: str = "Text") -> 
     return f"{command}: {', '.join(fields)}.\n{label}: {text}\nJSON: "
 
 
-def _plain(*names: str, **described: str) -> dict[str, str]:
-    return {name: name for name in names} | described
+def described_task(name: str, model: type[BaseModel], *fields: str, opening: str = "Extract the") -> Task:
+    """Returns a task. Each field begins with its name, which further words may describe."""
+    return Task(name, model, {field.partition(" ")[0]: field for field in fields}, opening)
 
 
 TASKS: dict[str, Task] = {
     task.name: task
     for task in (
-        Task("person", Person, _plain("name", "age", "city")),
-        Task("resident", Resident, _plain("name", "job", address="address (street, city, postcode)")),
-        Task("meeting", Meeting, _plain("title", "date", "time", attendees="attendees (list)")),
-        Task(
-            "order",
-            Order,
-            {
-                "customer": "customer",
-                "items": "items (list of product, quantity)",
-                "express": "express (true or false)",
-            },
+        described_task("person", Person, "name", "age", "city"),
+        described_task("resident", Resident, "name", "job", "address (street, city, postcode)"),
+        described_task("meeting", Meeting, "title", "date", "time", "attendees (list)"),
+        described_task(
+            "order", Order, "customer", "items (list of product, quantity)", "express (true or false)"
         ),
-        Task(
-            "review",
-            Review,
-            {
-                "product": "product",
-                "sentiment": "sentiment (positive, negative or neutral)",
-                "rating": "rating",
-                "recommend": "recommend (true or false)",
-            },
+        described_task(
+            "review", Review, "product", "sentiment (positive, negative or neutral)", "rating",
+            "recommend (true or false)",
         ),
-        Task("flight", Flight, _plain("passenger", "origin", "destination", "date", "seat")),
-        Task(
-            "invoice",
-            Invoice,
-            _plain(
-                "number",
-                "vendor",
-                "total",
-                currency="currency (EUR, USD or GBP)",
-                due="due",
-                paid="paid (true or false)",
-            ),
+        described_task("flight", Flight, "passenger", "origin", "destination", "date", "seat"),
+        described_task(
+            "invoice", Invoice, "number", "vendor", "total", "currency (EUR, USD or GBP)", "due",
+            "paid (true or false)",
         ),
-        Task(
-            "job",
-            Job,
-            _plain("title", "company", "salary", remote="remote (true or false)", skills="skills (list)"),
+        described_task("job", Job, "title", "company", "salary", "remote (true or false)", "skills (list)"),
+        described_task(
+            "ticket", Ticket, "customer", "category (billing, bug, account or shipping)",
+            "priority (low, medium or high)",
         ),
-        Task(
-            "ticket",
-            Ticket,
-            _plain(
-                "customer",
-                category="category (billing, bug, account or shipping)",
-                priority="priority (low, medium or high)",
-            ),
-        ),
-        Task("contact", Contact, _plain("name", email="email (or null)", phone="phone (or null)")),
-        Task("reading", Reading, _plain("station", "temperature", "humidity", alarm="alarm (true or false)")),
-        Task("book", Book, _plain("title", "author", "year", "pages")),
-        Task(
-            "tool",
-            DemoToolCall,
-            {
-                "get_weather": "get_weather (city, unit)",
-                "set_alarm": "set_alarm (time, label)",
-                "send_message": "send_message (to, text)",
-                "convert_currency": "convert_currency (amount, source, target)",
-                "play_music": "play_music (artist, shuffle)",
-            },
-            opening="Call a",
+        described_task("contact", Contact, "name", "email (or null)", "phone (or null)"),
+        described_task("reading", Reading, "station", "temperature", "humidity", "alarm (true or false)"),
+        described_task("book", Book, "title", "author", "year", "pages"),
+        described_task(
+            "tool", DemoToolCall, "get_weather (city, unit)", "set_alarm (time, label)", "send_message (to, text)",
+            "convert_currency (amount, source, target)", "play_music (artist, shuffle)", opening="Call a",
         ),
     )
-}
+}  # fmt: skip
