@@ -151,6 +151,6 @@ class _Watch:
             return CallEvent(index=event.index, name=event.name, row=row)
         if isinstance(event, ArgumentsPiece):
             return CallEvent(index=event.index, arguments=event.text, row=row)
-        call = self._asked.tools[event.name].called(event.arguments, event.id or None)
+        call = self._asked.tools[event.name].called(event.arguments, event.id)
         self._calls.append(call)
         return CallEvent(index=event.index, call=call, row=row)

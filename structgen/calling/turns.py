@@ -266,4 +266,4 @@ def _read(
     ended = [event for event in events if isinstance(event, CallEnded)]
     if len(ended) == len(known):
         return text, list(known)
-    return text, [asked.tools[event.name].called(event.arguments, event.id or None) for event in ended]
+    return text, [asked.tools[event.name].called(event.arguments, event.id) for event in ended]

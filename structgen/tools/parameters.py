@@ -1,9 +1,12 @@
-"""Reads declarations of tools in OpenAI's, MCP's and Anthropic's form, and makes their JSON Schemas strict."""
+"""What tools say of their parameters: docstrings, and declarations in OpenAI's, MCP's and Anthropic's form."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from docstring_parser import ParseError, parse
 
 from structgen.errors import SchemaError, quoted
 
@@ -16,6 +19,39 @@ _COMBINING = frozenset(
 _ALTERNATIVES = ("anyOf", "oneOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 _NESTED = ("items", "additionalProperties", "contains")
+
+
+class Described(NamedTuple):
+    """The descriptions in a docstring.
+
+    Attributes:
+        description: the description of the function, without the docstring's sections.
+    """
+
+    description: str
+    parameters: dict[str, str]
+
+
+def described(owner: Any) -> Described:
+    """Returns the descriptions in a docstring, in the style of Google, NumPy, Sphinx (reST) or Epydoc.
+
+    Args:
+        owner: a function; or a class, whose `__init__` is read if it has no docstring of its own.
+    """
+    text = inspect.getdoc(owner)
+    if isinstance(owner, type):
+        own = owner.__dict__.get("__doc__")
+        init = owner.__dict__.get("__init__")
+        text = inspect.cleandoc(own) if own else inspect.getdoc(init) if inspect.isfunction(init) else ""
+    if not text:
+        return Described("", {})
+    try:
+        docstring = parse(text)
+    except ParseError:
+        return Described(text, {})
+    parts = [part for part in (docstring.short_description, docstring.long_description) if part]
+    about = {param.arg_name: param.description for param in docstring.params if param.description}
+    return Described("\n\n".join(parts), {name.lstrip("*"): " ".join(text.split()) for name, text in about.items()})
 
 
 class Declared(NamedTuple):
@@ -46,22 +82,17 @@ def declared(given: Any) -> Declared:
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise SchemaError(f"{quoted(given)} is no tool: expected a name, as OpenAI's and MCP's lists have it")
-    for key in ("parameters", "inputSchema", "input_schema"):
-        if entry.get(key) is not None:
-            return Declared(name, entry.get("description") or "", _object(name, entry[key]))
-    return Declared(name, entry.get("description") or "", _object(name, {}))
+    keys = ("parameters", "inputSchema", "input_schema")
+    parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
+    if not isinstance(parameters, Mapping):
+        raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
+    return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **parameters})
 
 
 def _attributes(given: Any) -> Mapping[str, Any]:
     """Returns the attributes of an object of the `mcp` package, or of one like it, as a dict."""
     names = ("name", "description", "inputSchema", "input_schema", "parameters")
     return {name: getattr(given, name) for name in names if hasattr(given, name)}
-
-
-def _object(name: str, parameters: Any) -> dict[str, Any]:
-    if not isinstance(parameters, Mapping):
-        raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
-    return {"type": "object", "properties": {}, **parameters}
 
 
 def strict(schema: Any) -> Any:

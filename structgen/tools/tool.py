@@ -26,8 +26,7 @@ from structgen.schema.python.functions import is_function, value_type
 from structgen.schema.python.types import from_type
 from structgen.schema.python.users_code import validated
 from structgen.schema.whole_numbers import with_ints
-from structgen.tools.docstrings import Described, described
-from structgen.tools.parameters import declared, strict
+from structgen.tools.parameters import Described, declared, described, strict
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -35,13 +34,11 @@ R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 
 _ID_CHARACTERS = string.ascii_letters + string.digits
-_ID_LENGTH = 9
-"""Mistral's templates demand ids of nine characters; others take any id."""
 
 
 def new_id() -> str:
-    """Returns an id for a call: nine letters and digits."""
-    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))
+    """Returns an id for a call: nine letters and digits, as Mistral's templates demand; others take any id."""
+    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +228,10 @@ class Tool(Generic[P, R]):
         if self.function is self._type:
             schema.pop("description", None)  # it is the description of the tool
         members: dict[str, Any] = schema.setdefault("properties", {})
-        for name, description in self._docstring.parameters.items():
-            if isinstance(members.get(name), dict):
-                members[name].setdefault("description", description)
-        for name, default in self._defaults().items():
-            if isinstance(members.get(name), dict):
-                members[name].setdefault("default", default)
+        for key, values in (("description", self._docstring.parameters), ("default", self._defaults())):
+            for name, value in values.items():
+                if isinstance(members.get(name), dict):
+                    members[name].setdefault(key, value)
         return cast("dict[str, Any]", schema)
 
     @cached_property
@@ -288,14 +283,12 @@ class Tool(Generic[P, R]):
 
         Args:
             arguments: the arguments as JSON text.
-            id: the id of the call; a fresh one by default.
+            id: the id of the call; a fresh one if it is empty or None.
 
         Raises:
             ValidationFailed: as `parse` does.
         """
-        value = self.parse(arguments)
-        call: ToolCall[R] = ToolCall(self.name, value, tool=self)
-        return call if id is None else ToolCall(self.name, value, id, self)
+        return ToolCall(self.name, self.parse(arguments), id or new_id(), self)
 
     @property
     def is_async(self) -> bool:
