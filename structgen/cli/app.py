@@ -59,12 +59,12 @@ def generate(
     from structgen.options import Limits, Sampling
 
     with _told():
-        text = _standard_input() if prompt == "-" else prompt
+        given = _prompt(prompt, chat=chat)
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
         run = api.generate(
             load_model(model, device),
-            [{"role": "user", "content": text}] if chat else text,
+            given,
             schema=wanted,
             sampling=sampling,
             limits=limits,
@@ -98,20 +98,27 @@ def trace(
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     _import_engine()
-    from structgen.cli.models import saved, traced
+    from structgen import api
+    from structgen.cli.models import load_model
+    from structgen.errors import OptionError, quoted
     from structgen.options import Limits, Sampling
-    from structgen.trace.output import show, write
+    from structgen.trace.page import write
+    from structgen.trace.report import Report
+    from structgen.trace.terminal import show
 
     with _told():
-        if prompt is None:
-            report = saved(source)
-        else:
-            text = _standard_input() if prompt == "-" else prompt
-            report = traced(
-                source, [{"role": "user", "content": text}] if chat else text, _wanted(schema, None, None, None),
-                device, banned=banned or [], limits=Limits(max_new_tokens),
-                sampling=Sampling(temperature=temperature, seed=seed),
+        if prompt is not None:
+            wanted, limits = _wanted(schema, None, None, None), Limits(max_new_tokens)
+            sampling = Sampling(temperature=temperature, seed=seed)
+            run: api.Generation[Any] = api.generate(
+                load_model(source, device), _prompt(prompt, chat=chat), wanted, banned=banned or [], limits=limits,
+                sampling=sampling, details=True,
             )  # fmt: skip
+            report = run.report()
+        elif source.lower().endswith(".json"):
+            report = Report.read(Path(source))
+        else:
+            raise OptionError(f"{quoted(source)}: give a prompt for a model, or a trace that was saved as FILE.json")
         show(report) if out is None else write(report, out)
 
 
@@ -148,30 +155,24 @@ def doctor(
     With a model and a schema: say whether the tokenizer, its end tokens, the chat template, the format of calls, the
     cache, the schema's keywords and the speed are fine.
     """
-    from structgen.cli.doctor import examine, examine_format
-
     if as_json and schema is None:
         raise typer.BadParameter("--json is for a model and a schema")
-    with _told():
-        if model is not None and schema is not None:
-            _examine_model(model, schema, as_json=as_json)
-            return
-        sound = examine_format(Console(), model) if model is not None else examine(Console())
-        if not sound:
-            raise typer.Exit(1)
-
-
-def _examine_model(name: str, schema: str, *, as_json: bool) -> None:
     _import_engine()
-    from structgen.cli.diagnosis import FAULT, diagnose
+    from structgen.cli.doctor import FAULT, diagnose, examine, examine_format
     from structgen.cli.models import load_model
 
-    wanted, sound = schema_of(schema), True
-    for finding in each_waited(diagnose(load_model(name), wanted), "examining the model"):
-        sound &= finding.state != FAULT
-        _print(json.dumps(asdict(finding)) if as_json else f"{finding.state:<5}  {finding.part}: {finding.told}")
-    if not sound:
-        raise typer.Exit(1)
+    with _told():
+        if model is None:
+            sound = examine(Console())
+        elif schema is None:
+            sound = examine_format(Console(), model)
+        else:
+            wanted, sound = schema_of(schema), True
+            for finding in each_waited(diagnose(load_model(model), wanted), "examining the model"):
+                sound &= finding.state != FAULT
+                _print(json.dumps(asdict(finding)) if as_json else str(finding))
+        if not sound:
+            raise typer.Exit(1)
 
 
 @app.command()
@@ -355,6 +356,12 @@ def _told() -> Iterator[None]:
         told = f"{type(error).__name__}: {error if ours else excerpt(error)}"
         errors.print(told.replace("\n", " "), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from error
+
+
+def _prompt(given: str, *, chat: bool) -> Any:
+    """Returns the prompt of a command: `-` stands for the standard input; `chat` makes it a message of the user."""
+    text = _standard_input() if given == "-" else given
+    return [{"role": "user", "content": text}] if chat else text
 
 
 def _standard_input() -> str:

@@ -1,32 +1,50 @@
-"""`structgen doctor`: what is installed, how long kernels take to compile, whether a value comes out."""
+"""`structgen doctor`: what is installed; how a model writes calls; whether a model and a schema work together."""
 
 from __future__ import annotations
 
 import json
 import platform
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from transformers import AutoTokenizer
 
-from structgen.errors import OptionError, StructgenError, VocabularyError
+from structgen import api
+from structgen.chat import call_format
+from structgen.cli.models import is_demo, load_model
+from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
+from structgen.constraints.basic import JsonSchema
+from structgen.decoding.grammars import grammar_for
+from structgen.errors import OptionError, StructgenError, VocabularyError, excerpt
+from structgen.explanation import explain
+from structgen.models.forward import forward_for
+from structgen.options import Limits
+from structgen.testing import scripted
+from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
 PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
+FINE, NOTE, FAULT = "fine", "note", "fault"
+SLOW_MASK = 0.05
+"""A first mask that takes longer, in seconds, is worth a note."""
 
 
 def examine(console: Console) -> bool:
-    """Prints the findings; True when a constrained value came out as it should."""
+    """Prints versions and times. Returns True if a constrained value came out as it should."""
     table = Table("what", "found", title="structgen doctor")
     table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
     for package in PACKAGES:
         table.add_row(package, _version_of(package))
-    with waiting("importing torch"):
-        table.add_row("devices", _devices())
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    table.add_row("devices", ", ".join(["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]))
     with waiting("generating a value, and using every kernel once"):
         seconds, again, outcome = _one_value()
     table.add_row("first value, kernels compiled or loaded", f"{seconds:.2f} s")
@@ -37,17 +55,12 @@ def examine(console: Console) -> bool:
 
 
 def examine_format(console: Console, source: str) -> bool:
-    """Prints how a model writes calls and thinking; True when its chat template tells.
+    """Prints how a model writes calls and thinking. Returns False if its chat template does not tell.
 
     Args:
         source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; a GGUF or Jinja file; or
             `demo`, the bundled model.
     """
-    with waiting("importing torch and transformers"):
-        from structgen.chat import call_format
-        from structgen.cli.models import is_demo, load_model
-        from structgen.vocabulary import Vocabulary
-
     path = Path(source)
     try:
         with waiting("reading the chat template"):
@@ -57,8 +70,6 @@ def examine_format(console: Console, source: str) -> bool:
             elif path.is_file():
                 format_ = call_format(path.read_text(encoding="utf-8"))
             else:
-                from transformers import AutoTokenizer
-
                 tokenizer: Any = AutoTokenizer.from_pretrained(source)
                 format_ = call_format(tokenizer, Vocabulary.from_tokenizer(tokenizer))
     except (OptionError, VocabularyError) as refusal:
@@ -78,28 +89,117 @@ def _version_of(package: str) -> str:
         return "not installed as a package"
 
 
-def _devices() -> str:
-    import torch
-
-    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    names += ["mps"] if torch.backends.mps.is_available() else []
-    return ", ".join(["cpu", *names])
-
-
 def _one_value() -> tuple[float, float, str | None]:
-    """Seconds to a first and to a second value, and what was wrong with them."""
-    from structgen.api import generate
-    from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
-    from structgen.testing import scripted
-
+    """Returns the seconds to a first and to a second value, and what was wrong with them."""
     model = scripted(json.dumps(VALUE, ensure_ascii=False))
     times: list[float] = []
     try:
         for _ in range(2):
             began = time.perf_counter()
-            value = generate(model, "doctor", schema=SCHEMA)
+            value = api.generate(model, "doctor", schema=SCHEMA)
             times.append(time.perf_counter() - began)
         use_kernels()
     except StructgenError as error:
         return 0.0, 0.0, f"{type(error).__name__}: {error}"
     return times[0], times[1], None if value == VALUE else f"expected {VALUE}, found {value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found about one part: `fine`, a `note` (it works, with a drawback), or a `fault`."""
+
+    part: str
+    state: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{self.state:<5}  {self.part}: {self.told}"
+
+
+def diagnose(model: api.Model, schema: Any) -> Iterator[Finding]:
+    """Yields the findings about a model, its tokenizer and a schema."""
+    for part, examine in _PARTS.items():
+        try:
+            yield from (Finding(part, state, told) for state, told in examine(model, schema))
+        except StructgenError as error:
+            yield Finding(part, FAULT, excerpt(error))
+
+
+Told = Iterator[tuple[str, str]]
+
+
+def _tokenizer(model: api.Model, schema: Any) -> Told:
+    vocabulary = model.vocabulary
+    yield FINE, f"{type(model.tokenizer).__name__}, {len(vocabulary):,} ids, {vocabulary.width:,} columns of logits"
+    try:
+        vocabulary.canonical  # noqa: B018 - is known, or raises
+    except StructgenError as error:
+        yield NOTE, f"canonical= cannot be used: {excerpt(error)}"
+
+
+def _ends(model: api.Model, schema: Any) -> Told:
+    names = {token: name for name, token in model.vocabulary.special_names.items()}
+    yield FINE, ", ".join(f"{names.get(token, 'unnamed')} ({token})" for token in model.vocabulary.end_ids)
+
+
+def _template(model: api.Model, schema: Any) -> Told:
+    has = getattr(model.tokenizer, "chat_template", None) or hasattr(model.tokenizer, "apply_chat_template")
+    yield (FINE, "there is one") if has else (NOTE, "none: prompts are texts, not messages")
+
+
+def _calls(model: api.Model, schema: Any) -> Told:
+    try:
+        format_ = call_format(model.tokenizer, model.vocabulary)
+    except OptionError as error:
+        yield NOTE, f"no tools: {excerpt(error)}"
+        return
+    yield FINE, dict(format_.described())["call"]
+    if format_.thinking is None:
+        yield NOTE, "no tags of thinking in the template: thinking=Thinking(opening, closing) names them"
+
+
+def _cache(model: api.Model, schema: Any) -> Told:
+    forward = forward_for(model.module)
+    yield FINE if not forward.why_slow else NOTE, forward.kind + (f": {forward.why_slow}" if forward.why_slow else "")
+    context = model.context
+    yield FINE, "a context without a known end" if context is None else f"a context of {context:,} tokens"
+
+
+def _coverage(model: api.Model, schema: Any) -> Told:
+    explanation = explain(schema)
+    counts = {how: sum(rule.how == how for rule in explanation.rules) for how in ("masked", "checked", "not enforced")}
+    yield FINE, ", ".join(f"{count} {how}" for how, count in counts.items())
+    for rule in explanation.rules:
+        if rule.how == "not enforced":
+            yield NOTE, f"{rule.pointer}: {rule.why}"
+
+
+def _cliffs(model: api.Model, schema: Any) -> Told:
+    cliffs = explain(schema).cliffs
+    yield from ((NOTE, f"{cliff.pointer or '/'}: {cliff.what}") for cliff in cliffs)
+    began = time.perf_counter()
+    grammar = grammar_for(JsonSchema(schema), model.vocabulary)
+    read = time.perf_counter() - began
+    grammar.matcher().mask()
+    first = time.perf_counter() - began - read
+    slow = first > SLOW_MASK or read > 1
+    yield NOTE if slow else FINE, f"compiled in {1000 * read:.0f} ms, the first mask in {1000 * first:.1f} ms"
+
+
+def _value(model: api.Model, schema: Any) -> Told:
+    began = time.perf_counter()
+    run = api.generate(model, "Answer in JSON.", schema, limits=Limits(64), details=True)
+    took, cost = time.perf_counter() - began, run.stats
+    yield FINE, f"{cost.tokens} tokens in {took:.2f} s, {cost.fast_forwarded} of them forced; {excerpt(run.text)}"
+
+
+_PARTS: dict[str, Callable[[api.Model, Any], Told]] = {
+    "tokenizer": _tokenizer,
+    "end tokens": _ends,
+    "chat template": _template,
+    "tool format": _calls,
+    "cache": _cache,
+    "schema": _coverage,
+    "speed": _cliffs,
+    "a value": _value,
+}

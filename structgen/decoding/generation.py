@@ -209,7 +209,7 @@ class Generation(Generic[T]):
             OptionError: the name ends otherwise.
             OSError: the file cannot be written.
         """
-        from structgen.trace.output import write
+        from structgen.trace.page import write
 
         report = report_of(self)
         if path is not None:
@@ -222,7 +222,7 @@ class Generation(Generic[T]):
         Args:
             console: of rich; the standard output by default.
         """
-        from structgen.trace.output import show
+        from structgen.trace.terminal import show
 
         show(self.report(), console)
 

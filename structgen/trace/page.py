@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from structgen.errors import OptionError, quoted
 from structgen.trace.plots import along_text, distribution, percent
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
@@ -34,6 +35,18 @@ FINISHES = {
 def asset(name: str) -> str:
     """A file that is part of the page."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def write(report: Report, path: Path) -> None:
+    """Writes a page (`.html`), or data that `Report.read` takes (`.json`).
+
+    Raises:
+        OptionError: the name of the file has another ending.
+    """
+    kind = path.suffix.lower()
+    if kind not in (".html", ".htm", ".json"):
+        raise OptionError(f"report {quoted(str(path))}: expected a name that ends in .html or .json")
+    path.write_text(report.model_dump_json() if kind == ".json" else page(report), encoding="utf-8")
 
 
 def page(report: Report) -> str:

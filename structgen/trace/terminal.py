@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
@@ -23,6 +24,11 @@ SPARK = 100
 """Columns of the bars below the text at most."""
 MOST = 20
 """Undone texts, members of a container, and fields that are shown."""
+
+
+def show(report: Report, console: Console | None = None) -> None:
+    """Prints a report in colours, by default on the standard output."""
+    (console or Console(file=sys.stdout)).print(view(report))
 
 
 def view(report: Report) -> RenderableType:

@@ -1,6 +1,6 @@
 """The command line, in this process: output, exit codes, and errors without tracebacks.
 
-Covers `demo.show`, `doctor`, `models` and `schemas`.
+Covers `demo.show`, `models` and `schemas`.
 """
 
 from __future__ import annotations

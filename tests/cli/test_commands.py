@@ -1,6 +1,6 @@
 """`check`, `doctor MODEL SCHEMA`, `bench` and `generate --json`.
 
-Covers `checking` and `diagnosis`.
+Covers `checking` and `doctor`.
 """
 
 from __future__ import annotations

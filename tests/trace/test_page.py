@@ -24,8 +24,7 @@ from pydantic import AfterValidator, BaseModel
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.testing import scripted
-from structgen.trace.output import write
-from structgen.trace.page import fragment, page
+from structgen.trace.page import fragment, page, write
 from structgen.trace.plots import COLUMNS, along_text, distribution, percent
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import FieldReport, Report

@@ -1,6 +1,6 @@
 """A report as data: saved and read again, shown in a terminal, and made of a run.
 
-Covers `records`, `output` and `terminal`.
+Covers `records` and `terminal`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rich.console import Console
 
 import structgen as sg
 from structgen.testing import scripted
-from structgen.trace.output import show
 from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
+from structgen.trace.terminal import show
 
 SCHEMA = {
     "type": "object",
