@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -99,7 +100,8 @@ def extract_many(
     in_one_run(prepare(owner, "x", schema, call_options))  # what can work for no input is raised here
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
-    job = _Job(owner, schema, call_options, _Prompts(prompt, schema, chat=chat, prompt_schema=prompt_schema))
+    prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
+    job = _Job(owner, schema, call_options, prompt_of)
     with files or nullcontext(), ProgressBar(total, shown=progress) as bar:
         for entry in job.entries(read_inputs(inputs), files.done if files is not None else set()):
             if files is None:
@@ -111,20 +113,12 @@ def extract_many(
     return job.report
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompts:
-    """From an input to the prompt."""
-
-    template: Prompt
-    schema: Any
-    chat: bool
-    prompt_schema: bool
-
-    def of(self, row: InputRow) -> Any:
-        made = row.prompt(self.template)
-        if self.chat and isinstance(made, str):
-            made = [{"role": "user", "content": made}]
-        return with_schema(made, self.schema) if self.prompt_schema else made
+def _prompt(template: Prompt, schema: Any, row: InputRow, *, chat: bool, prompt_schema: bool) -> Any:
+    """Returns the prompt of an input."""
+    prompt = row.prompt(template)
+    if chat and isinstance(prompt, str):
+        prompt = [{"role": "user", "content": prompt}]
+    return with_schema(prompt, schema) if prompt_schema else prompt
 
 
 class _Job:
@@ -134,8 +128,8 @@ class _Job:
         places: of each input's id, the number of the input.
     """
 
-    def __init__(self, model: Model, schema: Any, options: CallOptions, prompts: _Prompts) -> None:
-        self._model, self._schema, self._options, self._prompts = model, schema, options, prompts
+    def __init__(self, model: Model, schema: Any, options: CallOptions, prompt_of: Callable[[InputRow], Any]) -> None:
+        self._model, self._schema, self._options, self._prompt_of = model, schema, options, prompt_of
         self._running: list[tuple[InputRow, Request, Seat]] = []
         self.report = Extraction()
         self.places: dict[str, int] = {}
@@ -163,7 +157,7 @@ class _Job:
             self.report.skipped += 1
             return
         try:
-            request = prepare(self._model, self._prompts.of(row), self._schema, self._options)
+            request = prepare(self._model, self._prompt_of(row), self._schema, self._options)
         except StructgenError as error:
             yield self._failed(row, error)
             return

@@ -1,21 +1,37 @@
-"""Rows of a loop that is not ours, followed by the ids that it has chosen."""
+"""Rows of another library's loop: their constraints follow the ids that the loop has chosen."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from structgen.decoding.grammars import grammar_for
+from structgen.decoding.prompts.targets import targets_of
 from structgen.errors import DeadEnd, StructgenError, TokenRejected
-from structgen.masks import Grammar
+from structgen.masks import Grammar, find_masks
 from structgen.masks.words import Words
 from structgen.models.row import common
+from structgen.options import Whitespace
+from structgen.vocabulary import Vocabulary
+
+
+def grammars_of(
+    schema: Any, vocabulary: Vocabulary, whitespace: Whitespace, order: str | Sequence[str]
+) -> list[Grammar | None]:
+    """Returns the grammar of a schema, or of each schema of a list; None for plain text."""
+    targets = targets_of(schema if isinstance(schema, list) else [schema], whitespace, order)
+    constraints = [target.constraint for target in targets]
+    return [None if given is None else grammar_for(given, vocabulary) for given in constraints]
 
 
 class FollowedRow:
-    """One row of a loop that is not ours: where its text stands in its constraint.
+    """The state of one row's constraint.
 
     Attributes:
         matcher: None for plain text.
-        error: why nothing may follow; None where something may.
+        error: why no token may follow; None if one may.
     """
 
     def __init__(self, grammar: Grammar | None) -> None:
@@ -23,13 +39,8 @@ class FollowedRow:
         self.error: StructgenError | None = None
         self._taken: list[int] = []
 
-    @property
-    def asks(self) -> bool:
-        """Does a mask say what may come next? Not behind an end token, where the loop pads."""
-        return self.matcher is not None and self.error is None and not self.matcher.finished
-
     def go_to(self, ids: list[int]) -> None:
-        """Stands behind these ids: goes back where they differ from those before, then on."""
+        """Moves the matcher behind these ids. First it goes back to where they differ from the ids before."""
         matcher, taken = self.matcher, self._taken
         if matcher is None:
             return
@@ -47,11 +58,21 @@ class FollowedRow:
                 break
             taken.append(token)
 
-    def words(self, count: int) -> Words:
-        """The mask: uint32[count]."""
-        if self.asks and self.matcher is not None:
+
+def masks_of(rows: Sequence[FollowedRow], words: int) -> Words:
+    """Returns the masks of the rows: uint32[rows, words].
+
+    All tokens are allowed in plain text, and behind an end token, where a loop pads. None is in a row with an error; a
+    dead end is one.
+    """
+    masks = np.full((len(rows), words), 0xFFFFFFFF, np.uint32)
+    find_masks(row.matcher for row in rows if row.matcher is not None and row.error is None)
+    for row, mask in zip(rows, masks, strict=True):
+        if row.matcher is not None and row.error is None and not row.matcher.finished:
             try:
-                return self.matcher.mask()
+                row.matcher.mask(mask)
             except DeadEnd as error:
-                self.error = error
-        return np.full(count, 0 if self.error else 0xFFFFFFFF, np.uint32)
+                row.error = error
+        if row.error is not None:
+            mask[:] = 0
+    return masks

@@ -17,23 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from structgen.decoding.grammars import grammar_for
-from structgen.decoding.prompts.targets import targets_of
 from structgen.errors import OptionError
-from structgen.integrations.followed_rows import FollowedRow
-from structgen.masks import find_masks
+from structgen.integrations.followed_rows import FollowedRow, grammars_of, masks_of
 from structgen.masks.words import bits_of
 from structgen.models.hosts.onnx_genai import read_folder
 from structgen.options import Whitespace
 
 
 class GeneratorConstraint:
-    """Leaves each row of a generator the tokens which its constraint allows. For one generator, greedy or sampled.
+    """Allows each row of a generator only the tokens of its constraint. For one generator, greedy or sampled.
 
     Args:
         schema: what `structgen.generate` takes, or a list with one for each row of the generator's batch.
-        folder: of the model.
-        tokenizer: where it is not the folder's.
+        folder: the folder of the model.
+        tokenizer: the tokenizer, if it is not the folder's.
         whitespace, order: as for `structgen.generate`.
 
     Raises:
@@ -45,22 +42,19 @@ class GeneratorConstraint:
         whitespace: Whitespace = Whitespace.SPACED, order: str | Sequence[str] = "schema",
     ) -> None:  # fmt: skip
         vocabulary = read_folder(folder, tokenizer).vocabulary
-        targets = targets_of(schema if isinstance(schema, list) else [schema], whitespace, order)
-        constraints = [target.constraint for target in targets]
-        grammars = [None if given is None else grammar_for(given, vocabulary) for given in constraints]
         self._words, self._width = vocabulary.words, vocabulary.width
-        self._rows = [FollowedRow(grammar) for grammar in grammars]
+        self._rows = [FollowedRow(grammar) for grammar in grammars_of(schema, vocabulary, whitespace, order)]
         self._start: int | None = None
 
     def apply(self, generator: Any) -> None:
         """Sets the generator's logits of tokens that are not allowed to minus infinity.
 
-        Called behind `append_tokens` of the prompts, and before each `generate_next_token`. It may follow `rewind_to`.
+        Call it behind `append_tokens` of the prompts, and before each `generate_next_token`, also behind `rewind_to`.
 
         Raises:
             OptionError: the generator has another number of rows than there are schemas; beams are rows, too.
             TokenRejected: a row has left its constraint.
-            DeadEnd: no token of the vocabulary goes on.
+            DeadEnd: no token of the vocabulary may follow.
         """
         logits = generator.get_logits()
         if len(logits) != len(self._rows):
@@ -70,11 +64,9 @@ class GeneratorConstraint:
             self._start = generator.token_count()
         for index, row in enumerate(self._rows):
             row.go_to(generator.get_sequence(index)[self._start :].tolist())
-        find_masks([row.matcher for row in self._rows if row.asks and row.matcher is not None])
-        for line, row in zip(logits, self._rows, strict=True):
-            allowed = bits_of(row.words(self._words), self._width)
+        for line, row, words in zip(logits, self._rows, masks_of(self._rows, self._words), strict=True):
             if row.error is not None:
                 raise row.error
-            line[:, : self._width][:, ~allowed] = -np.inf
+            line[:, : self._width][:, ~bits_of(words, self._width)] = -np.inf
             line[:, self._width :] = -np.inf
         generator.set_logits(logits)

@@ -42,34 +42,30 @@ def extract_on_ray(
 
         extract_on_ray("Qwen/Qwen3-0.6B", "letters/", Person, prompt=PROMPT, out="people.jsonl", actors=4, num_gpus=1)
 
-    The results and the failed inputs are written here, in the same files as those of `extract_many`, as soon as a call
-    of an actor is over; either can go on where the other was ended. What Ray says about its cluster counts: call
-    `ray.init` before, or it starts one on this machine.
+    The results and the failed inputs are written on this machine as soon as a call of an actor is over, to the same
+    files as by `extract_many`: either can go on where the other was ended. Call `ray.init` before to choose the
+    cluster; otherwise Ray starts one on this machine.
 
     Args:
         model: what `load` takes, or a function that loads a model; each actor calls it once.
         inputs, schema, prompt, chat, resume, progress: as for `extract_many`; inputs are texts or rows of fields.
         out: the file for the results.
-        actors: how many.
-        num_cpus, num_gpus: of each actor, as Ray counts them.
-        rows_per_call: inputs that an actor is given at once.
+        actors: the number of actors.
+        num_cpus, num_gpus: the share of each actor, as Ray counts it.
+        rows_per_call: the number of inputs that an actor is given at once.
         options: further options of `extract_many`.
 
     Raises:
-        OptionError: Ray is not installed, or an argument is none of what it may be. What can work for no input is
-            raised by the first actor, as Ray raises it.
+        OptionError: Ray is not installed, or an argument cannot work. An option or a schema that can work for no input
+            is raised by the first actor, in Ray's own error.
     """
     try:
         import ray.data
     except ImportError as missing:
         raise OptionError("extract_on_ray needs Ray: install structgen[ray]") from missing
-    require(
-        isinstance(model, str) or callable(model), "model", model, "a folder, an id, or a function that loads a model"
-    )
     for name, count in (("actors", actors), ("rows_per_call", rows_per_call)):
         require_count(name, count, 1)
-    for name, share in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
-        require(is_number(share, 0), name, share, "a number of at least 0")
+    require_share(model, num_cpus, num_gpus)
     require_flag("resume", resume)
     began, report, files = time.perf_counter(), Extraction(), ResultFiles(out, resume=resume)
     rows = _rows(read_inputs(inputs), files.done, report)
@@ -92,6 +88,19 @@ def extract_on_ray(
     return report
 
 
+def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
+    """Refuses what no actor can load as its model, and what Ray cannot count as its share of a machine."""
+    loads = isinstance(model, str) or callable(model)
+    require(loads, "model", model, "a folder, an id, or a function that loads a model")
+    for name, share in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
+        require(is_number(share, 0), name, share, "a number of at least 0")
+
+
+def loaded(model: str | Callable[[], Model]) -> Model:
+    """Loads the model of an actor."""
+    return load(model) if isinstance(model, str) else model()
+
+
 def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> list[InputRow]:
     rows = []
     for row in inputs:
@@ -106,7 +115,7 @@ def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> lis
 def _entries(
     data: Any, items: list[dict[str, str]], blocks: int, job: tuple[Any, Any, dict[str, Any]], actor: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The entries of the inputs, as actors finish them."""
+    """Yields the entries of the inputs, as actors finish them."""
     if items:
         rows = data.from_items(items, override_num_blocks=blocks)
         made = rows.map_batches(Extractor, fn_constructor_args=job, batch_size=job[2]["batch_size"], **actor)
@@ -127,7 +136,7 @@ class Extractor:
     """
 
     def __init__(self, model: str | Callable[[], Model], schema: Any, options: dict[str, Any]) -> None:
-        self._model = load(model) if isinstance(model, str) else model()
+        self._model = loaded(model)
         self._schema, self._options = schema, options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:

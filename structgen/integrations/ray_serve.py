@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from structgen.arguments import is_number, require, require_count
+from structgen.arguments import require_count
 from structgen.errors import OptionError, RunError
-from structgen.models.model import Model, load
+from structgen.integrations.ray import loaded, require_share
+from structgen.models.model import Model
 from structgen.server.settings import Settings
 
 
 class Replica:
-    """What Serve asks of a replica beside its answers.
+    """The health of a replica, for Serve.
 
     Attributes:
         app: the application that answers; Serve's ingress sets it.
@@ -43,39 +44,36 @@ def serve_on_ray(
 
         ray.serve.run(serve_on_ray("Qwen/Qwen3-0.6B", Settings(name="qwen"), replicas=4, num_gpus=1))
 
-    Each replica loads the model, and batches the requests that Serve sends it. The server keeps nothing between
-    requests, so any replica may answer any of them. `/metrics` is that of the replica which answers. A replica whose
-    model's thread has ended is replaced.
+    Each replica loads the model and batches the requests that Serve sends it. The server keeps nothing between
+    requests, so any replica may answer any of them. `/metrics` shows the replica that answers. Serve replaces a replica
+    whose model's thread has ended.
 
     Args:
         model: what `load` takes, or a function that loads a model; each replica calls it once.
         settings: the bounds of each replica. Serve sends a replica as many requests as it has rows and places in its
             queue.
-        replicas: how many.
-        num_cpus, num_gpus: of each replica, as Ray counts them.
+        replicas: the number of replicas.
+        num_cpus, num_gpus: the share of each replica, as Ray counts it.
         options: further options of `ray.serve.deployment`, as `autoscaling_config=` with `num_replicas=None`.
 
     Returns:
         What `ray.serve.run` takes, and `serve run module:name` of Ray's command line.
 
     Raises:
-        OptionError: Ray Serve is not installed, or an argument is none of what it may be.
+        OptionError: Ray Serve is not installed, or an argument cannot work.
     """
     try:
         from ray import serve
     except ImportError as missing:
         raise OptionError("serve_on_ray needs Ray Serve: install structgen[ray-serve]") from missing
-    named = isinstance(model, str) or callable(model)
-    require(named, "model", model, "a folder, an id, or a function that loads a model")
+    require_share(model, num_cpus, num_gpus)
     require_count("replicas", replicas, 1)
-    for name, share in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
-        require(is_number(share, 0), name, share, "a number of at least 0")
     bounds = settings or Settings()
 
     def build() -> Any:
         from structgen.server.app import create_app
 
-        return create_app(load(model) if isinstance(model, str) else model(), bounds)
+        return create_app(loaded(model), bounds)
 
     arguments = {
         "num_replicas": replicas,

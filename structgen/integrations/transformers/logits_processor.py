@@ -13,25 +13,22 @@ from transformers import LogitsProcessor
 
 from structgen.arguments import require
 from structgen.decoding.choosing.masking import forbid
-from structgen.decoding.grammars import grammar_for
-from structgen.decoding.prompts.targets import targets_of
 from structgen.errors import OptionError
-from structgen.integrations.followed_rows import FollowedRow
-from structgen.masks import find_masks
+from structgen.integrations.followed_rows import FollowedRow, grammars_of, masks_of
 from structgen.models.model import as_model
 from structgen.options import Whitespace
 
 
 class ConstraintLogitsProcessor(LogitsProcessor):
-    """A logits processor that leaves each row of `generate` the tokens which its constraint allows.
+    """A logits processor that allows each row of `generate` only the tokens of its constraint.
 
-    For one call of `generate`: greedy, sampled, with beams, several sequences, prompt lookup or an assistant. Rows are
-    told apart by their ids, so beams may change places. Prompts of different length are padded on the left.
+    For one call of `generate`: greedy, sampled, with beams, several sequences, prompt lookup or an assistant. Each row
+    follows its ids, so beams may change places. Pad prompts of different length on the left.
 
     Args:
         schema: what `structgen.generate` takes, or a list of them, one for each prompt of the batch.
         model: a transformers model with `tokenizer`, or what `structgen.load` gives.
-        tokenizer: of a bare transformers model.
+        tokenizer: the tokenizer of a bare transformers model.
         whitespace, order: as for `structgen.generate`.
 
     Raises:
@@ -43,16 +40,14 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         whitespace: Whitespace = Whitespace.SPACED, order: str | Sequence[str] = "schema",
     ) -> None:  # fmt: skip
         vocabulary = as_model(model, tokenizer).vocabulary
-        targets = targets_of(schema if isinstance(schema, list) else [schema], whitespace, order)
-        require(bool(targets), "schema", schema, "a schema, or one for each prompt")
-        constraints = [target.constraint for target in targets]
-        self._grammars = [None if given is None else grammar_for(given, vocabulary) for given in constraints]
+        self._grammars = grammars_of(schema, vocabulary, whitespace, order)
+        require(bool(self._grammars), "schema", schema, "a schema, or one for each prompt")
         self._words, self._width = vocabulary.words, vocabulary.width
         self._prompts = torch.empty(0)
         self._rows: list[FollowedRow] = []
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """The scores, with `-inf` where a token is not allowed.
+        """Returns the scores, with `-inf` for tokens that are not allowed.
 
         Args:
             input_ids: int64[rows, tokens], prompts and what was generated.
@@ -60,8 +55,8 @@ class ConstraintLogitsProcessor(LogitsProcessor):
 
         Raises:
             OptionError: the rows are not those of the call that the processor was made for.
-            TokenRejected: a row has left its constraint: something behind the processor put its scores up again.
-            DeadEnd: no token of the vocabulary goes on.
+            TokenRejected: a row has left its constraint: something behind the processor raised the scores again.
+            DeadEnd: no token of the vocabulary may follow.
         """
         if not self._rows:
             self._begin(input_ids)
@@ -70,14 +65,13 @@ class ConstraintLogitsProcessor(LogitsProcessor):
             raise OptionError("a ConstraintLogitsProcessor is for one call of generate: make another for the next")
         for row, ids in zip(self._rows, input_ids[:, start:].tolist(), strict=True):
             row.go_to(ids)
-        find_masks([row.matcher for row in self._rows if row.asks and row.matcher is not None])
-        words = np.stack([row.words(self._words) for row in self._rows]).view(np.int32)
+        words = masks_of(self._rows, self._words).view(np.int32)
         self._require_alive()
         masked = forbid(scores[:, : self._width], torch.from_numpy(words).to(scores.device))
         return pad(masked, (0, scores.shape[1] - self._width), value=-torch.inf)
 
     def _begin(self, input_ids: Tensor) -> None:
-        """The first call: the rows are prompts, each as often as there are beams or sequences of it."""
+        """Makes the rows at the first call, when they are prompts, each repeated for its beams or sequences."""
         rows, schemas = len(input_ids), len(self._grammars)
         if rows % schemas:
             raise OptionError(f"{schemas} schemas for {rows} rows: expected one schema, or one for each prompt")
@@ -85,9 +79,10 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         self._rows = [FollowedRow(self._grammars[row * schemas // rows]) for row in range(rows)]
 
     def _require_alive(self) -> None:
-        """A beam for which nothing was left goes on with scores of `-inf`, beside others of its prompt."""
-        prompts = [tuple(ids) for ids in self._prompts.tolist()] if any(row.error for row in self._rows) else []
-        alive = {prompt for prompt, row in zip(prompts, self._rows, strict=False) if row.error is None}
-        for prompt, row in zip(prompts, self._rows, strict=False):
-            if row.error is not None and prompt not in alive:
-                raise row.error
+        """Raises the error of a row, unless another row of its prompt goes on: then it is a beam that is over."""
+        if any(row.error is not None for row in self._rows):
+            prompts = [tuple(ids) for ids in self._prompts.tolist()]
+            alive = {prompt for prompt, row in zip(prompts, self._rows, strict=True) if row.error is None}
+            for prompt, row in zip(prompts, self._rows, strict=True):
+                if row.error is not None and prompt not in alive:
+                    raise row.error
