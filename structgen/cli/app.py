@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from structgen.cli.heaps import share_heaps
-from structgen.cli.schemas import HELP, read_schema, registry_of, schema_of
+from structgen.cli.named import HELP, load_model, read_schema, registry_of, schema_of
 from structgen.waiting import each_waited, waiting
 
 MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
@@ -55,7 +55,6 @@ def generate(
 
     _import_engine()
     from structgen import api
-    from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -99,7 +98,6 @@ def trace(
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     _import_engine()
     from structgen import api
-    from structgen.cli.models import load_model
     from structgen.errors import OptionError, quoted
     from structgen.options import Limits, Sampling
     from structgen.trace.page import write
@@ -159,7 +157,6 @@ def doctor(
         raise typer.BadParameter("--json is for a model and a schema")
     _import_engine()
     from structgen.cli.doctor import FAULT, diagnose, examine, examine_format
-    from structgen.cli.models import load_model
 
     with _told():
         if model is None:
@@ -212,7 +209,6 @@ def bench(
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
     _import_engine()
     from structgen.batch_jobs import extract_many
-    from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -254,7 +250,6 @@ def extract(
     """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
     _import_engine()
     from structgen.batch_jobs import extract_many
-    from structgen.cli.models import load_model
     from structgen.options import Limits, Sampling
 
     with _told():
@@ -302,7 +297,6 @@ def serve(
     share_heaps()
     _import_engine()
     from structgen import telemetry
-    from structgen.cli.models import load_model
     from structgen.errors import OptionError
 
     with _told():

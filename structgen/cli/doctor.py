@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 
 from structgen import api
 from structgen.chat import call_format
-from structgen.cli.models import is_demo, load_model
+from structgen.cli.named import is_demo, load_model
 from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.grammars import grammar_for

@@ -150,7 +150,7 @@ def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]
                 contents: Any = names[reference]
             elif reference[:1] == "#" and (len(reference) == 1 or reference[1] == "/"):
                 try:
-                    contents = _at(scan.root, pointer)
+                    contents = value_at(scan.root, pointer)
                 except LookupError as missing:
                     why = f"the reference {quoted(reference)} leads nowhere: there is no {quoted(missing.args[0])}"
                     raise refused(scan, source, why) from None
@@ -164,8 +164,8 @@ def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]
         targets[id(source)] = target
 
 
-def _at(root: Any, pointer: str) -> Any:
-    """What stands at a pointer.
+def value_at(root: Any, pointer: str) -> Any:
+    """Returns the value at a JSON pointer.
 
     Raises:
         LookupError: with the token that leads nowhere.

@@ -1,17 +1,21 @@
-"""The routes of OpenAI's interface."""
+"""The application with the routes of OpenAI's interface, and the process that serves it."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse
+from sse_starlette.sse import AppStatus
 from starlette.types import Receive, Scope, Send
 
 from structgen.models.model import Model
@@ -26,6 +30,41 @@ PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
 SEND = 30
 """Seconds that a client may take to read a piece of a stream."""
+SWITCH = 0.0005
+"""Seconds after which a thread that compiles a schema makes way for the thread that runs the model."""
+COLLECT_AFTER = 3000
+"""New containers after which Python looks for garbage among the young ones; each hundredth time it looks at all."""
+
+
+def prepare_process() -> None:
+    """Prepares this process to serve, once its model is loaded: no thread is held up for long.
+
+    Python's garbage collection stops all threads. Looking at the half million objects of imported packages and of the
+    model took 0.6 s each time; they are left out from now on.
+    """
+    sys.setswitchinterval(SWITCH)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+
+
+def serve(
+    model: Model, settings: Settings | None = None, *, host: str = "127.0.0.1", port: int = 8000, log: str = "info"
+) -> None:
+    """Serves a model until the process is told to end. Running requests then have the grace time to end.
+
+    Args:
+        model: what `load` gave.
+        settings: the bounds of the server.
+        host, port: where it listens.
+        log: uvicorn's log level.
+    """
+    settings = settings or Settings()
+    drains: Any = AppStatus
+    drains.disable_automatic_graceful_drain()  # streams end by themselves, or when the grace time is over
+    prepare_process()
+    grace = max(1, round(settings.grace_seconds))
+    uvicorn.run(create_app(model, settings), host=host, port=port, log_level=log, timeout_graceful_shutdown=grace)
 
 
 def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
@@ -51,11 +90,7 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
 
 
 class Routes:
-    """The routes of an application.
-
-    Args:
-        app: gets the routes; its `state.service` answers.
-    """
+    """Adds the routes to an application; its `state.service` answers."""
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self._app, self._settings = app, settings
@@ -77,12 +112,12 @@ class Routes:
         return service
 
     async def health(self) -> Response:
-        """200 as long as the model's thread runs. Needs no key."""
+        """Answers 200 as long as the model's thread runs. Needs no key."""
         alive = self._service.alive
         return JSONResponse({"status": "ok" if alive else "the model's thread has ended"}, 200 if alive else 503)
 
     async def metrics(self, request: Request) -> Response:
-        """What Prometheus reads."""
+        """Answers with the metrics for Prometheus."""
         self._require_key(request)
         return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -140,18 +175,18 @@ class Routes:
         metrics.seconds.observe(time.perf_counter() - began)
 
     async def _body(self, request: Request) -> bytes:
-        """The body of a request, unless it is too large."""
-        most, parts, size = self._settings.max_body_bytes, [], 0
+        """Reads the body of a request, unless it is too large."""
+        limit, parts, size = self._settings.max_body_bytes, [], 0
         async for part in request.stream():
             size += len(part)
-            if size > most:
-                raise Problem(413, f"the request has more than {most:,} bytes", "request_too_large")
+            if size > limit:
+                raise Problem(413, f"the request has more than {limit:,} bytes", "request_too_large")
             parts.append(part)
         return b"".join(parts)
 
 
 class _Stream(EventSourceResponse):
-    """A stream of chunks; when it ends, however it does, its rows are freed."""
+    """A stream of events. Its rows are freed when it ends, for whatever reason."""
 
     def __init__(self, run: RunningRequest, over: Callable[[], None]) -> None:
         self._run, self._over = run, over
@@ -176,10 +211,10 @@ def _no_route(request: Request, error: Exception) -> Response:
 
 
 async def _unless_gone(request: Request, run: RunningRequest) -> Body:
-    """The whole answer.
+    """Waits for the whole answer.
 
     Raises:
-        Problem: the run failed, or nobody waits for the answer any more.
+        Problem: the run failed, or the client has closed the connection.
     """
     answer, gone = asyncio.create_task(run.whole()), asyncio.create_task(_gone(request))
     try:

@@ -1,7 +1,6 @@
-"""Schemas are read and compiled on threads of their own, each within a time.
+"""Reads and compiles schemas on separate threads, each within a limit of CPU time.
 
-The time is what the processor gave to the thread. A schema that waits for other threads or other programs is not
-refused for it: on a busy machine one of 18 ms was, by a clock on the wall that ran to 0.75 s.
+A limit of wall time would refuse schemas for the load of the machine: on a busy one, a schema of 18 ms took 0.75 s.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ T = TypeVar("T")
 AGAIN = 0.05
 """Seconds until a thread that has not ended is interrupted again."""
 SHORTEST = 0.005
-"""Seconds between two looks at the clock of a thread."""
+"""The shortest time between two looks at the clock of a thread, in seconds."""
 
 
 class _TimeIsUp(BaseException):
-    """Raised in a thread from outside, as Ctrl-C is: no `except Exception` holds it up."""
+    """Raised in a thread from outside, as Ctrl-C is: no `except Exception` catches it."""
 
 
 @cache
 def _lost_interrupts_are_silent() -> None:
-    """Python reports no interrupt that a finalizer or the callback of a weak reference swallowed: another one comes."""
+    """Stops Python from reporting interrupts that a finalizer swallows: another one will follow."""
     report = sys.unraisablehook
 
     def hook(unraisable: sys.UnraisableHookArgs, /) -> None:
@@ -47,11 +46,11 @@ def _lost_interrupts_are_silent() -> None:
 
 
 class Compilers:
-    """Threads that work on what requests ask for, each piece of work within a time.
+    """Threads that compile for requests, each piece of work within a time.
 
     Args:
-        seconds: of CPU time of its thread that each piece of work may take. Garbage collection, which clears up behind
-            all threads in whichever it begins, is not counted.
+        seconds: the CPU time that a piece of work may take on its thread. Garbage collection is not counted: it clears
+            up behind all threads, on whichever it begins.
     """
 
     def __init__(self, threads: int, seconds: float) -> None:
@@ -62,10 +61,10 @@ class Compilers:
         self._seconds = seconds
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of a piece of work.
+        """Runs a piece of work and returns its result.
 
         Raises:
-            Problem: it takes too long; the thread is interrupted.
+            Problem: it took too long, and was interrupted.
         """
         piece = _Piece(work, asyncio.get_running_loop())
         future = asyncio.get_running_loop().run_in_executor(self._pool, piece.run)
@@ -89,16 +88,12 @@ class Compilers:
             asyncio.get_running_loop().call_later(AGAIN, self._end, piece)
 
     def close(self) -> None:
-        """No more work is taken."""
+        """Takes no more work."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Piece(Generic[T]):
-    """A piece of work on a thread of the pool.
-
-    Attributes:
-        begun: set when the thread begins.
-    """
+    """A piece of work on a thread of the pool. `begun` is set when the thread begins."""
 
     def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
         self.begun = asyncio.Event()
@@ -126,38 +121,38 @@ class _Piece(Generic[T]):
             finally:
                 self._over()
         except _TimeIsUp:
-            while self._thread is not None or self._interrupted:  # more of them may come until it is over
+            while self._thread is not None or self._interrupted:  # more interrupts may come until then
                 with suppress(_TimeIsUp):
                     self._over()
             raise TimeoutError from None
 
     def is_over(self, future: asyncio.Future[T]) -> None:
-        """Ends the wait for the begin, which a pool that was closed never makes."""
+        """Ends the wait for `begun`, also if the pool was closed before the work began."""
         self.begun.set()
-        _ = future.cancelled() or future.exception()  # or Python reports one that nobody asked for
+        _ = future.cancelled() or future.exception()  # else Python reports an exception that was never retrieved
 
     def used(self) -> float:
-        """Seconds of CPU time since the thread began; 0 when it is over."""
+        """Returns the seconds of CPU time since the thread began; 0 when the work is over."""
         with self._lock:  # a thread that has ended has no clock any more
             return 0.0 if self._thread is None else _clock(self._thread) - self._from
 
     def _over(self) -> None:
-        """From now on no interrupt comes, and one that is on its way arrives here.
+        """Ends the work: no interrupt comes from now on, and one that is on its way arrives here.
 
-        It cannot be taken back: Python looks for it before every call, in all threads, until it has come.
+        An interrupt cannot be taken back: Python looks for it before every call until it has come.
         """
         with self._lock:
             self._thread = None
         if self._interrupted:
             try:
-                _interrupt(threading.get_ident())  # in place of one on its way
+                _interrupt(threading.get_ident())  # it replaces an interrupt that is on its way
                 while True:
                     pass
             except _TimeIsUp:
                 self._interrupted = False
 
     def interrupt(self) -> bool:
-        """Interrupts the thread, unless it may be compiling a kernel. False when there is nothing to interrupt."""
+        """Interrupts the thread, unless it may be compiling a kernel. Returns False if the work is over."""
         with self._lock:
             self._unwanted = True
             if self._thread is None:
@@ -170,13 +165,13 @@ class _Piece(Generic[T]):
 
 
 _collecting: dict[int, float] = {}
-"""Of a thread that collects garbage: its time when it began."""
+"""A thread that collects garbage -> its CPU time when the collection began."""
 _collected: defaultdict[int, float] = defaultdict(float)
-"""Of a thread: the seconds that it has collected garbage for."""
+"""A thread -> the seconds that it has spent on garbage collection."""
 
 
 def _clock(thread: int) -> float:
-    """The CPU time of a thread that runs, in seconds; where its clock cannot be read (macOS, Windows), wall time."""
+    """Returns the CPU time of a running thread in seconds; on macOS and Windows, which do not tell it, wall time."""
     now = _time_of(thread)
     return _collecting.get(thread, now) - _collected[thread]
 
@@ -187,7 +182,7 @@ def _time_of(thread: int) -> float:
 
 
 def _count_collections(phase: str, info: dict[str, int]) -> None:
-    """Called by Python before and behind each collection, on the thread that it runs on."""
+    """Is called by Python before and behind each collection, on the collecting thread."""
     thread = threading.get_ident()
     if phase == "start":
         _collecting[thread] = _time_of(thread)

@@ -22,7 +22,7 @@ from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 
 STEP_SECONDS = 0.001
-"""What each step of a row adds to its patience. Of 353 real schemas, 9 of 10 use less than half of it a token."""
+"""Seconds that each step adds to a row's patience. Of 353 real schemas, 9 of 10 need less than half of it a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class News:
     """What a step has added to one text of a request.
 
     Attributes:
-        generation: with the last news of a text.
-        choices: with it, what was measured of each token.
-        error: why there will be no more of the whole request.
+        generation: None but in the last news of a text.
+        choices: the measurements of each token's choice, in the last news.
+        error: why the whole request has failed.
     """
 
     index: int
@@ -44,11 +44,11 @@ class News:
 
 @dataclass(eq=False)
 class EngineJob:
-    """A request that is to be run.
+    """A request to run.
 
     Attributes:
-        stream: are pieces told as they come? Otherwise each text comes at once.
-        tell: takes the news, on the thread of whoever delivers them.
+        stream: does each step give news? Otherwise only a complete text does.
+        tell: takes the news.
     """
 
     turns: Sequence[TurnRequest]
@@ -62,9 +62,9 @@ class Engine:
     """Runs jobs, all rows of all jobs in one forward pass.
 
     Args:
-        rows: texts that are decoded at once; further ones wait.
-        deliver: takes what a step has to tell, on the model's thread: pairs of a job and its news.
-        patience: see `Session`.
+        rows: the number of texts that are decoded at once; further ones wait.
+        deliver: takes the news of a step as pairs of a job and its news, on the model's thread.
+        patience: seconds of CPU time for a text's constraint, see `Settings.row_seconds`.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class Engine:
         self._thread.start()
 
     def submit(self, job: EngineJob) -> None:
-        """The job joins before the next step."""
+        """Lets a job join before the next step."""
         with self._wake:
             self._arrived.append(job)
             self._wake.notify()
 
     def cancel(self, job: EngineJob) -> None:
-        """The job's rows are freed before the next step. A job that is over may be cancelled, too."""
+        """Frees a job's rows before the next step. A job that is over may be cancelled, too."""
         with self._wake:
             self._cancelled.append(job)
             self._wake.notify()
@@ -103,7 +103,7 @@ class Engine:
         return self._thread.is_alive()
 
     def close(self) -> None:
-        """Ends the thread; what is still running fails."""
+        """Ends the thread; running jobs fail."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -116,13 +116,13 @@ class Engine:
                     _Shift(self, batch).work()
 
     def _wait(self) -> bool:
-        """Waits for jobs. False when the engine is being closed."""
+        """Waits for jobs. Returns False when the engine is being closed."""
         with self._wake:
             self._wake.wait_for(lambda: self._arrived or self._stopping)
             return not self._stopping
 
     def _changes(self) -> tuple[list[EngineJob], list[EngineJob], bool]:
-        """The jobs that have come and that were cancelled since the last step, and whether to go on."""
+        """Returns the jobs that came and that were cancelled since the last step, and whether to go on."""
         with self._wake:
             arrived, cancelled = list(self._arrived), list(self._cancelled)
             self._arrived.clear()
@@ -131,7 +131,7 @@ class Engine:
 
 
 class _Shift:
-    """The work of the engine from a first job until nothing is left to do."""
+    """The work of the engine from its first job until it has none."""
 
     def __init__(self, engine: Engine, batch: OpenBatch) -> None:
         self._engine, self._batch = engine, batch
@@ -139,7 +139,7 @@ class _Shift:
         self._searches: deque[_SearchedText] = deque()
 
     def work(self) -> None:
-        """Runs jobs until there are none. What a step raises ends those that are there, also what ends the thread."""
+        """Runs jobs until there are none. Whatever a step raises fails all jobs."""
         try:
             going = True
             while going:
@@ -163,7 +163,7 @@ class _Shift:
             self._engine.running = self._engine.waiting = 0
 
     def _turn_over(self) -> bool:
-        """Jobs leave and join. False when the engine is being closed."""
+        """Lets jobs leave and join. Returns False when the engine is being closed."""
         arrived, cancelled, going = self._engine._changes()
         self._jobs += [job for job in arrived if job not in cancelled]
         if not going:
@@ -185,7 +185,7 @@ class _Shift:
         return self._searches[-1]
 
     def _search(self) -> bool:
-        """A step of the first beam search; the others wait, for each has a cache of its own. False: none."""
+        """Makes a step of the first beam search; others wait, as each has its own cache. Returns False without one."""
         while self._searches and self._searches[0].is_over:
             self._searches.popleft()
         if self._searches:
@@ -193,7 +193,7 @@ class _Shift:
         return bool(self._searches)
 
     def _report(self) -> None:
-        """Tells what the step has added."""
+        """Delivers the news of a step."""
         told = []
         for job in list(self._jobs):
             news = [each for text in job.texts if (each := text.news(stream=job.stream)) is not None]
@@ -216,7 +216,7 @@ class _Shift:
 
 
 class _SampledText:
-    """One text of a job, from its row of the batch to its news."""
+    """One text of a job in a row of the batch."""
 
     def __init__(
         self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool, patience: float | None
@@ -232,7 +232,7 @@ class _SampledText:
 
     @property
     def is_over(self) -> bool:
-        """Has it told its last news?"""
+        """Has it given its last news?"""
         return self._seat is None
 
     def leave(self) -> None:
@@ -241,7 +241,7 @@ class _SampledText:
             self._seat = None
 
     def news(self, *, stream: bool) -> News | None:
-        """What is new since the last call; None for nothing."""
+        """Returns what is new since the last call; None if nothing is."""
         if self._seat is None:
             return None
         session = self._seat.session
@@ -261,8 +261,10 @@ class _SampledText:
         return News(self._index, events, generation, choices, error)
 
     def _events(self, session: Session) -> list[TurnEvent | Thought]:
-        """Raises:
-        RunError: a text that was told already was taken back.
+        """Returns the new events of the text.
+
+        Raises:
+            RunError: text that was given already was taken back.
         """
         events, back = self._watch.events(session)
         if back:
@@ -271,7 +273,7 @@ class _SampledText:
 
 
 class _SearchedText:
-    """One text of a job that beams search for: a run of its own, beside the batch. It is told when it is found."""
+    """One text of a job with a beam search, which runs beside the batch. It gives news once, when the text is found."""
 
     def __init__(self, index: int, turn: TurnRequest, *, record: bool, patience: float | None) -> None:
         self._index, self._turn, self._record = index, turn, record
@@ -282,7 +284,7 @@ class _SearchedText:
         self.is_over = False
 
     def step(self) -> None:
-        """One token more of every beam. What goes wrong is this text's error."""
+        """Adds a token to every beam. What goes wrong is this text's error."""
         try:
             if self._run is None:
                 self._run = self._turn.request.batch(record=self._record)
@@ -299,7 +301,7 @@ class _SearchedText:
         self.is_over = True
 
     def news(self, *, stream: bool) -> News | None:
-        """The whole text once it is found; None before, and behind that."""
+        """Returns the whole text once it is found; None before and afterwards."""
         run = self._run
         if self.is_over or (self._error is None and (run is None or not run.rows[0].done)):
             return None

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's clients read them: a status, and a body that says what, where and which kind."""
+"""Errors as OpenAI's clients read them: a status, and a body with message, place and kind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Problem(Exception):
-    """A request that gets no answer.
-
-    Attributes:
-        code: the kind of the problem, for programs.
-    """
+    """A request that gets no answer. `code` is the kind of the problem, for programs."""
 
     def __init__(
         self,
@@ -38,7 +34,7 @@ class Problem(Exception):
 
 
 def problem_of(error: StructgenError) -> Problem:
-    """An error of structgen as the client's problem (400), or the server's (500)."""
+    """Returns an error of structgen as a problem of the client (400) or of the server (500)."""
     code = _WORDS.sub("_", type(error).__name__).lower()
     status = 400 if isinstance(error, (RequestError, BudgetExhausted)) else 500
     param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None

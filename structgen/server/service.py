@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
 from structgen.compile_ahead import use_kernels
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare
 from structgen.errors import RequestError, StructgenError
 from structgen.models.model import Model
@@ -18,7 +21,6 @@ from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
 from structgen.server.engine import Engine, EngineJob, News
-from structgen.server.metrics import Metrics
 from structgen.server.problems import Problem, problem_of
 from structgen.server.responses_answers import ResponseAnswer
 from structgen.server.responses_wire import ResponsesRequest
@@ -31,6 +33,10 @@ _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]
     ResponsesRequest: (ask_response, ResponseAnswer),
 }
 """The kind of a request -> what makes its turns, and what makes its answer."""
+
+
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""Bounds of the buckets in which requests are counted by their time."""
 
 
 class Service:
@@ -54,7 +60,7 @@ class Service:
         return self._engine.alive
 
     async def close(self) -> None:
-        """Ends what is running, and the threads."""
+        """Ends running requests and the threads."""
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
 
@@ -144,10 +150,10 @@ def warm_up(model: Model) -> None:
 
 
 class RunningRequest:
-    """A request on its way to its answer.
+    """A running request.
 
     Args:
-        deadline: when the answer must be complete, by the loop's clock.
+        deadline: the time at which the answer must be complete, by the loop's clock.
     """
 
     answer: Answer
@@ -159,7 +165,7 @@ class RunningRequest:
         self._deadline, self._metrics = deadline, metrics
 
     async def events(self) -> AsyncIterator[Event]:
-        """The events of a stream; where the run fails, the last one is the error."""
+        """Yields the events of a stream; if the run fails, the last one is the error."""
         try:
             for event in self.answer.opening():
                 yield event
@@ -175,7 +181,7 @@ class RunningRequest:
         self.status = "200"
 
     async def whole(self) -> Answer:
-        """The answer when it is complete."""
+        """Waits until the answer is complete."""
         while not self.answer.is_over:
             await self._next()
         self.status = "200"
@@ -202,3 +208,42 @@ class RunningRequest:
         if news.generation is not None:
             self._metrics.count(news.generation)
         return self.answer.add(news)
+
+
+class Metrics:
+    """The numbers of one server.
+
+    Args:
+        running, waiting: return how many texts are decoded now, and how many wait for a row.
+    """
+
+    def __init__(self, running: Callable[[], float], waiting: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        count = partial(Counter, registry=self._registry)
+        seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
+        told = "Requests that are over, by what became of them."
+        self.requests = count("structgen_requests", told, ["path", "status"])
+        told = "Tokens: read as prompts, generated, of these forced and drafted."
+        self.tokens = count("structgen_tokens", told, ["kind"])
+        self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
+        told = "From a text's place in the queue to its first token."
+        self.first_token = seconds("structgen_first_token_seconds", told)
+        self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
+        for name, told, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
+            Gauge(f"structgen_{name}", f"Texts {told}.", registry=self._registry).set_function(value)
+
+    def count(self, generation: Generation[str]) -> None:
+        """Counts the tokens of a text."""
+        stats = generation.stats
+        for kind, tokens in (
+            ("prompt", generation.prompt_tokens),
+            ("generated", stats.tokens),
+            ("forced", stats.fast_forwarded),
+            ("drafted", stats.drafted),
+        ):
+            self.tokens.labels(kind).inc(tokens)
+        self.first_token.observe(stats.prefill_seconds)
+
+    def text(self) -> bytes:
+        """Returns all metrics in Prometheus' format."""
+        return generate_latest(self._registry)

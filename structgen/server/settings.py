@@ -1,4 +1,4 @@
-"""What whoever runs a server may set."""
+"""The settings of a server."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ class Settings:
     """The bounds of a server. A request beyond one of them is refused with the bound's name.
 
     Attributes:
-        name: what clients call the model.
-        api_key: what requests must have as `Authorization: Bearer ...`; None lets everyone in.
-        rows: texts that are decoded at once.
-        queue: further texts that may wait; a request that has no place is refused with status 429.
-        max_tokens: tokens of one text at most, and where a request does not say how many.
-        max_choices: texts of one request, `n` times the number of prompts.
-        temperature: where a request has none; OpenAI's is 1.
-        max_body_bytes: of a request.
-        max_schema_bytes: of all schemas and constraints of a request together, as JSON.
-        schema_seconds: CPU time for the schemas of a request to be read and compiled; on macOS and Windows, where the
-            clock of a thread cannot be read, wall time. Of 2,837 schemas from the field the slowest takes 0.15 s.
-        row_seconds: CPU time for what a text's constraint asks of the model's thread beside forward passes, where every
-            other row waits; each step adds a millisecond. What takes longer is refused.
-        compilers: threads that read and compile schemas, beside the one that runs the model.
-        request_seconds: from the request to the end of its answer.
-        grace_seconds: when the server is stopped, how long running requests may go on.
+        name: the name of the model for clients.
+        api_key: the key that requests must send as `Authorization: Bearer ...`; None lets everyone in.
+        rows: the number of texts that are decoded at once.
+        queue: the number of further texts that may wait; a request beyond it is refused with status 429.
+        max_tokens: the largest number of tokens of one text, and the default of requests.
+        max_choices: the largest number of texts of one request, `n` times its prompts.
+        temperature: the default of requests; OpenAI's is 1.
+        max_body_bytes: the largest size of a request.
+        max_schema_bytes: the largest size of all schemas and constraints of a request together, as JSON.
+        schema_seconds: CPU time to read and compile the schemas of a request; on macOS and Windows, where the clock of
+            a thread cannot be read, wall time. The slowest of 2,837 real schemas takes 0.15 s.
+        row_seconds: CPU time of a text's constraint on the model's thread, where all other rows wait for it; each step
+            adds a millisecond. A text that needs more fails.
+        compilers: the number of threads that read and compile schemas.
+        request_seconds: time from a request to the end of its answer.
+        grace_seconds: time that running requests have to end when the server is stopped.
     """
 
     name: str = "model"

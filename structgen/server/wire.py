@@ -1,4 +1,4 @@
-"""The requests of OpenAI's interface, as they come. A field that is not listed here is refused, never ignored."""
+"""The requests of OpenAI's interface. A field that is not listed here is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Number = Annotated[float, Field(strict=True)]
 
 
 REFUSED = {"best_of": "n gives several texts, and structgen.beams searches for the likeliest one"}
-"""Fields that are asked for elsewhere, and what there is here."""
+"""Fields of other servers -> what to use here."""
 
 
 class Strict(BaseModel):
-    """A part of a request, with no other fields than these."""
+    """A part of a request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 class ThinkingField(Strict):
-    """`Thinking`'s attributes; those that are missing are the chat template's, or the class's own."""
+    """The attributes of `Thinking`; missing ones are the chat template's, or the defaults of the class."""
 
     opening: StrictStr | None = None
     closing: StrictStr | None = None
@@ -33,7 +33,7 @@ class ThinkingField(Strict):
 
 
 class Budget(Strict):
-    """`Limits`' attributes but `max_new_tokens` and `stop`."""
+    """The attributes of `Limits` but `max_new_tokens` and `stop`."""
 
     strict: StrictBool = False
     rollbacks: StrictInt = 256
@@ -45,16 +45,16 @@ class Budget(Strict):
 
 
 class GapField(Strict):
-    """`Gap`'s attributes: a count, or the fewest and the most."""
+    """The attributes of `Gap`: a count, or the smallest and the largest."""
 
     characters: StrictInt | tuple[StrictInt, StrictInt] | None = None
     words: StrictInt | tuple[StrictInt, StrictInt] | None = None
 
 
 class PhraseField(Strict):
-    """A phrase with its options: one of `text`, `any_of`, `ordered` and `template`, where null is a gap of any text.
+    """A phrase: one of `text`, `any_of`, `ordered` and `template`, in which null is a gap of any text.
 
-    A text alone is short for `{"text": ...}`.
+    A string is short for `{"text": ...}`.
     """
 
     text: StrictStr | None = None
@@ -75,11 +75,11 @@ class Extras(Strict):
     """The field `structgen`: what OpenAI's interface has no field for.
 
     Attributes:
-        regex, choice, grammar: a constraint that is no JSON Schema; `grammar` is Lark's syntax.
-        beams: of a beam search; None for 8 with phrases, and for none without.
-        canonical: only tokens that the tokenizer itself would write.
-        whitespace: of JSON; a number indents by as many blanks.
-        budget: what bounds a value, and whether a value that is cut short is an error.
+        regex, choice, grammar: a constraint other than a JSON Schema; `grammar` is in Lark's syntax.
+        beams: the beams of a search; None means 8 with phrases, and no search without.
+        canonical: allow only tokens that the tokenizer itself would write.
+        whitespace: the layout of JSON; a number is the blanks of an indent.
+        budget: the limits of values, and whether cutting a value short is an error.
         thinking: let the model think before it answers.
         prompt_schema: write the schema behind the prompt, too.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
@@ -105,12 +105,12 @@ class Extras(Strict):
 
     @property
     def beam_count(self) -> int:
-        """The beams of each text's search; 1 where none is asked for."""
+        """The beams of each text's search; 1 without a search."""
         return self.beams or (8 if self.phrases else 1)
 
 
 class NamedSchema(Strict):
-    """A schema with its name. `strict` is always so: whatever it says, the schema is kept."""
+    """A schema with its name. `strict` has no effect: a schema is always kept."""
 
     name: StrictStr
     schema_: dict[str, Any] | StrictBool = Field(alias="schema")
@@ -132,7 +132,7 @@ class PlainFormat(Strict):
 
 
 class FunctionField(Strict):
-    """A function that may be called. `strict` is always so."""
+    """A function that may be called. `strict` has no effect: arguments always follow the schema."""
 
     name: StrictStr
     description: StrictStr | None = None
@@ -141,7 +141,7 @@ class FunctionField(Strict):
 
 
 class ToolField(Strict):
-    """A tool: functions are all there are."""
+    """A tool; only functions are known."""
 
     type: Literal["function"]
     function: FunctionField
@@ -173,7 +173,7 @@ class ChatStreamFields(StreamFields):
 
 
 class Message(BaseModel):
-    """A message of a conversation. What a template reads of it beside these, it finds."""
+    """A message of a conversation. A chat template may read further fields."""
 
     model_config = ConfigDict(extra="allow")
     role: Literal["system", "developer", "user", "assistant", "tool"]
@@ -185,7 +185,7 @@ class AnyRequest(Strict):
     """The fields that all kinds of requests have.
 
     `user`, `metadata`, `store`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention`
-    change no answer: they are taken and have no effect. But `/v1/responses` refuses to store one.
+    have no effect. But `/v1/responses` refuses `store`.
     """
 
     model: StrictStr
@@ -203,7 +203,7 @@ class AnyRequest(Strict):
 
 
 class Common(AnyRequest):
-    """The fields that requests of texts and of chats have."""
+    """The fields that both `/v1/completions` and `/v1/chat/completions` have."""
 
     response_format: Annotated[SchemaFormat | PlainFormat, Field(discriminator="type")] | None = None
     max_tokens: StrictInt | None = None
@@ -242,15 +242,16 @@ class TextRequest(Common):
 
 
 def read_request(kind: type[R], body: bytes) -> R:
-    """A request of its JSON text.
+    """Reads a request.
 
     Raises:
-        Problem: it is no JSON, or a field of it is unknown or has a wrong value.
+        Problem: the text is no JSON, or a field is unknown or has a wrong value.
     """
     try:
         return kind.model_validate_json(body)
     except ValidationError as refusal:
-        first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")  # the last told
+        # A missing field is reported only if nothing else is wrong.
+        first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             why = REFUSED.get(place, "this server does not know it and ignores nothing")

@@ -1,7 +1,7 @@
-"""A report as one page: no network, no dependency, and no text of a model that a browser could take for markup.
+"""A report as one HTML page that loads nothing, and in which no text of a model can act as markup.
 
-What the model said stands in the page twice: escaped, and as data of a script element in which `<` cannot occur. The
-page forbids every load and every script but its own, by the hash of that.
+The model's text stands in the page twice: escaped, and as data of a script element in which `<` cannot occur. The page
+forbids all loads, and by a hash all scripts but its own.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from structgen.errors import OptionError, quoted
+from structgen.schema.references import value_at
 from structgen.trace.plots import along_text, distribution, percent
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
 from structgen.trace.tree import tree
 
 INLINE = 6
-"""Undone texts that are shown at one place of the text; the list below it has all."""
+"""Undone texts that are shown at one place of the text; the list below has all."""
 LISTED = 400
-"""Undone texts in that list."""
+"""Undone texts that the list shows."""
 FINISHES = {
     "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
     "stop": "ended by a stop string", "length": "plain text, at its limit", "error": "failed",
@@ -33,7 +33,7 @@ FINISHES = {
 
 @lru_cache(2)
 def asset(name: str) -> str:
-    """A file that is part of the page."""
+    """Returns a file that is part of the page."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
@@ -54,7 +54,8 @@ def page(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     left = _text_card(report) + _undone_list(report) + _cap_list(report) + _plots(report)
-    right = _inspector(report) + _tree_card(report)
+    value = tree(report)
+    right = _inspector(report) + (f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else "")
     columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
     grid = f'<div class="grid{"" if right else " single"}">{columns}</div>'
     body = f'{_header(report)}<main data-mode="chance">{_tiles(report)}{grid}{_behind(report)}</main>'
@@ -79,9 +80,13 @@ def page(report: Report) -> str:
 
 
 def fragment(report: Report) -> str:
-    """The text token by token and what was taken back, for a notebook: no script, tooltips instead."""
+    """Returns the text token by token and what was taken back, for a notebook: tooltips replace the script."""
     rows, style = _undone_list(report) + _cap_list(report), asset("page.css")
-    for element in (':root:not([data-theme="light"])', ":root", "body"):  # in a notebook the cell stands for the page
+    for element in (
+        ':root:not([data-theme="light"])',
+        ":root",
+        "body",
+    ):  # a notebook's cell is the page
         style = style.replace(f"{element} {{", ":scope {")
     return (
         f'<div class="structgen-trace"><style>@scope {{{style}}}</style>'
@@ -150,7 +155,7 @@ def _legend(report: Report) -> str:
 
 
 def _thinking(report: Report) -> str:
-    """The span of the thinking, between its marks, which are folded; nothing where there was none."""
+    """Returns the span of the thinking between its folded tags; an empty text without thinking."""
     tokens, mark = _thought(report)
     if not tokens and not mark:
         return ""
@@ -162,7 +167,7 @@ def _thinking(report: Report) -> str:
 
 
 def _thought(report: Report) -> tuple[list[TracedToken], str]:
-    """The tokens of the thinking itself, and the text of the mark that ends it."""
+    """Returns the tokens of the thinking without its closing tag, and the text of that tag."""
     length, offset, tokens = len((report.thinking or "").encode()), 0, report.thinking_tokens
     for index, token in enumerate(tokens):
         if offset >= length:
@@ -185,10 +190,10 @@ def _tokens(
     tokens: Sequence[TracedToken], undone: Sequence[Undone], caps: Sequence[Cap] = (), *,
     first: tuple[int, int] = (0, 0),
 ) -> Iterator[str]:  # fmt: skip
-    """The spans of the tokens, and between them what was taken back and where a limit closed a value.
+    """Yields the spans of the tokens, and between them what was taken back and where a limit closed a value.
 
     Args:
-        first: the numbers of the first token, and of the first text that was taken back.
+        first: the number of the first token in the page, and of the first text that was taken back.
     """
     slowest = max((token.seconds or 0.0 for token in tokens[1:]), default=0.0)
     places, offset, waiting = places_of_undone(undone, len(tokens)), 0, sorted(caps, key=lambda cap: cap.offset)
@@ -222,7 +227,7 @@ def _shown(token: TracedToken) -> str:
 
 
 def _told(token: TracedToken) -> str:
-    """What a tooltip says."""
+    """Returns the tooltip of a token."""
     if token.forced:
         return f"{token.pointer or 'the root'}: forced"
     removed = "" if token.removed is None else f", {percent(token.removed)} removed by the mask"
@@ -257,13 +262,8 @@ def _inspector(report: Report) -> str:
     )
 
 
-def _tree_card(report: Report) -> str:
-    shown = tree(report)
-    return f'<section class="card tree"><h2>Value</h2>{shown}</section>' if shown else ""
-
-
 def _undone(report: Report) -> list[Undone]:
-    """All that was taken back, of the thinking and of the answer."""
+    """Returns all texts that were taken back, first those of the thinking."""
     return [*report.thinking_undone, *report.undone]
 
 
@@ -306,8 +306,7 @@ def _plots(report: Report) -> str:
             figures.append(_figure("Time of each step", bars, f"up to {_seconds(slowest)}; the first {first}"))
     for pointer, field in report.fields.items():
         if len(field.values) > 1:
-            said = next((text for text in field.values if _is_said(report, pointer, text)), "")
-            bars = distribution(field.values, said)
+            bars = distribution(field.values, _said(report, pointer))
             figures.append(_figure(f"What could stand at {pointer or 'the root'}", bars, "", kind="enum"))
     return f'<section class="plots">{"".join(figures)}</section>' if figures else ""
 
@@ -317,22 +316,18 @@ def _figure(title: str, drawing: str, scale: str, kind: str = "") -> str:
     return f'<figure class="card {kind}"><figcaption>{escape(title)} {note}</figcaption>{drawing}</figure>'
 
 
-def _is_said(report: Report, pointer: str, text: str) -> bool:
-    """Is a value's JSON text the one that stands there?"""
+def _said(report: Report, pointer: str) -> str:
+    """Returns the JSON text of the value at a pointer, or the whole text if it is no JSON; empty without a value."""
     if not report.is_json:
-        return text == report.text
+        return report.text
     try:
-        value: Any = json.loads(report.text)
-        for part in pointer.split("/")[1:]:
-            key = part.replace("~1", "/").replace("~0", "~")
-            value = value[int(key)] if isinstance(value, list) else value[key]
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-        return False
-    return bool(json.dumps(value, ensure_ascii=False) == text)
+        return json.dumps(value_at(json.loads(report.text), pointer), ensure_ascii=False)
+    except (ValueError, LookupError, RecursionError):
+        return ""
 
 
 def _behind(report: Report) -> str:
-    """The prompt, folded; so is thinking of whose tokens nothing is known."""
+    """Returns the prompt, folded; and the thinking if its tokens are unknown."""
     told = bool(report.tokens and report.thinking_tokens)
     parts = [("Prompt", report.prompt), ("Thinking", "" if told else report.thinking or "")]
     return "".join(
@@ -343,7 +338,7 @@ def _behind(report: Report) -> str:
 
 
 def _data(report: Report) -> str:
-    """What the script reads, as JSON without `<`, `>` and `&`."""
+    """Returns the data of the script, as JSON without `<`, `>` and `&`."""
     tokens = [
         [
             token.id, token.text, pointer, token.forced, token.drafted, token.allowed, token.removed,
@@ -355,7 +350,7 @@ def _data(report: Report) -> str:
         ]
     ]  # fmt: skip
     undone = [[each.text, each.reason, each.pointer, each.count] for each in _undone(report)]
-    told = json.dumps({"tokens": tokens, "undone": undone})  # NaN cannot be: unknown is null
+    told = json.dumps({"tokens": tokens, "undone": undone})  # it has no NaN: what is unknown is null
     return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

@@ -6,21 +6,22 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 COLUMNS = 360
-"""Bars at most: of more tokens, several share one, which shows the highest."""
+"""The largest number of bars: if there are more tokens, several share a bar, which shows the highest."""
 HEIGHT = 56
-"""Units of a bar of full height."""
+"""The height of a whole bar, in units of the drawing."""
 
 
 def along_text(heights: Sequence[float | None], full: float, told: Sequence[str], name: str, *, first: int = 0) -> str:
-    """A bar for each token, from left to right; a gap where the model was not asked.
+    """Returns a bar for each token, from left to right; a gap where the model was not asked.
 
     Args:
-        heights: of each token; None for a gap.
+        heights: the height of each token; None for a gap.
         full: the height of a whole bar.
-        told: of each token, what its tooltip says.
-        name: what a screen reader says.
+        told: the tooltip of each token.
+        name: the name of the drawing for a screen reader.
+        first: the number of the first token in the page.
     """
-    columns = _columns(heights)
+    columns = highest_in_columns(heights, COLUMNS)
     width = max(1, len(columns))
     bars = []
     for x, index in enumerate(columns):
@@ -37,23 +38,23 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
     return f'<svg class="bars" role="img" aria-label="{escape(name)}" {box}>{"".join(bars)}</svg>'
 
 
-def _columns(heights: Sequence[float | None]) -> list[int | None]:
-    """The token that each column shows: of those that share it, the one with the highest bar."""
-    count = len(heights)
-    shared = max(1, -(-count // COLUMNS))
+def highest_in_columns(heights: Sequence[float | None], most: int) -> list[int | None]:
+    """Divides tokens into at most `most` columns. Returns the highest token of each; None if no height is known."""
+    shared = max(1, -(-len(heights) // most))
     columns: list[int | None] = []
-    for first in range(0, count, shared):
+    for first in range(0, len(heights), shared):
         bars = [(height, -i) for i, height in enumerate(heights[first : first + shared]) if height is not None]
         columns.append(first - max(bars)[1] if bars else None)
     return columns
 
 
 def distribution(values: Mapping[str, float], said: str, most: int = 8) -> str:
-    """The probabilities of values, likeliest first, as horizontal bars with their names.
+    """Returns the probabilities of values as horizontal bars with their names, likeliest first.
 
     Args:
         values: probabilities by JSON text.
-        most: how many are drawn; the others are added up.
+        said: the value of the text, which is marked.
+        most: the number of bars; the other values are added up.
     """
     ranked = sorted(values.items(), key=lambda each: -each[1])
     shown, rest = ranked[:most], ranked[most:]
@@ -76,7 +77,7 @@ def distribution(values: Mapping[str, float], said: str, most: int = 8) -> str:
 
 
 def percent(chance: float | None) -> str:
-    """A probability for people: `97%`, `0.3%`, `<0.1%`."""
+    """Returns a probability for people to read: `97%`, `0.3%`, `<0.1%`."""
     if chance is None:
         return "–"
     if chance >= 0.9995:

@@ -1,4 +1,4 @@
-"""The records of a trace: each token that stayed, and what was taken back."""
+"""The records of a trace: each token of the text, what was taken back, and the limits that cut values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What was said and taken back.
+    """Text that was generated and taken back.
 
     Attributes:
-        tokens: how many were left.
-        text: what stood behind them.
+        tokens: the number of tokens that stayed.
+        text: the text behind them, which was taken back.
         reason: why it could not stay.
-        pointer: of the JSON value that its type's validators refused; None for any other reason.
-        count: how many tokens that was.
+        pointer: JSON pointer of the value that validators refused; None for any other reason.
+        count: the number of tokens that were taken back.
     """
 
     tokens: int
@@ -29,11 +29,11 @@ class Cap:
     """A limit that cut a value short.
 
     Attributes:
-        name: of the limit, as in `Limits`; "context" where it was the model's.
+        name: the name of the limit, as in `Limits`; "context" for the model's own.
         pointer: JSON pointer of the value that was being written; "" for a text that is no JSON.
-        limit: what was allowed.
-        offset: the byte of the text at which the limit refused what the model had chosen.
-        wanted: the text of the token that it refused there first; empty where the text has only ended.
+        limit: the value of the limit.
+        offset: the byte of the text at which the limit refused the model's choice.
+        wanted: the text of the token that it refused first; empty if the text only ended there.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Alternative:
     """A token that could have been chosen, or that the mask forbade.
 
     Attributes:
-        id: of the vocabulary.
-        text: what it spells; bytes that are no whole character as `\\xe2`.
-        probability: under the model, before the mask.
-        allowed: the mask allowed it.
+        id: the token's id in the vocabulary.
+        text: the text of the token; bytes that are no whole character as `\\xe2`.
+        probability: its probability under the model, before the mask.
+        allowed: did the mask allow it?
     """
 
     id: int
@@ -65,19 +65,19 @@ class TracedToken:
     """One token of a text.
 
     Attributes:
-        id: of the vocabulary.
-        text: what it adds to the text; empty for an end token, and for one that only begins a character.
+        id: the token's id in the vocabulary.
+        text: the text that it adds; empty for an end token, and for a token that only begins a character.
         pointer: JSON pointer of the value that it writes; "" for a text that is no JSON.
-        forced: the model was not asked: nothing else could stand there.
-        drafted: it was foreseen, and read along with earlier tokens.
-        allowed: how many tokens the mask allowed; None where there was no mask, or the model was not asked.
-        removed: the probability that the mask took away, 0 to 1; None where the model was not asked.
-        probability: of the token under the model, before the mask; None where the model was not asked.
-        chance: of the token among those that were allowed; None where the model was not asked.
-        alternatives: the likeliest tokens, the chosen one among them, likeliest first. Refused ones are told from a
-            probability of 0.001 on.
-        seconds: from the choice before to this one, in which all rows of a batch go one step on; None where the model
-            was not asked, or that was not measured.
+        forced: was it the only possible token? Then the model was not asked.
+        drafted: was it foreseen, and read along with earlier tokens?
+        allowed: the number of tokens that the mask allowed; None without a mask, or if the model was not asked.
+        removed: the probability that the mask took away, 0 to 1; None if the model was not asked.
+        probability: the token's probability under the model, before the mask; None if the model was not asked.
+        chance: the token's probability among the allowed tokens; None if the model was not asked.
+        alternatives: the likeliest tokens with the chosen one, likeliest first. Refused tokens are listed if their
+            probability is at least 0.001.
+        seconds: the time since the choice before, in which all rows of a batch make a step; None if the model was not
+            asked, or the time was not measured.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""A report in a terminal, with rich: the text token by token, what was taken back, the value with its certainty."""
+"""A report in a terminal: the text token by token, what was taken back, the value with its certainty."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rich.text import Text
 from rich.tree import Tree
 
 from structgen.automaton.pointers import pointer_of
-from structgen.trace.plots import percent
+from structgen.trace.plots import highest_in_columns, percent
 from structgen.trace.records import TracedToken
 from structgen.trace.report import Report, places_of_undone
 
 UNSURE = ((0.9, ""), (0.5, "yellow"), (0.0, "bold yellow"))
-"""The style of a token by its chance: from so much on."""
+"""The lowest chance of a token -> its style."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
-"""A bar of a line of text, by its height."""
+"""Bars in a line of text, by height."""
 SPARK = 100
-"""Columns of the bars below the text at most."""
+"""The largest number of bars below the text."""
 MOST = 20
-"""Undone texts, members of a container, and fields that are shown."""
+"""The largest number of undone texts, and of members of a container, that are shown."""
 
 
 def show(report: Report, console: Console | None = None) -> None:
@@ -32,7 +32,7 @@ def show(report: Report, console: Console | None = None) -> None:
 
 
 def view(report: Report) -> RenderableType:
-    """What rich prints."""
+    """Returns a report as rich prints it."""
     usage = report.usage
     seconds = usage.prefill_seconds + usage.decode_seconds
     counts = [
@@ -80,9 +80,7 @@ def _add_undone(text: Text, report: Report, indexes: list[int]) -> None:
 
 def _spark(report: Report) -> str:
     heights = [token.removed for token in report.tokens]
-    shared = max(1, -(-len(heights) // SPARK))
-    columns = [heights[first : first + shared] for first in range(0, len(heights), shared)]
-    highest = [max((each for each in column if each is not None), default=0.0) for column in columns]
+    highest = [0.0 if index is None else heights[index] or 0.0 for index in highest_in_columns(heights, SPARK)]
     return "".join(BLOCKS[min(8, round(8 * height))] for height in highest)
 
 

@@ -1,6 +1,6 @@
 """The command line, in this process: output, exit codes, and errors without tracebacks.
 
-Covers `demo.show`, `models` and `schemas`.
+Covers `demo.show` and `named`.
 """
 
 from __future__ import annotations

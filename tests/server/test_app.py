@@ -1,6 +1,6 @@
 """The server as HTTP: keys, sizes, queues, times, clients that go away, the end of the process.
 
-Covers `service` and `metrics`.
+Covers `service`.
 """
 
 from __future__ import annotations

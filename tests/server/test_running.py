@@ -7,7 +7,7 @@ import sys
 
 LOADED = """
 import gc, sys
-from structgen.server.running import COLLECT_AFTER, SWITCH, prepare_process
+from structgen.server.app import COLLECT_AFTER, SWITCH, prepare_process
 
 many = [[] for _ in range(100_000)]
 prepare_process()

@@ -16,15 +16,17 @@ from structgen.api import generate
 from structgen.decoding.call_options import LIMITS
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
+from structgen.decoding.prompts.processor_prompts import IDS, OURS
 from structgen.decoding.request import raise_first_error
 from structgen.errors import OptionError, RunError
-from structgen.integrations.transformers.padding import prompts_of, sequences_of
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling
 from structgen.vocabulary.ends import as_ids
 
 OUR_TEMPERATURE = {"TemperatureLogitsWarper", "InfNanRemoveLogitsProcessor"}
 """Processors that transformers makes of options which the loop has itself, or which hide an error."""
+NOT_READ = {*IDS, *OURS}
+"""Arguments of the forward pass that are not a prompt's."""
 
 
 def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS, **options: Any) -> Callable[..., Any]:
@@ -59,10 +61,10 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
         _require_possible(owner, stopping_criteria, config, inputs)
         beams, sequences = config.num_beams or 1, config.num_return_sequences or 1
         copies = max(beams, sequences)  # `generate` has made so many rows of each prompt
-        prompts = prompts_of(model, input_ids, inputs_tensor, inputs, copies)
+        prompts = _prompts(model, input_ids, inputs_tensor, inputs, copies)
         schemas = schema if isinstance(schema, list) else [schema] * len(prompts)
         if beams == 1:
-            prompts, schemas = _repeated(prompts, sequences), _repeated(schemas, sequences)
+            prompts, schemas = ([one for one in each for _ in range(sequences)] for each in (prompts, schemas))
         results = generate(
             owner,
             prompts,
@@ -78,7 +80,7 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
             results = [beam for result in results for beam in _best(result, sequences)]
         ends = [id_ for id_ in [config.pad_token_id, *owner.vocabulary.end_ids] if id_ is not None]
         given = input_ids[::copies].repeat_interleave(sequences, dim=0)
-        output = sequences_of(given, [result.token_ids for result in results], ends[0])
+        output = _sequences(given, [result.token_ids for result in results], ends[0])
         if config.return_dict_in_generate:
             return ConstrainedOutput(sequences=output, generations=tuple(results))  # type: ignore[arg-type]
         cuts = Cuts(len(results), many=True)
@@ -138,5 +140,33 @@ def _best(result: Generation[Any], count: int) -> Sequence[Generation[Any]]:
     return result.beams[:count]
 
 
-def _repeated(each: Sequence[Any], count: int) -> list[Any]:
-    return [one for one in each for _ in range(count)]
+def _prompts(
+    model: PreTrainedModel, input_ids: Tensor, source: Tensor | None, inputs: Mapping[str, Any], copies: int
+) -> list[Any]:
+    """Returns one prompt for each that `generate` was given, without padding.
+
+    Raises:
+        OptionError: images or sounds for several prompts, which do not say to which they belong.
+    """
+    more = {name: given for name, given in inputs.items() if isinstance(given, Tensor) and name not in NOT_READ}
+    mask = inputs.get("attention_mask")
+    if more and len(input_ids) > copies:
+        raise OptionError(f"{min(more)}: with inputs beside its ids a prompt comes alone; generate each by itself")
+    prompts: list[Any] = []
+    for row in range(0, len(input_ids), copies):
+        own = None if mask is None else mask[row].bool()
+        if model.config.is_encoder_decoder and source is not None:
+            read, name = source[row // copies], model.main_input_name
+            hidden = own is not None and name == "input_ids"
+            prompts.append({name: (read[own] if hidden else read)[None], "decoder_input_ids": input_ids[row][None]})
+            continue
+        ids = input_ids[row] if own is None else input_ids[row][own]
+        prompts.append({"input_ids": ids[None], **more} if more else ids.tolist())
+    return prompts
+
+
+def _sequences(prompts: Tensor, texts: Sequence[Sequence[int]], padding: int) -> Tensor:
+    """Returns prompts with their texts behind them: int64[rows, tokens]."""
+    longest = max(map(len, texts), default=0)
+    tokens = [[*text, *[padding] * (longest - len(text))] for text in texts]
+    return torch.cat([prompts, prompts.new_tensor(tokens).reshape(len(texts), longest)], dim=1)

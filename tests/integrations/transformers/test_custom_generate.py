@@ -1,4 +1,4 @@
-"""Our loop inside `generate` of transformers, held to `structgen.generate`. Covers `padding`."""
+"""Our loop inside `generate` of transformers, held to `structgen.generate`."""
 
 from __future__ import annotations
 
