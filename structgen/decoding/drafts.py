@@ -20,8 +20,7 @@ from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
-from structgen.models.forward import DraftForward
-from structgen.models.row import common
+from structgen.models.row import Forward, common
 from structgen.models.transfer import upload_one
 from structgen.vocabulary import Vocabulary
 
@@ -56,7 +55,7 @@ class Drafts:
         accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
     """
 
-    def __init__(self, forward: DraftForward, vocabulary: Vocabulary, ledger: Ledger | None = None) -> None:
+    def __init__(self, forward: Forward, vocabulary: Vocabulary, ledger: Ledger | None = None) -> None:
         self._forward, self._vocabulary = forward, vocabulary
         self._ledger = ledger if ledger is not None and ledger.traced else None
         self._lookups: dict[Session, Lookup] = {}

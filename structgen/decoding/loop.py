@@ -26,9 +26,9 @@ from structgen.decoding.session import Session
 from structgen.errors import OptionError
 from structgen.masks import find_masks
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.forward import Over, forward_for
+from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
-from structgen.models.row import Foreseen
+from structgen.models.row import Foreseen, Over
 from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
 
@@ -110,8 +110,8 @@ class Batch(Run[Session]):
         self._on_cuda = device.type == "cuda"
         self._overlap = forward.foresees and (device.type != "cpu" if execution.overlap is None else execution.overlap)
         drafted = device.type == "cpu" if execution.drafts is None else execution.drafts
-        if drafted and not self._overlap and forward.drafting is not None:
-            self._drafts = Drafts(forward.drafting, vocabulary, ledger)
+        if drafted and not self._overlap:
+            self._drafts = Drafts(forward, vocabulary, ledger)
             self._drafted = self._drafts.accepted
         self._chooser: Chooser | None = chooser_for(vocabulary, device)
 

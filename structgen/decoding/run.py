@@ -19,7 +19,7 @@ from structgen.decoding.generation import Stats
 from structgen.decoding.session import Session
 from structgen.errors import RunError, StructgenError
 from structgen.models.attention import of_any_shape
-from structgen.models.forward import Forward, Over
+from structgen.models.row import Forward, Over
 from structgen.telemetry import Attribute, Operation
 from structgen.waiting import waiting
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Protocol
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -21,7 +19,7 @@ from structgen.models.layers import KNOWS_STATES, cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers, has_states
 from structgen.models.rounding import near
-from structgen.models.row import Foreseen, Row
+from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
 from structgen.models.solo import AGAIN, SoloForward
 from structgen.models.static import borrow
@@ -38,94 +36,6 @@ COST = {
     WholeForward.kind: "every row is read from its beginning at every step",
 }
 """What follows for a run from how the cache is held."""
-
-
-class Forward(Protocol):
-    """Reads tokens into a model's cache, rows by row, each from where it stands.
-
-    Attributes:
-        foresees: it can read ids that only the device knows.
-        drafting: the same forward where it reads drafts along with what is pending; None where it cannot.
-        replays: forward passes that were replays of a CUDA graph.
-        why_eager: why no other will be one; empty where it may be.
-        kind: how the model's cache is held, see `Stats.cache`.
-        why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
-    """
-
-    count: int
-    foresees: bool
-    kind: str
-    why_slow: str
-
-    @property
-    def replays(self) -> int: ...
-
-    @property
-    def why_eager(self) -> str: ...
-
-    @property
-    def drafting(self) -> DraftForward | None: ...
-
-    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width].
-
-        Args:
-            rows: those to be read, each once.
-            foreseen: the last pending id of some of them, while `foreseen.pending()`.
-        """
-
-    def fork(self, row: Row, twin: Row) -> None:
-        """Another row, new or of the same prompt, stands where this one does, whatever it has read before."""
-
-    def release(self, row: Row) -> None:
-        """The row is not read any more; what is kept for it can go."""
-
-
-class DraftForward(Forward, Protocol):
-    """A `Forward` that reads, behind what is pending, tokens that a row will probably take next."""
-
-    def columns_for(self, rows: Sequence[Row]) -> int:
-        """How many tokens of each row one forward pass reads at hardly more than its own price.
-
-        0 where these rows are not read by one forward pass.
-        """
-
-    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """Reads what is pending of each row and its draft behind it, by one forward pass.
-
-        Args:
-            rows: that fit into `columns_for` with their drafts.
-            drafts: one per row, may be empty.
-
-        Returns:
-            float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
-            token of its draft, which is not counted as read.
-        """
-
-
-class Over:
-    """What is left of a forward whose run is over, or never began: its counts. See `Forward`."""
-
-    foresees = False
-    drafting = None
-
-    def __init__(self, forward: Forward | None = None) -> None:
-        self.count = self.replays = 0
-        self.why_eager = self.kind = self.why_slow = ""
-        if forward is not None:
-            self.count, self.replays, self.why_eager = forward.count, forward.replays, forward.why_eager
-            self.kind, self.why_slow = forward.kind, forward.why_slow
-
-    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Nothing is read any more."""
-        raise AssertionError("the run is over")
-
-    def fork(self, row: Row, twin: Row) -> None:
-        """No row stands anywhere."""
-        raise AssertionError("the run is over")
-
-    def release(self, row: Row) -> None:
-        """There is nothing to be let go of."""
 
 
 def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -> Forward:

@@ -117,7 +117,6 @@ class HybridForward(SlotForward):
     """
 
     foresees = False
-    drafting = None
     kind = "slots and states"
     why_eager = "the model has recurrent states"
 
@@ -150,6 +149,10 @@ class HybridForward(SlotForward):
         for row in rows:
             row.valid = len(row.ids)
         return torch.stack([logits[row] for row in rows])
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """See `Forward`. 0: a state cannot go back behind a wrong draft."""
+        return 0
 
     def fork(self, row: Row, twin: Row) -> None:
         """See `Forward`. Copies of states are never written to: rows may share them."""

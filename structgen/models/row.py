@@ -1,7 +1,8 @@
-"""The sequence that a model has to have read, and how much of it it has."""
+"""The sequence that a model has to have read, how much of it it has, and what reads it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,3 +102,72 @@ class Foreseen:
         finally:
             for row in self.places:
                 row.ids.pop()
+
+
+class Forward(ABC):
+    """Reads rows of tokens into a model's cache, each row from where it stands.
+
+    Attributes:
+        count: forward passes so far, without those of an encoder.
+        foresees: it can read ids that only the device knows.
+        replays: how many of the forward passes were replays of a CUDA graph.
+        why_eager: why no later one will be a replay; empty where it may be.
+        kind: how the model's cache is held, see `Stats.cache`.
+        why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
+    """
+
+    count = 0
+    foresees = False
+    replays = 0
+    why_eager = ""
+    kind = ""
+    why_slow = ""
+
+    @abstractmethod
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        """Reads what is pending of each row, at least one token. The logits after its last one: float[rows, width].
+
+        Args:
+            rows: those to be read, each once.
+            foreseen: the last pending id of some of them, while `foreseen.pending()`.
+        """
+
+    def columns_for(self, rows: Sequence[Row]) -> int:
+        """How many tokens of each row one forward pass reads at hardly more than the price of one token.
+
+        0 where these rows are not read by one forward pass, or the forward takes no drafts at all.
+        """
+        return 0
+
+    def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """Reads what is pending of each row and, behind it, the tokens it will probably take, by one forward pass.
+
+        Args:
+            rows: they fit into `columns_for` with their drafts.
+            drafts: one per row, may be empty.
+
+        Returns:
+            float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
+            token of its draft. The draft does not count as read.
+        """
+        raise NotImplementedError
+
+    def fork(self, row: Row, twin: Row) -> None:
+        """Another row, new or of the same prompt, stands where this one does, whatever it has read before."""
+        twin.follow(row)
+
+    def release(self, row: Row) -> None:
+        """The row is not read any more; what is kept for it can go."""
+        row.encoded = None
+
+
+class Over(Forward):
+    """What is left of a forward whose run is over, or never began: its counts and names."""
+
+    def __init__(self, forward: Forward | None = None) -> None:
+        if forward is not None:
+            self.count, self.replays, self.why_eager = forward.count, forward.replays, forward.why_eager
+            self.kind, self.why_slow = forward.kind, forward.why_slow
+
+    def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
+        raise AssertionError("the run is over")

@@ -17,7 +17,7 @@ from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, span, text_groups, twins_among
 from structgen.models.layers import NOTHING, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
-from structgen.models.row import Foreseen, Row
+from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
 from structgen.models.transfer import device_of, upload_one
@@ -59,7 +59,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
     )
 
 
-class SlotForward:
+class SlotForward(Forward):
     """Runs a causal model over rows that each stand where they stand.
 
     Equal prompts that come together, as for several samples, are read once; so is what different ones begin with.
@@ -71,27 +71,17 @@ class SlotForward:
 
     foresees = True
     kind = "slots"
-    why_slow = ""
+    why_eager = "no static steps were asked for"
 
     def __init__(self, module: PreTrainedModel, steps: StaticSteps | None = None) -> None:
-        self.count = 0
         self._module = module
         self._device = device_of(module)
         self._steps = steps
-        self._replayed_before = 0 if steps is None else steps.replays
         self._model = SlotModel(module) if steps is None else steps.model
+        if steps is not None:
+            self.why_eager = steps.why_not
         self._spare = SPARE.get(self._device.type, SPARE["cuda"])
         self._place: dict[Row, int] = {}
-
-    @property
-    def replays(self) -> int:
-        """Forward passes that were replays of a CUDA graph."""
-        return 0 if self._steps is None else self._steps.replays - self._replayed_before
-
-    @property
-    def why_eager(self) -> str:
-        """Why no other forward pass will be one; empty where it may be."""
-        return "no static steps were asked for" if self._steps is None else self._steps.why_not
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         if foreseen is not None:
@@ -99,13 +89,13 @@ class SlotForward:
                 return self._read(rows, foreseen)
         return self._read(rows, None)
 
-    @property
-    def drafting(self) -> SlotForward | None:
-        """See `Forward`. Static steps take no drafts, nor does a model that gives one column of logits."""
-        return self if self._steps is None and "logits_to_keep" in self._model.options else None
-
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """See `DraftForward`. 0 where some rows have much to read and others little, or several begin alike."""
+        """See `Forward`. 0 where some rows have much to read and others little, or several begin alike.
+
+        Static steps take no drafts, nor does a model that gives one column of logits.
+        """
+        if self._steps is not None or "logits_to_keep" not in self._model.options:
+            return 0
         pending = [len(row.ids) - row.valid for row in rows]
         longest = max(pending)
         if not all(map(is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
@@ -281,7 +271,10 @@ class SlotForward:
             self._fill_in(step.inputs[0], lines, rows, foreseen)
         for row in rows:
             row.valid = len(row.ids)
+        replayed_before = steps.replays
         logits = steps.run(shape)  # the next run writes there
+        self.replays += steps.replays - replayed_before
+        self.why_eager = steps.why_not
         if lines == list(range(len(lines))):
             return logits[: len(lines)].clone()
         return logits.index_select(0, upload_one(lines, self._device))

@@ -19,7 +19,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from structgen.models.layers import NOTHING, StateLayer, cache_argument, layer_kinds
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
-from structgen.models.row import Foreseen, Row
+from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.transfer import device_of, upload_one
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
@@ -69,26 +69,19 @@ def _take_back(cache: Any, whole: Any, row: int) -> None:
             setattr(mine, name, states)
 
 
-class SoloForward:
+class SoloForward(Forward):
     """Runs any model that generates, one row at a time; rows of recurrent states take their steps together.
 
     Args:
         module: a causal or encoder-decoder model that takes a cache.
         recompute: go back by reading all again, whatever the cache says it can.
         at_once: how many tokens behind a state one forward pass reads.
-
-    Attributes:
-        count: forward passes so far, without those of an encoder.
     """
 
-    foresees = False
-    replays = 0
     why_eager = "the model's cache has no slots by row"
     kind = "one by row"
-    why_slow = ""
 
     def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: ReadAhead = ONE_BY_ONE) -> None:
-        self.count = 0
         self.kind = AGAIN if recompute else self.kind
         self._module, self._recompute, self._at_once = module, recompute, at_once
         config = module.config.get_text_config(decoder=True)
@@ -110,19 +103,14 @@ class SoloForward:
             row.valid = len(row.ids)
         return torch.stack([logits[row] for row in rows])
 
-    @property
-    def drafting(self) -> SoloForward | None:
-        """See `Forward`. A cache that cannot be shortened takes none: behind a wrong draft all would be read again."""
-        return self if self._crops and not self._recompute else None
-
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """See `DraftForward`. 0 before the rows begin."""
-        if not all(row in self._alone and row.valid for row in rows):
+        """See `Forward`. 0 before the rows begin, and where the cache cannot be shortened behind a wrong draft."""
+        if not self._crops or self._recompute or not all(row in self._alone and row.valid for row in rows):
             return 0
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """See `DraftForward`; each row is read by itself."""
+        """See `Forward`; each row is read by itself."""
         longest, parts = max(map(len, drafts)), []
         for row, draft in zip(rows, drafts, strict=True):
             alone = self._alone[row]

@@ -11,37 +11,25 @@ from transformers import DynamicCache, PreTrainedModel
 
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.rounding import near
-from structgen.models.row import Foreseen, Row
+from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.transfer import device_of, upload_one
 
 
-class WholeForward:
+class WholeForward(Forward):
     """Runs any model that generates, without a cache: slow, and right whatever was taken back.
 
     For models that keep their state in themselves (RecurrentGemma), insist on a cache of their own (MiniMax, xLSTM), or
     take none (GPT-1, RWKV).
     """
 
-    foresees = False
-    drafting = None
-    replays = 0
     why_eager = "the model's cache is its own"
     kind = "none"
-    why_slow = ""
 
     def __init__(self, module: PreTrainedModel) -> None:
-        self.count = 0
         self._module = module
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        """Reads all of each row. The logits after its last token: float[rows, width]."""
         return torch.stack([self._read(row) for row in rows])
-
-    def fork(self, row: Row, twin: Row) -> None:
-        twin.follow(row)
-
-    def release(self, row: Row) -> None:
-        row.encoded = None
 
     def _read(self, row: Row) -> Tensor:
         self.count += 1

@@ -60,8 +60,8 @@ def test_logits_behind_a_draft_are_those_of_the_text_read_at_once(name):
         require_release("transformers", "5.14")
     module = make(name)
     forward = SlotForward(module)
-    assert forward.drafting is forward
     rows = [Row(list(range(3, 3 + n))) for n in (9, 4, 14)]
+    assert forward.columns_for(rows) > 0
     with torch.inference_mode():
         forward.read(rows)
         for row, new in zip(rows, ([5], [6, 7, 8], [9, 1]), strict=True):

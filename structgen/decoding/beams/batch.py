@@ -17,9 +17,9 @@ from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
 from structgen.masks import find_masks
-from structgen.models.forward import Forward, Over, forward_for
+from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
-from structgen.models.row import Row
+from structgen.models.row import Forward, Over, Row
 from structgen.options import Beams
 from structgen.vocabulary import Vocabulary
 
@@ -64,17 +64,13 @@ class ReadAlong:
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
         """Reads rows, and along with them the forced text of the searches all of whose rows are read here."""
-        forward = self._forward.drafting
-        if forward is None:
-            return self._forward.read(rows)
-        room = forward.columns_for(rows) - 1
+        room = self._forward.columns_for(rows) - 1
         spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
         drafts = [spans.get(row, ()) for row in rows]
         if not any(drafts):
-            return forward.read(rows)
-        behind = [
-            logits[-1 - len(draft) :] for draft, logits in zip(drafts, forward.read_drafted(rows, drafts), strict=True)
-        ]
+            return self._forward.read(rows)
+        each = self._forward.read_drafted(rows, drafts)
+        behind = [logits[-1 - len(draft) :] for draft, logits in zip(drafts, each, strict=True)]
         known = zip(rows, drafts, behind, strict=True)
         self._known |= {row: ([*row.ids, *draft], logits) for row, draft, logits in known if draft}
         return torch.stack([logits[0] for logits in behind])

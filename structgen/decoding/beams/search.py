@@ -30,8 +30,7 @@ from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
 from structgen.masks.words import Words
-from structgen.models.forward import Forward
-from structgen.models.row import Row, common
+from structgen.models.row import Forward, Row, common
 from structgen.models.transfer import Download, upload, upload_one
 from structgen.options import Beams, Sampling
 

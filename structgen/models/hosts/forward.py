@@ -12,24 +12,19 @@ from torch import Tensor
 
 from structgen.errors import OptionError
 from structgen.models.hosts.host import Host, NewTokens
-from structgen.models.row import Foreseen, Row
+from structgen.models.row import Foreseen, Forward, Row
 
 AHEAD = 8
 """Tokens of a draft, behind those that are pending, that are read at hardly more than the price of one token."""
 
 
-class HostForward:
+class HostForward(Forward):
     """Reads rows by a host, each in a place of its own. See `Forward`.
 
     Rows beyond the host's places take turns: a row whose place was taken is read from its beginning.
     """
 
-    foresees = False
-    replays = 0
-    why_slow = ""
-
     def __init__(self, host: Host) -> None:
-        self.count = 0
         self.kind, self.why_eager = host.kind, f"{host.kind} runs the model"
         self._host = host
         self._places: dict[Row, int] = {}  # the row that was read longest ago comes first
@@ -37,17 +32,17 @@ class HostForward:
         self._taken: list[int] = []
         weakref.finalize(self, _give_back, host, self._taken)
 
-    @property
-    def drafting(self) -> HostForward | None:
-        return self if self._host.drafts else None
-
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
         return torch.from_numpy(np.concatenate(self._append(dict.fromkeys(rows, ()))))
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """See `DraftForward`. 0 before the rows begin, and where they take turns."""
-        if len(rows) > self._host.places or not all(row in self._held and row.valid for row in rows):
+        """See `Forward`. 0 before the rows begin, where they take turns, and where the host takes no drafts."""
+        if (
+            not self._host.drafts
+            or len(rows) > self._host.places
+            or not all(row in self._held and row.valid for row in rows)
+        ):
             return 0
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
 
