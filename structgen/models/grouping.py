@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -68,15 +68,22 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     groups = [short]
     if padding > spare:
         groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
-    long: list[list[int]] = []
-    for i in sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: span(rows[i])):
-        if not long or not _fit([pending[other] for other in (*long[-1], i)], spare):
-            long.append([])
-        long[-1].append(i)
-    return [group for group in groups + long if group]
+    long = sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: span(rows[i]))
+    return [group for group in groups + packed(long, pending, spare) if group]
 
 
-def _fit(pending: Sequence[int], spare: int) -> bool:
-    """May rows with these numbers of pending tokens be read by one forward pass?"""
-    tokens = max(pending) * len(pending)
-    return tokens <= MOST_READ and tokens - sum(pending) <= spare
+def packed(indexes: Iterable[int], lengths: Sequence[int], spare: int) -> list[list[int]]:
+    """The indexes in groups of neighbours, as few as one forward pass each can read.
+
+    Args:
+        lengths: of each row, how many tokens are read.
+        spare: tokens of padding that a group may have.
+    """
+    groups: list[list[int]] = []
+    for i in indexes:
+        together = [lengths[j] for j in (*groups[-1], i)] if groups else []
+        tokens = max(together, default=0) * len(together)
+        if not together or tokens > MOST_READ or tokens - sum(together) > spare:
+            groups.append([])
+        groups[-1].append(i)
+    return groups

@@ -11,7 +11,6 @@ behind an earlier token and reads on from there; its slots are still right.
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -22,7 +21,16 @@ from transformers import DynamicCache, PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, twins_among
-from structgen.models.layers import BOTH, KNOWS_STATES, NOTHING, STATES_ONLY, StateLayer, layer_kinds
+from structgen.models.layers import (
+    BOTH,
+    KNOWS_STATES,
+    NOTHING,
+    STATES_ONLY,
+    StateLayer,
+    arguments_of,
+    layer_kinds,
+    read_ids,
+)
 from structgen.models.multimodal import no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Row
@@ -100,7 +108,7 @@ def takes_states(module: PreTrainedModel) -> bool:
     return (
         KNOWS_STATES
         and not module.config.is_encoder_decoder
-        and "position_ids" in inspect.signature(module.forward).parameters
+        and "position_ids" in arguments_of(module)
         and attention_of(module) in MASKED
         and bool(kinds & (SLOTS_ONLY | BOTH))
         and bool(kinds & (STATES_ONLY | BOTH))
@@ -177,10 +185,7 @@ class HybridForward(SlotForward):
         if row.inputs is not None:
             logits = read_prompt(self._module, row, cache, self._model.options)
         else:
-            given = upload_one([row.ids, list(range(length))], self._device).unsqueeze(1)
-            own: Any = self._module
-            output = own(input_ids=given[0], position_ids=given[1], past_key_values=cache, **self._model.options)
-            logits = output.logits[:, -1]
+            logits = read_ids(self._module, row.ids, 0, cache, **self._model.options)[-1:]
         if logits is None:
             return no_logits(self._module).unsqueeze(0)
         if row in self._loaded:
@@ -212,7 +217,7 @@ class HybridForward(SlotForward):
         inputs = upload_one([ids, shifted, slots], self._device)
         self.count += 1
         places = self._where(rows, starts, [0] * len(rows), columns, max(starts) + columns)
-        logits = self._model(inputs[0], inputs[1], inputs[2], places)
+        logits = self._model(inputs[0], inputs[1], inputs[2], places)[:, 0]
         for row in rows:
             self._lengths[row] += columns
         self._remember(rows)

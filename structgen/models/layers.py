@@ -1,11 +1,16 @@
-"""What the layers of a model keep of what was read: by the configuration, in the words of transformers' caches."""
+"""What each layer of a model keeps of the tokens it has read, and how one row is read into a cache of transformers."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
 from transformers import PreTrainedModel, cache_utils
+
+from structgen.memo import once_per_object
+from structgen.models.transfer import device_of, upload_one
 
 NOTHING = "dummy"
 """The kind of a layer that keeps nothing, or uses what another one keeps."""
@@ -71,10 +76,33 @@ def _window(kind: str, layer: Any) -> int | None:
     return window
 
 
+@once_per_object
+def arguments_of(module: PreTrainedModel) -> frozenset[str]:
+    """The names of the arguments that the model's forward pass takes."""
+    return frozenset(inspect.signature(module.forward).parameters)
+
+
 def cache_argument(module: PreTrainedModel) -> str | None:
     """The name under which the model takes a cache of transformers; None where it takes none."""
-    accepted = inspect.signature(module.forward).parameters
+    accepted = arguments_of(module)
     return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
+
+
+def read_ids(module: PreTrainedModel, ids: Sequence[int], first: int, cache: Any, **options: Any) -> Tensor:
+    """Reads ids of one row behind what its cache holds. The logits that the model gives: float[columns, width].
+
+    Args:
+        first: the position of the first id, for models that take positions.
+        cache: of transformers.
+        options: further arguments of the forward pass.
+    """
+    inputs = upload_one([[list(ids)], [list(range(first, first + len(ids)))]], device_of(module))
+    options["decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"] = inputs[0]
+    options[cache_argument(module) or "past_key_values"] = cache
+    if "position_ids" in arguments_of(module):
+        options["position_ids"] = inputs[1]
+    logits: Tensor = module(use_cache=True, return_dict=True, **options).logits[0]
+    return logits
 
 
 def empty_layer() -> Any:

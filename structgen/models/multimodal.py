@@ -12,17 +12,18 @@ that belongs to it.
 
 from __future__ import annotations
 
-import inspect
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from structgen.errors import RunError
+from structgen.models.grouping import packed
+from structgen.models.layers import arguments_of
 from structgen.models.rounding import near
 from structgen.models.row import Row
 from structgen.models.transfer import device_of, upload_one
@@ -46,28 +47,19 @@ _read_together = weakref.WeakKeyDictionary()
 """By whether there is padding, and the names of the inputs: are prompts read together what they are alone?"""
 
 
-def prompt_groups(rows: Sequence[Row], spare: int, max_tokens: int) -> list[list[int]]:
+def prompt_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     """Indexes of rows whose prompts have inputs of the same kinds and shapes, and are of about the same length.
 
     Args:
         rows: of which nothing was read, with inputs.
-        spare: so much padding costs less than a forward pass.
-        max_tokens: of one forward pass, padding included, where that leaves a row at least.
+        spare: tokens of padding that cost less than a forward pass.
     """
     alike: dict[Any, list[int]] = {}
     for i, row in enumerate(rows):
         alike.setdefault(_kind(row), []).append(i)
-    groups: list[list[int]] = []
-    for like in alike.values():
-        for i in sorted(like, key=lambda i: rows[i].given):
-            group = groups[-1] if groups and groups[-1][0] in like else None
-            length = rows[i].given
-            padding = 0 if group is None else sum(length - rows[j].given for j in group)
-            if group is None or padding > spare or length * (len(group) + 1) > max_tokens:
-                groups.append([i])
-            else:
-                group.append(i)
-    return groups
+    lengths = [row.given for row in rows]
+    ordered = [sorted(like, key=lengths.__getitem__) for like in alike.values()]
+    return [group for like in ordered for group in packed(like, lengths, spare)]
 
 
 def _kind(row: Row) -> Any:
@@ -96,31 +88,32 @@ def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[
 
 
 def read_prompts(
-    module: PreTrainedModel, rows: Sequence[Row], new_cache: Callable[[], Any], options: Mapping[str, Any]
-) -> tuple[Tensor, Any] | None:
-    """`read_prompt` for rows of one of the `prompt_groups`, side by side behind padding; None: read each by itself.
+    module: PreTrainedModel, rows: Sequence[Row], options: Mapping[str, Any]
+) -> tuple[Tensor, DynamicCache] | None:
+    """`read_prompt` for rows of one of the `prompt_groups`, side by side behind padding.
 
     The first prompts of a kind are read alone, too: where that is not the same, no others are read together.
 
-    Args:
-        rows: two or more.
-
     Returns:
-        The logits after the prompts, float[rows, width]; the cache, in which each row's tokens lie at the end.
+        The logits after the prompts, float[rows, width]; the cache, in which each row's tokens lie at the end. None for
+        several rows: read each by itself. None for a single row: the model refuses it, `row.error` says why.
     """
+    cache = DynamicCache()
+    if len(rows) == 1:
+        alone = read_prompt(module, rows[0], cache, options)
+        return None if alone is None else (alone, cache)
     known = _read_together.setdefault(module, {})
     kind = len({row.given for row in rows}) > 1, frozenset(rows[0].inputs or ())
     if not known.get(kind, True):
         return None
-    cache = new_cache()
     try:
         logits = _read(module, rows, cache, options)
     except REFUSALS:  # of one of them: whose it is, each by itself tells
         return None
     if kind not in known:
         shifts = [row.shift for row in rows]
-        alone = [read_prompt(module, row, new_cache(), options) for row in rows]
-        same = all(one is not None and near(both, one[0]) for both, one in zip(logits, alone, strict=True))
+        each = [read_prompt(module, row, DynamicCache(), options) for row in rows]
+        same = all(one is not None and near(both, one[0]) for both, one in zip(logits, each, strict=True))
         known[kind] = same and shifts == [row.shift for row in rows]
     return (logits, cache) if known[kind] else None
 
@@ -134,7 +127,7 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
     padded = [pad + row.ids[: row.given] for pad, row in zip(pads, rows, strict=True)]
     seen = [pad + [1] * row.given for pad, row in zip(pads, rows, strict=True)]
     ids, mask = upload_one([padded, seen], device_of(module))
-    if "position_ids" in inspect.signature(module.forward).parameters:
+    if "position_ids" in arguments_of(module):
         if not hasattr(module, "_prepare_position_ids_for_generation"):
             raise RuntimeError("prompts with images, sounds or embeddings need transformers 5.2")
         tokens = given.get("inputs_embeds", ids)

@@ -8,19 +8,18 @@ wiped out: logits might hide behind their rounding that a scan forgets.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.models.layers import BOTH, KNOWS_STATES, STATES_ONLY, StateLayer, cache_argument, layer_kinds
+from structgen.models.layers import BOTH, KNOWS_STATES, STATES_ONLY, StateLayer, layer_kinds, read_ids
 from structgen.models.multimodal import REFUSALS
-from structgen.models.transfer import device_of, upload_one
+from structgen.models.transfer import device_of
 
 CHUNK = 64
 """Tokens of a chunk where the model does not say: those of the gated delta rule."""
@@ -126,16 +125,10 @@ def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bo
 
     With `wipe` there is nothing in the recurrent states behind the beginning.
     """
-    cache, model, length = DynamicCache(config=module.config), module, 0
+    cache, length = DynamicCache(config=module.config), 0
     layers = [layer for layer in cache.layers if isinstance(layer, StateLayer)]
-    accepted = inspect.signature(module.forward).parameters
-    argument = cache_argument(module) or "past_key_values"
     for ids in [BEGINNING, *parts]:
-        given: dict[str, Any] = {argument: cache, "input_ids": upload_one([ids], device_of(module))}
-        if "position_ids" in accepted:
-            positions = torch.arange(length, length + len(ids), device=device_of(module))
-            given["position_ids"] = positions.unsqueeze(0)
-        model(use_cache=True, **given)
+        read_ids(module, ids, length, cache)
         length += len(ids)
         for state in _recurrent(layers) if wipe and ids is BEGINNING else ():
             state.zero_()

@@ -7,7 +7,6 @@ four-dimensional, so a sliding window counts positions and not columns.
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.models.attention import Experts, attention_of
-from structgen.models.layers import NOTHING, empty_layer, layer_kinds
+from structgen.models.layers import NOTHING, arguments_of, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
 """Kinds of layers that do not see all that was read."""
@@ -164,7 +163,7 @@ class SlotModel:
     def __init__(self, module: PreTrainedModel) -> None:
         config = module.config.get_text_config(decoder=True)
         kinds = [kind for kind, _ in layer_kinds(config)]
-        accepted = inspect.signature(module.forward).parameters
+        accepted = arguments_of(module)
         self._module = weakref.ref(module)
         self._dtype = module.dtype
         windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
@@ -187,12 +186,8 @@ class SlotModel:
         """Bytes of the cache."""
         return sum(room.nbytes for layer in self.layers for room in layer.kept)
 
-    def __call__(self, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, **told: Any) -> Tensor:
-        """The logits after the last column: float[rows, width]. See `after`."""
-        return self.after(1, ids, positions, slots, places, **told)[:, 0]
-
-    def after(
-        self, last: int, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, **told: Any
+    def __call__(
+        self, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, *, last: int = 1, **told: Any
     ) -> Tensor:
         """The logits after each of the last columns: float[rows, last, width].
 

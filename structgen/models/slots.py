@@ -5,18 +5,16 @@ Rows lie side by side from place 0; when one leaves, the last one takes its plac
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, span, text_groups, twins_among
-from structgen.models.layers import NOTHING, layer_kinds
-from structgen.models.multimodal import no_logits, prompt_groups, read_prompt, read_prompts
+from structgen.models.layers import NOTHING, arguments_of, layer_kinds
+from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
@@ -51,7 +49,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
     kinds = {rope.get("rope_type")} | {r.get("rope_type") for r in rope.values() if isinstance(r, dict)}
     return (
         not module.config.is_encoder_decoder
-        and "position_ids" in inspect.signature(module.forward).parameters
+        and "position_ids" in arguments_of(module)
         and not getattr(config, "alibi", False)
         and not kinds & COUPLED
         and attention_of(module) in MASKED
@@ -129,7 +127,7 @@ class SlotForward(Forward):
             self._read_beginnings(leaders)
         begun, fresh = [row for row in leaders if is_begun(row)], [row for row in leaders if not is_begun(row)]
         text = [[begun[i] for i in group] for group in text_groups(begun, self._spare)]
-        prompts = [[fresh[i] for i in group] for group in prompt_groups(fresh, self._spare, MOST_READ)]
+        prompts = [[fresh[i] for i in group] for group in prompt_groups(fresh, self._spare)]
         parts = [self._run(group, foreseen) for group in text] + [self._begin_together(group) for group in prompts]
         for i, leader in twins.items():
             self._copy(rows[leader], rows[i])
@@ -179,35 +177,23 @@ class SlotForward(Forward):
         self._place[last] = place
 
     def _begin_together(self, rows: Sequence[Row]) -> Tensor:
-        """Reads prompts of one of the `prompt_groups`: float[rows, width]."""
-        if len(rows) == 1:
-            return self._begin(rows[0])
+        """Reads prompts of one of the `prompt_groups`, by the model's own way and cache: float[rows, width]."""
         self.count += 1
-        together = read_prompts(self._module, rows, DynamicCache, self._model.options)
-        if together is None:
-            return torch.cat([self._begin(row) for row in rows])
-        logits, cache = together
-        width = max(row.given for row in rows)
-        for number, row in enumerate(rows):
+        read = read_prompts(self._module, rows, self._model.options)
+        if read is None and len(rows) > 1:
+            return torch.cat([self._begin_together([row]) for row in rows])
+        for row in rows:
             row.valid = row.given
-            places = self._where([row], [0], [0], row.given, row.given)
-            self._model.adopt(cache, places, number, width - row.given)
-        if all(row.valid == len(row.ids) for row in rows):
-            return logits
+        if read is None:
+            return no_logits(self._module).unsqueeze(0)
+        (logits, cache), width = read, max(row.given for row in rows)
+        for number, row in enumerate(rows):
+            self._model.adopt(cache, self._where([row], [0], [0], row.given, row.given), number, width - row.given)
         behind = [row for row in rows if row.pending]
+        if not behind:
+            return logits
         known = dict(zip(rows, logits, strict=True)) | dict(zip(behind, self._run(behind, None), strict=True))
         return torch.stack([known[row] for row in rows])
-
-    def _begin(self, row: Row) -> Tensor:
-        """Reads a prompt that is more than text, by the model's own way and cache: float[1, width]."""
-        cache: Any = DynamicCache()
-        self.count += 1
-        logits = read_prompt(self._module, row, cache, self._model.options)
-        row.valid = row.given
-        if logits is None:
-            return no_logits(self._module).unsqueeze(0)
-        self._model.adopt(cache, self._where([row], [0], [0], row.given, row.given))
-        return logits if row.valid == len(row.ids) else self._run([row], None)
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         if self._steps is not None:
@@ -255,7 +241,7 @@ class SlotForward(Forward):
             positions = positions + upload_one([[row.shift] for row in rows], self._device)
         told = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
         last = 1 + max(map(len, drafts))
-        return self._model.after(last, inputs[0], positions, inputs[1], places, **told)
+        return self._model(inputs[0], positions, inputs[1], places, last=last, **told)
 
     def _run_static(
         self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int, seen: int

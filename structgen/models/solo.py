@@ -8,7 +8,6 @@ else reads all again.
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
-from structgen.models.layers import NOTHING, StateLayer, cache_argument, layer_kinds
+from structgen.models.layers import NOTHING, StateLayer, arguments_of, cache_argument, layer_kinds, read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
 from structgen.models.row import Foreseen, Forward, Row
@@ -86,12 +85,7 @@ class SoloForward(Forward):
         self._module, self._recompute, self._at_once = module, recompute, at_once
         config = module.config.get_text_config(decoder=True)
         self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED
-        accepted = inspect.signature(module.forward).parameters
-        self._tells_prompts = "prompt_tokens" in accepted
-        self._takes_positions = "position_ids" in accepted
-        self._ids = "decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"
-        self._argument = cache_argument(module) or "past_key_values"
-        self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._options = {"logits_to_keep": 1} if "logits_to_keep" in arguments_of(module) else {}
         self._alone: dict[Row, Alone] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
@@ -167,13 +161,13 @@ class SoloForward(Forward):
         """Reads one token of each row behind its state: float[width] for each."""
         each = [self._alone[row] for row in rows]
         states_only = all(type(layer) is StateLayer for layer in each[0].cache.layers)
-        if len(rows) == 1 or self._takes_positions or not states_only:
+        if len(rows) == 1 or "position_ids" in arguments_of(self._module) or not states_only:
             return [self._run(alone, row, [row.ids[alone.length]])[0] for row, alone in zip(rows, each, strict=True)]
         together = _merged([alone.cache for alone in each])
         pending = [[row.ids[alone.length]] for row, alone in zip(rows, each, strict=True)]
         ids = upload_one(pending, device_of(self._module))
         self.count += 1
-        given = {"input_ids": ids, self._argument: together}
+        given = {"input_ids": ids, cache_argument(self._module) or "past_key_values": together}
         output = self._module(use_cache=True, return_dict=True, **given, **self._options)
         for number, alone in enumerate(each):
             _take_back(alone.cache, together, number)
@@ -183,23 +177,16 @@ class SoloForward(Forward):
 
     def _run(self, alone: Alone, row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
         """Reads more of a row. The logits after each of the last ids: float[last, width]."""
-        first = alone.length + row.shift
-        inputs = upload_one([[list(ids)], [list(range(first, first + len(ids)))]], device_of(self._module))
-        given: dict[str, Any] = {self._ids: inputs[0], self._argument: alone.cache}
-        if self._takes_positions:
-            given["position_ids"] = inputs[1]
+        told: dict[str, Any] = dict.fromkeys(self._options, last)
         if self._module.config.is_encoder_decoder:
-            given["encoder_outputs"] = encoded(self._module, row)
-        if self._tells_prompts:
-            given["prompt_tokens"] = [row.given]
-        if self._options:
-            given["logits_to_keep"] = last
+            told["encoder_outputs"] = encoded(self._module, row)
+        if "prompt_tokens" in arguments_of(self._module):
+            told["prompt_tokens"] = [row.given]
         self.count += 1
-        output = self._module(use_cache=True, return_dict=True, **given)
+        logits = read_ids(self._module, ids, alone.length + row.shift, alone.cache, **told)
         alone.length += len(ids)
         self._remember(alone)
-        logits: Tensor = output.logits[0, -last:]
-        return logits
+        return logits[-last:]
 
     def _remember(self, alone: Alone) -> None:
         """A snapshot, where the cache cannot be shortened and the last one is far."""

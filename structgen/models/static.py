@@ -123,7 +123,7 @@ class StaticStep:
     def run(self) -> Tensor:
         """The logits after the last column, float[rows, width]: they stand until the next run of any step."""
         inputs = self.inputs
-        return self._model(inputs[IDS], inputs[POSITIONS], inputs[SLOTS], self._places)
+        return self._model(inputs[IDS], inputs[POSITIONS], inputs[SLOTS], self._places)[:, 0]
 
 
 class StaticSteps:

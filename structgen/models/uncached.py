@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from structgen.models.layers import read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.rounding import near
 from structgen.models.row import Foreseen, Forward, Row
@@ -77,7 +78,5 @@ def _behind_prompt(module: PreTrainedModel, row: Row) -> Tensor:
     if logits is None:
         return no_logits(module)
     for index in range(row.given, len(row.ids)):
-        ids, position = upload_one([[row.ids[index]], [index + row.shift]], device_of(module)).unsqueeze(1)
-        output = module(input_ids=ids, position_ids=position, past_key_values=cache, use_cache=True, return_dict=True)
-        logits = output.logits[:, -1]
-    return logits[0]
+        logits = read_ids(module, [row.ids[index]], index + row.shift, cache)
+    return logits[-1]

@@ -40,6 +40,7 @@ from transformers import (
 )
 
 import structgen as sg
+from structgen.models import grouping
 from structgen.models.forward import forward_for
 from structgen.models.multimodal import prompt_groups
 from structgen.models.row import Row
@@ -305,16 +306,17 @@ def test_prompts_are_read_together_only_where_that_is_what_they_are_alone(monkey
     assert read == [3, 1, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
-def test_long_prompts_are_not_padded_for_the_sake_of_short_ones():
+def test_long_prompts_are_not_padded_for_the_sake_of_short_ones(monkeypatch):
     """Groups of one kind and shape, by length, with little padding; pictures of another size are others."""
     small, large = torch.zeros(1, 3, 16, 16), torch.zeros(1, 3, 32, 32)
     lengths = [100, 20, 22, 99, 21, 20]
     rows = [Row([1] * n, inputs={"pixel_values": small}) for n in lengths]
     rows.append(Row([1] * 20, inputs={"pixel_values": large}))
-    assert prompt_groups(rows, 8, 1000) == [[1, 5, 4, 2], [3, 0], [6]]
-    assert prompt_groups(rows, 8, 60) == [[1, 5], [4, 2], [3], [0], [6]]
     odd = [Row([1], inputs={"scale": torch.tensor(2.0)}) for _ in range(2)]
-    assert prompt_groups(odd, 8, 1000) == [[0], [1]]
+    assert prompt_groups(odd, 8) == [[0], [1]]
+    assert prompt_groups(rows, 8) == [[1, 5, 4, 2], [3, 0], [6]]
+    monkeypatch.setattr(grouping, "MOST_READ", 60)
+    assert prompt_groups(rows, 8) == [[1, 5], [4, 2], [3], [0], [6]]
 
 
 @torch.inference_mode()
