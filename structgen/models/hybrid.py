@@ -1,4 +1,4 @@
-"""Rows of models that have recurrent states beside keys and values, side by side in one forward pass.
+"""Rows of models that have recurrent states, alone or beside keys and values, side by side in one forward pass.
 
 Keys and values lie in slots, as for any row. States are of the rows that are read together: as long as those are the
 same, they stay where the model writes them; else each row's are put aside, and the next rows' are laid together.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from structgen.models.layers import (
     read_ids,
 )
 from structgen.models.multimodal import no_logits, read_prompt
-from structgen.models.recurrent import ONE_BY_ONE, ReadAhead, Snapshots
+from structgen.models.recurrent import ONE_BY_ONE, Kept, ReadAhead
 from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import SlotLayer, SlotModel, SlotPlaces
 from structgen.models.slots import SlotForward
@@ -68,12 +69,14 @@ class HybridModel(SlotModel):
     def __init__(self, module: PreTrainedModel) -> None:
         super().__init__(module)
         self.recurrent = [layer for layer in self._cache.layers if isinstance(layer, StateLayer)]
+        self._has_adopted = False
 
     def adopt_states(self, cache: Any) -> States:
         """The states that a row left in a cache of its own. The layers are as its are from then on."""
         pairs = zip(self._cache.layers, cache.layers, strict=True)  # older releases give layers without states one, too
         theirs = [other for ours, other in pairs if isinstance(ours, StateLayer)]
-        if not self.is_begun:
+        if not self._has_adopted:
+            self._has_adopted = True
             for layer, other in zip(self.recurrent, theirs, strict=True):
                 for name in vars(StateLayer()):
                     setattr(layer, name, copy.copy(getattr(other, name)))
@@ -88,8 +91,10 @@ class HybridModel(SlotModel):
             return StateLayer()
         return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
 
-    def _masks(self, slots: Tensor, places: SlotPlaces) -> dict[str, Any]:
+    def _masks(self, slots: Tensor, places: SlotPlaces) -> dict[str, Any] | None:
         """By kind of layer; a state sees all that it has read."""
+        if not self.layers:
+            return None
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
         full = self._as_float(mask) if self._float else mask
         return {"full_attention": full} | dict.fromkeys(STATES_ONLY)
@@ -108,9 +113,8 @@ def takes_states(module: PreTrainedModel) -> bool:
     return (
         KNOWS_STATES
         and not module.config.is_encoder_decoder
-        and "position_ids" in arguments_of(module)
+        and ("position_ids" in arguments_of(module) or not kinds & (SLOTS_ONLY | BOTH))
         and attention_of(module) in MASKED
-        and bool(kinds & (SLOTS_ONLY | BOTH))
         and bool(kinds & (STATES_ONLY | BOTH))
         and kinds <= SLOTS_ONLY | BOTH | STATES_ONLY | {NOTHING}
     )
@@ -132,27 +136,25 @@ class HybridForward(SlotForward):
         super().__init__(module)
         self._at_once = at_once
         self._model: HybridModel = HybridModel(module)
-        self._lengths: dict[Row, int] = {}
-        self._aside: dict[Row, States] = {}
+        self._kept: dict[Row, Kept[States]] = {}
         self._loaded: list[Row] = []
-        self._snapshots: dict[Row, Snapshots[States]] = {}
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         logits: dict[Row, Tensor] = {}
         for row in rows:
             if row not in self._place:
                 self._admit(row)
-                self._lengths[row], self._snapshots[row] = 0, Snapshots()
-            if self._lengths[row] > row.valid:
+                self._kept[row] = Kept[States]([])
+            if self._kept[row].length > row.valid:
                 self._go_back(row)
         twins = twins_among(rows)
         for i, row in enumerate(rows):
             if i in twins:
                 self._copy(rows[twins[i]], row)
                 logits[row] = logits[rows[twins[i]]]
-            elif self._lengths[row] == 0:
+            elif self._kept[row].length == 0:
                 logits[row] = self._begin(row)[0]
-        while behind := [row for row in rows if self._lengths[row] < len(row.ids) and row.error is None]:
+        while behind := [row for row in rows if self._kept[row].length < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)
         for row in rows:
             row.valid = len(row.ids)
@@ -165,16 +167,12 @@ class HybridForward(SlotForward):
     def fork(self, row: Row, twin: Row) -> None:
         """See `Forward`. Copies of states are never written to: rows may share them."""
         super().fork(row, twin)
-        if row in self._loaded or twin in self._loaded:
-            self._put_aside()
-        self._lengths[twin], self._snapshots[twin] = self._lengths[row], self._snapshots[row].copy()
-        self._aside[twin] = self._aside[row]
+        self._follow(row, twin)
 
     def release(self, row: Row) -> None:
         if row in self._loaded:
             self._put_aside()
-        for kept in (self._lengths, self._aside, self._snapshots):
-            kept.pop(row, None)
+        self._kept.pop(row, None)
         super().release(row)
 
     def _begin(self, row: Row) -> Tensor:
@@ -190,25 +188,28 @@ class HybridForward(SlotForward):
             return no_logits(self._module).unsqueeze(0)
         if row in self._loaded:
             self._put_aside()
-        self._aside[row] = self._model.adopt_states(cache)
+        self._kept[row] = Kept(self._model.adopt_states(cache), length)
         self._model.adopt(cache, self._where([row], [0], [0], length, length))
-        self._lengths[row] = length
         self._remember([row])
         return logits
 
     def _copy(self, leader: Row, row: Row) -> None:
         """A row stands where the leader does, which has just read its prompt."""
         super()._copy(leader, row)
-        if row in self._loaded:
-            self._put_aside()
-        self._lengths[row], self._snapshots[row] = self._lengths[leader], self._snapshots[leader].copy()
-        self._aside[row] = self._aside.get(leader, [])  # none where the model refuses the prompt
+        self._follow(leader, row)
         row.shift, row.error = leader.shift, leader.error
+
+    def _follow(self, leader: Row, row: Row) -> None:
+        """A row gets the states of another one."""
+        if leader in self._loaded or row in self._loaded:
+            self._put_aside()
+        kept = self._kept[leader]
+        self._kept[row] = replace(kept, snapshots=kept.snapshots.copy())
 
     def _step(self, rows: list[Row]) -> Tensor:
         """Reads as many tokens of each row as all of them have to read, or one: float[rows, width]."""
         self._load(rows)
-        starts = [self._lengths[row] for row in rows]
+        starts = [self._kept[row].length for row in rows]
         pending = min(len(row.ids) - start for row, start in zip(rows, starts, strict=True))
         columns = self._at_once.columns(min(pending, MOST_READ // len(rows)), len(rows))
         slots = [list(range(start, start + columns)) for start in starts]
@@ -219,7 +220,7 @@ class HybridForward(SlotForward):
         places = self._where(rows, starts, [0] * len(rows), columns, max(starts) + columns)
         logits = self._model(inputs[0], inputs[1], inputs[2], places)[:, 0]
         for row in rows:
-            self._lengths[row] += columns
+            self._kept[row].length += columns
         self._remember(rows)
         return logits
 
@@ -229,13 +230,13 @@ class HybridForward(SlotForward):
             return
         self._put_aside()
         for number, (states, i) in enumerate(self._model.cells()):
-            parts = [part for row in rows if (part := self._aside[row][number]) is not None]
+            parts = [part for row in rows if (part := self._kept[row].state[number]) is not None]
             states[i] = torch.cat(parts) if parts else None
         self._loaded = list(rows)
 
     def _put_aside(self) -> None:
         for line, row in enumerate(self._loaded):
-            self._aside[row] = self._states(line)
+            self._kept[row].state = self._states(line)
         self._loaded = []
 
     def _states(self, line: int) -> States:
@@ -246,13 +247,14 @@ class HybridForward(SlotForward):
     def _remember(self, rows: Sequence[Row]) -> None:
         """Adds a snapshot of each row whose last one is old."""
         for row in rows:
-            self._snapshots[row].add_if_due(self._lengths[row], partial(self._states_of, row))
+            self._kept[row].add_snapshot_if_due(partial(self._states_of, row))
 
     def _states_of(self, row: Row) -> States:
-        return self._states(self._loaded.index(row)) if row in self._loaded else self._aside[row]
+        return self._states(self._loaded.index(row)) if row in self._loaded else self._kept[row].state
 
     def _go_back(self, row: Row) -> None:
         """The states behind at most the first `row.valid` ids."""
         if row in self._loaded:
             self._put_aside()
-        self._lengths[row], self._aside[row] = self._snapshots[row].back_to(row.valid) or (0, [])
+        kept = self._kept[row]
+        kept.length, kept.state = kept.last_snapshot(row.valid) or (0, [])

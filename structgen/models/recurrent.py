@@ -8,8 +8,8 @@ wiped out: logits might hide behind their rounding that a scan forgets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from math import isqrt
 from typing import Generic, TypeVar
 
@@ -63,28 +63,31 @@ ONE_BY_ONE = ReadAhead()
 T = TypeVar("T")
 
 
-class Snapshots(Generic[T]):
-    """Copies of a row's state to go back to: the one behind its prompt, and the last `MAX_SNAPSHOTS` others."""
+@dataclass(slots=True)
+class Kept(Generic[T]):
+    """What is kept of one row: its state, and copies of earlier states to go back to.
 
-    def __init__(self, entries: Iterable[tuple[int, T]] = ()) -> None:
-        self._entries = list(entries)
+    Attributes:
+        length: tokens that were read into the state.
+        snapshots: the state behind the prompt and the last `MAX_SNAPSHOTS` others, each with its length.
+    """
 
-    def copy(self) -> Snapshots[T]:
-        """The same snapshots, for a row that goes on from here."""
-        return Snapshots(self._entries)
+    state: T
+    length: int = 0
+    snapshots: list[tuple[int, T]] = field(default_factory=list)
 
-    def add_if_due(self, length: int, snapshot: Callable[[], T]) -> None:
-        """Keeps a snapshot of the state behind `length` tokens, if the last one is `SNAPSHOT_EVERY` tokens old."""
-        if not self._entries or length >= self._entries[-1][0] + SNAPSHOT_EVERY:
-            self._entries.append((length, snapshot()))
-            if len(self._entries) > MAX_SNAPSHOTS + 1:
-                del self._entries[1]
+    def add_snapshot_if_due(self, snapshot: Callable[[], T]) -> None:
+        """Keeps a copy of the state, if the last copy is `SNAPSHOT_EVERY` tokens old."""
+        if not self.snapshots or self.length >= self.snapshots[-1][0] + SNAPSHOT_EVERY:
+            self.snapshots.append((self.length, snapshot()))
+            if len(self.snapshots) > MAX_SNAPSHOTS + 1:
+                del self.snapshots[1]
 
-    def back_to(self, length: int) -> tuple[int, T] | None:
-        """The last snapshot of at most `length` tokens and its length, forgetting longer ones; None: there is none."""
-        while self._entries and self._entries[-1][0] > length:
-            self._entries.pop()
-        return self._entries[-1] if self._entries else None
+    def last_snapshot(self, length: int) -> tuple[int, T] | None:
+        """The last copy behind at most `length` tokens, with its length; later ones are forgotten."""
+        while self.snapshots and self.snapshots[-1][0] > length:
+            self.snapshots.pop()
+        return self.snapshots[-1] if self.snapshots else None
 
 
 def has_state_layers(module: PreTrainedModel) -> bool:

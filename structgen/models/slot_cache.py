@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.models.attention import Experts, attention_of
-from structgen.models.layers import NOTHING, arguments_of, empty_layer, layer_kinds
+from structgen.models.layers import NOTHING, arguments_of, cache_argument, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
 """Kinds of layers that do not see all that was read."""
@@ -173,6 +173,8 @@ class SlotModel:
         self._places: list[SlotPlaces] = [SlotPlaces(slice(0), (slice(0), slice(0)), 0, (0, 0))]
         self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
         self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
+        self._argument = cache_argument(module) or "past_key_values"
+        self._takes_positions = "position_ids" in accepted
         self.options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self.tells_prompts = "prompt_tokens" in accepted
 
@@ -202,15 +204,15 @@ class SlotModel:
         places.copies.clear()  # a step's numbers change in their place
         if last > 1 and self.options:
             told["logits_to_keep"] = last
+        if self._takes_positions:
+            told["position_ids"] = positions
         with self._experts.reading(ids.shape[1]):
             output = module(
                 input_ids=ids,
-                position_ids=positions,
                 attention_mask=self._masks(slots, places),
-                past_key_values=self._cache,
                 use_cache=True,
                 return_dict=True,
-                **{**self.options, **told},
+                **{self._argument: self._cache, **self.options, **told},
             )
         logits: Tensor = output.logits[:, -last:]
         return logits

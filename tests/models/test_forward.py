@@ -110,8 +110,8 @@ WAYS = [
 OF_EACH_KIND = {
     *("deepseek-v3", "gemma3n", "gpt-oss", "opt"),  # latent keys, shared keys, sinks, positions with an offset
     *("minimax", "rwkv"),
-    *("t5", "bloom", "phi3-longrope", "mamba"),
-    *("jamba", "qwen3-next", "bamba", "lfm2"),
+    *("t5", "bloom", "phi3-longrope"),
+    *("mamba", "jamba", "qwen3-next", "bamba", "lfm2"),
 }
 
 
@@ -153,7 +153,7 @@ def test_a_model_that_fills_in_masked_words_is_refused(is_decoder):
         forward_for(module)
 
 
-@pytest.mark.parametrize("name", mostly_slow(["qwen3-next", "falcon-h1", "lfm2"], ["lfm2"]))
+@pytest.mark.parametrize("name", mostly_slow(["qwen3-next", "falcon-h1", "mamba", "lfm2"], ["mamba", "lfm2"]))
 def test_a_cache_for_each_row_is_the_slow_twin_of_slots_and_states(name):
     require_release("transformers", "5.8.1")
     module = make(name)
@@ -168,7 +168,7 @@ def test_token_by_token_is_the_slow_twin_of_reading_at_once_behind_states(name):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("name", [*HYBRID, "mamba", "mamba2"])
+@pytest.mark.parametrize("name", HYBRID)
 @needs_numbered_states
 def test_what_reads_on_from_its_states_is_told_from_what_forgets_them(name, dtype):
     """The scans of Jamba and Mamba start from nothing; bfloat16 hides that in the logits, not in the states."""
@@ -184,7 +184,7 @@ def test_forced_text_and_what_was_taken_back_are_read_at_once(name):
     module = make(name)
     forward, rows = forward_for(module), [Row([5, 6, 7 + n]) for n in range(2)]
     forward.read(rows)
-    before, passes = forward.count, 1 if name != "mamba2" else len(rows)
+    before = forward.count
     for row in rows:
         row.ids += range(20, 29)
     forward.read(rows)
@@ -192,20 +192,17 @@ def test_forced_text_and_what_was_taken_back_are_read_at_once(name):
         row.truncate(8)
         row.ids += range(40, 49)
     logits = forward.read(rows)
-    assert forward.count == before + 2 * passes
+    assert forward.count == before + 2
     assert (logits - torch.stack([at_once(module, row) for row in rows])).abs().max() < 1e-3
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("qwen3-next", HybridForward), ("zamba2", HybridForward), ("mamba", SoloForward), ("mamba2", SoloForward)],
-)
+@pytest.mark.parametrize("name", ["qwen3-next", "zamba2", "mamba", "mamba2"])
 @needs_numbered_states
-def test_rows_with_states_take_their_steps_in_one_forward(name, kind):
+def test_rows_with_states_take_their_steps_in_one_forward(name):
     """Prompts are read by their rows alone; then as many forwards as the row with most pending has tokens."""
     module = make(name)
-    forward = kind(module)
+    forward = HybridForward(module)
     rows = [Row([5] * n) for n in (3, 9, 1)]
     forward.read(rows)
     for n, row in enumerate(rows):

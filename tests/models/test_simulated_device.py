@@ -132,7 +132,7 @@ def test_a_step_waits_for_one_copy_and_nothing_else(execution, device, monkeypat
     ("name", "kind"),
     [
         ("lfm2", HybridForward if KNOWS_STATES else SoloForward),
-        ("mamba", SoloForward),
+        ("mamba", HybridForward if KNOWS_STATES else SoloForward),
         pytest.param("t5", SoloForward, marks=pytest.mark.slow),
     ],
 )

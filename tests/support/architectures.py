@@ -107,12 +107,12 @@ ALONE: Configs = {
     "deepseek-v3.2": lambda: hf.DeepseekV32Config(
         index_n_heads=2, index_head_dim=16, index_topk=256, **LATENT, **SMALL
     ),
-    "mamba": lambda: hf.MambaConfig(**MAMBA),
-    "mamba2": lambda: hf.Mamba2Config(num_heads=8, head_dim=8, n_groups=2, expand=2, **MAMBA),
 }
 """Read with a cache for each row."""
 
 HYBRID: Configs = {
+    "mamba": lambda: hf.MambaConfig(**MAMBA),
+    "mamba2": lambda: hf.Mamba2Config(num_heads=8, head_dim=8, n_groups=2, expand=2, **MAMBA),
     "jamba": lambda: hf.JambaConfig(num_experts=2, attn_layer_period=2, attn_layer_offset=1, **GROUPED),
     "qwen3-next": lambda: hf.Qwen3NextConfig(
         head_dim=8, num_experts=4, shared_expert_intermediate_size=32, **DELTA, **EXPERTS, **FOUR
