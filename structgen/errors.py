@@ -62,15 +62,7 @@ class StructgenError(Exception):
         return super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(kind: type[StructgenError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StructgenError:
-    """An error as it was, whatever its class makes its message of."""
-    error = kind.__new__(kind)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
+        return type(self).__new__, (type(self), *self.args), self.__dict__  # without __init__, which makes messages
 
 
 class RequestError(StructgenError, ValueError):

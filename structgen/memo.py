@@ -7,9 +7,9 @@ hand.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, update_wrapper, wraps
+from functools import _CacheInfo, lru_cache, update_wrapper, wraps
 from types import MethodType
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 K = TypeVar("K")
@@ -17,15 +17,6 @@ V = TypeVar("V")
 S = TypeVar("S")
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class _Counts(NamedTuple):
-    """What a cache says of itself."""
-
-    hits: int
-    misses: int
-    limit: int | None
-    size: int
 
 
 _Kept: Any = type(lru_cache(len))
@@ -54,7 +45,7 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
     def __get__(self, instance: S | None, owner: type) -> cached_method[S, P, T] | Callable[P, T]:
         if instance is None:
             return self
-        kept = _Kept(MethodType(self._method, instance), self._limit, False, _Counts)  # shadows this from now on
+        kept = _Kept(MethodType(self._method, instance), self._limit, False, _CacheInfo)  # shadows this from now on
         return cast("Callable[P, T]", instance.__dict__.setdefault(self._method.__name__, kept))
 
 

@@ -1,7 +1,7 @@
 """One line on a terminal that says what a program is doing, where that takes longer than half a second.
 
-The line stands on the standard error, is removed when the work is done, and appears nowhere but on a terminal. Only the
-main thread's work is told: what a server's threads do is told by its logs. `STRUCTGEN_QUIET=1` switches it off.
+The line is written to standard error if that is a terminal, and removed when the work is done. It shows only the main
+thread's work: a server's threads write logs. `STRUCTGEN_QUIET=1` switches it off.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DELAY = 0.5
-"""Seconds after which work is told."""
+"""Seconds after which work is shown."""
 INTERVAL = 0.25
 """Seconds between two drawings of the line."""
 
@@ -29,32 +29,17 @@ _CLEAR = "\r\x1b[K"
 _SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class _Work:
-    """What a block does.
-
-    Attributes:
-        told: what is said of it; asked each time.
-        began: when, by the monotonic clock.
-        at_once: is it told from its beginning?
-    """
-
-    __slots__ = ("at_once", "began", "told")
-
-    def __init__(self, told: Callable[[], str], *, at_once: bool) -> None:
-        self.told, self.began, self.at_once = told, time.monotonic(), at_once
-
-
 class _Line:
-    """The line: of all work under way, the innermost that has taken long enough."""
+    """The line: it shows, of all work under way, the innermost that has taken long enough."""
 
     def __init__(self) -> None:
-        self._works: list[_Work] = []
+        self._works: list[waiting] = []
         self._lock = threading.RLock()  # a signal's handler may wait, too
         self._over = threading.Event()
         self._shown = False
         self._muted = 0
 
-    def begin(self, work: _Work) -> None:
+    def begin(self, work: waiting) -> None:
         """Work begins within the work under way."""
         with self._lock:
             self._works.append(work)
@@ -65,8 +50,8 @@ class _Line:
             self._over = threading.Event()
         threading.Thread(target=self._draw_until, args=(self._over,), daemon=True).start()
 
-    def end(self, work: _Work) -> None:
-        """It is over, and told no more."""
+    def end(self, work: waiting) -> None:
+        """The work is over, and shown no more."""
         with self._lock:
             self._works.remove(work)
             if not self._works:
@@ -75,7 +60,7 @@ class _Line:
 
     @contextmanager
     def muted(self) -> Iterator[None]:
-        """Nothing is told meanwhile."""
+        """A block in which nothing is shown, because another one draws on the terminal."""
         with self._lock:
             self._muted += 1
             self._clear()
@@ -89,7 +74,7 @@ class _Line:
         while not over.wait(INTERVAL):
             with self._lock:
                 if not over.is_set() and not _others_draw():
-                    with suppress(RuntimeError):  # what is told has changed while it was read
+                    with suppress(RuntimeError):  # what `told` reads has changed meanwhile
                         self._draw()
 
     def _draw(self) -> None:
@@ -115,11 +100,10 @@ class _Line:
 
 _line = _Line()
 muted = _line.muted
-"""A block in which another one draws on the terminal."""
 
 
 def is_terminal() -> bool:
-    """Does somebody see the standard error?"""
+    """Is standard error a terminal that may be drawn on?"""
     stream = sys.stderr
     if stream is None or stream.closed or not stream.isatty():
         return False
@@ -140,41 +124,40 @@ class waiting:  # noqa: N801 - a block or a decorator
 
     Args:
         told: what is done, or a function that says it each time the line is drawn, from another thread.
-        at_once: tell it from its beginning, and in any thread.
+        at_once: show it from its beginning, and in any thread.
     """
 
-    __slots__ = ("_at_once", "_told", "_work")
+    __slots__ = ("at_once", "began", "told")
 
     def __init__(self, told: str | Callable[[], str], *, at_once: bool = False) -> None:
-        self._told, self._at_once = told, at_once
-        self._work: _Work | None = None
+        self.told: Callable[[], str] = (lambda: told) if isinstance(told, str) else told
+        self.at_once, self.began = at_once, -1.0  # by the monotonic clock; negative while it is not shown
 
     def __enter__(self) -> None:
-        if self._is_told():
-            told = self._told
-            self._work = _Work((lambda: told) if isinstance(told, str) else told, at_once=self._at_once)
-            _line.begin(self._work)
+        if self._is_shown():
+            self.began = time.monotonic()
+            _line.begin(self)
 
     def __exit__(self, *raised: object) -> None:
-        if self._work is not None:
-            _line.end(self._work)
+        if self.began >= 0:
+            _line.end(self)
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
         def told(*args: P.args, **options: P.kwargs) -> T:
-            if not self._is_told():  # what nobody looks at costs next to nothing
+            if not self._is_shown():  # what nobody looks at costs next to nothing
                 return function(*args, **options)
-            with waiting(self._told, at_once=self._at_once):
+            with waiting(self.told, at_once=self.at_once):
                 return function(*args, **options)
 
         return told
 
-    def _is_told(self) -> bool:
-        return is_terminal() and (self._at_once or threading.current_thread() is threading.main_thread())
+    def _is_shown(self) -> bool:
+        return is_terminal() and (self.at_once or threading.current_thread() is threading.main_thread())
 
 
 def first_waited(items: Generator[T], told: str) -> Generator[T]:
-    """The items of a generator, the first of which may take long to come. Behind it the caller has the terminal."""
+    """The items of a generator, the first of which may take long; the line is shown only until it comes."""
     with closing(items):
         with waiting(told):
             first = [*islice(items, 1)]
@@ -183,12 +166,11 @@ def first_waited(items: Generator[T], told: str) -> Generator[T]:
 
 
 def each_waited(items: Iterable[T], told: str) -> Iterator[T]:
-    """The items of an iterable, each of which may take long to come."""
+    """The items of an iterable, each of which may take long."""
     iterator = iter(items)
     while True:
         with waiting(told):
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-        yield item
+            item = [*islice(iterator, 1)]
+        if not item:
+            return
+        yield from item
