@@ -42,9 +42,11 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
             return
     except (OSError, ValueError) as error:  # a name that is too long, or no text that a name can be
         raise OptionError(f"{where}: {getattr(error, 'strerror', None) or excerpt(error)}") from error
-    why = None if isinstance(given, PathLike) else _no_id(given)
-    if why is not None or isinstance(given, PathLike):
-        raise OptionError(f"{where}: there is no such folder{_beside(path)}" + (f", and {why}" if why else ""))
+    if isinstance(given, PathLike):
+        raise OptionError(f"{where}: there is no such folder{_beside(path)}")
+    if not _may_be_id(given):
+        told = "and an id on the Hugging Face hub is name or owner/name"
+        raise OptionError(f"{where}: there is no such folder{_beside(path)}, {told}")
     offline = constants.HF_HUB_OFFLINE or bool(shared.get("local_files_only"))
     if offline or _downloaded(given, shared) or _hub_answers():
         return
@@ -55,13 +57,13 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
     )
 
 
-def _no_id(given: str) -> str | None:
-    """Why a name can be no id on the hub; None where it can."""
+def _may_be_id(given: str) -> bool:
+    """Could a name be an id on the hub?"""
     try:
         validate_repo_id(given)
     except HFValidationError:
-        return "an id on the Hugging Face hub is name or owner/name"
-    return None
+        return False
+    return True
 
 
 def _beside(path: Path) -> str:
@@ -85,10 +87,8 @@ def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
 
 def _hub_answers() -> bool:
     """Does the hub answer at all, by the client, the proxies and the address that downloads would use?"""
-    failures = (
-        inspect.signature(http_backoff).parameters["retry_on_exceptions"].default
-    )  # its client's, whichever it is
-    failures = failures if isinstance(failures, tuple) else (failures,)
+    client_errors = inspect.signature(http_backoff).parameters["retry_on_exceptions"].default  # requests' or httpx's
+    failures = client_errors if isinstance(client_errors, tuple) else (client_errors,)
     try:
         http_backoff("HEAD", constants.ENDPOINT, max_retries=0, retry_on_status_codes=(), timeout=PATIENCE)
     except (*failures, OSError):

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from transformers import (
@@ -38,20 +38,9 @@ _CAUSAL = AutoModelForMultimodalLM, AutoModelForImageTextToText, AutoModelForCau
 _ENCODER_DECODER = AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 """What transformers calls models that generate text, the last of them where none is for the configuration."""
 
-_vocabularies: weakref.WeakKeyDictionary[Any, list[_MadeVocabulary]] = weakref.WeakKeyDictionary()
-
-
-class _MadeVocabulary(NamedTuple):
-    """A vocabulary that was made, and of what.
-
-    Attributes:
-        tokenizer: a weak reference.
-        declared: see `_declared`.
-    """
-
-    tokenizer: weakref.ref[Any]
-    declared: tuple[Any, ...]
-    vocabulary: Vocabulary
+_Vocabularies = weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Vocabulary]]
+_vocabularies: weakref.WeakKeyDictionary[Any, _Vocabularies] = weakref.WeakKeyDictionary()
+"""By model and tokenizer, the vocabulary that was made of them, and what they declared then (see `_declared`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,15 +72,13 @@ class Model:
         if not isinstance(module, PreTrainedModel):
             raise OptionError(_no_model(module))
         _require_generative(module)
-        known, declared = _vocabularies.setdefault(module, []), _declared(module, tokenizer)
-        for entry in known:
-            if entry.tokenizer() is tokenizer and entry.declared == declared:
-                return cls(module, tokenizer, entry.vocabulary)
-        vocabulary = Vocabulary.from_tokenizer(
-            tokenizer, model_config=module.config, generation_config=module.generation_config
-        )
-        known[:] = [entry for entry in known if entry.tokenizer() not in (None, tokenizer)]
-        known.append(_MadeVocabulary(weakref.ref(tokenizer), declared, vocabulary))
+        known, declared = _vocabularies.setdefault(module, _Vocabularies()), _declared(module, tokenizer)
+        before, vocabulary = known.get(tokenizer, (None, None))
+        if vocabulary is None or before != declared:
+            vocabulary = Vocabulary.from_tokenizer(
+                tokenizer, model_config=module.config, generation_config=module.generation_config
+            )
+            known[tokenizer] = declared, vocabulary
         return cls(module, tokenizer, vocabulary)
 
     @property
@@ -161,9 +148,9 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
 
 
 def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:
-    hosted = load_host(id_or_path, tokenizer, device, options)
-    if hosted is not None:
-        return Model(*hosted)
+    host = load_host(id_or_path, tokenizer, device, options)
+    if host is not None:
+        return Model(host, host.tokenizer, host.vocabulary)
     require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
     shared = {name: options[name] for name in _SHARED if name in options}
     for name, given in (("id_or_path", id_or_path), ("tokenizer", tokenizer)):

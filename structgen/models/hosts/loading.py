@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from transformers import AutoTokenizer
 
@@ -17,17 +17,7 @@ from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
 from structgen.vocabulary import Vocabulary
 
 
-class HostedModel(NamedTuple):
-    """What `Model` is made of. The tokenizer and the vocabulary are the host's own, or spell every token alike."""
-
-    host: Host
-    tokenizer: Any
-    vocabulary: Vocabulary
-
-
-def load_host(
-    path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]
-) -> HostedModel | None:
+def load_host(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host | None:
     """The model at a path that another engine than transformers runs; None where there is none.
 
     Raises:
@@ -39,12 +29,11 @@ def load_host(
     if is_genai_folder(path):
         require(device is None, "device", device, "none: provider='cuda' has onnxruntime-genai run on the GPU")
         _check("a folder of onnxruntime-genai", OnnxGenai, options)
-        host = OnnxGenai(path, tokenizer=tokenizer, **options)
-        return HostedModel(host, host.tokenizer, host.vocabulary)
+        return OnnxGenai(path, tokenizer=tokenizer, **options)
     return None
 
 
-def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> HostedModel:
+def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host:
     """By llama.cpp, with the tokenizer of the file or another that spells every token alike."""
     from structgen.models.hosts.llama_cpp import LlamaCpp
 
@@ -53,7 +42,7 @@ def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options
     _check("a GGUF file", LlamaCpp, options)
     host = LlamaCpp(path, **options)
     if tokenizer is None:
-        return HostedModel(host, host.tokenizer, host.vocabulary)
+        return host
     if isinstance(tokenizer, (str, PathLike)):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer)
     width = host.vocabulary.width
@@ -62,7 +51,8 @@ def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options
         if vocabulary.token(token) != host.vocabulary.token(token):
             own = f"token {token} is {quoted(host.vocabulary.token(token))} in the file"
             raise OptionError(f"tokenizer=: {own} and {quoted(vocabulary.token(token))} in the tokenizer")
-    return HostedModel(host, tokenizer, vocabulary)
+    host.tokenizer, host.vocabulary = tokenizer, vocabulary
+    return host
 
 
 def _check(what: str, kind: type[Host], options: Mapping[str, Any]) -> None:
