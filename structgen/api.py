@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,7 +13,7 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.request import prepare, raise_first_error
-from structgen.decoding.run import stopped_by
+from structgen.decoding.run import in_thread
 from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
 from structgen.few_shot import with_examples
 from structgen.models.model import Model, load
@@ -282,20 +278,9 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
         model, prompt, schema, details, options: as for `generate`, which says what is returned and raised, too.
     """
     require_flag("details", details)
-    stop, context = threading.Event(), copy_context()
-    context.run(stopped_by.set, stop)
     call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
-    run = asyncio.get_running_loop().run_in_executor(None, context.run, call)
-    try:
-        with waiting("generating"):
-            generations = await asyncio.shield(run)
-    except asyncio.CancelledError:
-        stop.set()
-        while not run.done():  # a step that has begun cannot be stopped, however often that is asked for
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([run])
-        run.exception()
-        raise
+    with waiting("generating"):
+        generations = await in_thread(call)
     many = isinstance(generations, list)
     return _values(generations if many else [generations], many=many, details=details)
 

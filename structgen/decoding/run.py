@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from contextlib import closing
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from contextvars import ContextVar, copy_context
 from threading import Event
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,8 +24,27 @@ from structgen.models.row import Forward, Over
 from structgen.telemetry import Attribute, Operation
 from structgen.waiting import waiting
 
+T = TypeVar("T")
+
 stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
 """Ends the runs of this context between two steps, when it is set from another thread."""
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """Runs a call in a thread. Cancelled, it stops the call's run by `stopped_by` and waits for the step in progress."""
+    stop, context = Event(), copy_context()
+    context.run(stopped_by.set, stop)
+    # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
+    future = asyncio.get_running_loop().run_in_executor(None, context.run, call)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        stop.set()
+        while not future.done():  # a step that has begun cannot be stopped, however often that is asked for
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        future.exception()
+        raise
 
 
 class RunRow(Protocol):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import closing, suppress
-from contextvars import copy_context
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +12,7 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.request import Request
-from structgen.decoding.run import RunRow
+from structgen.decoding.run import RunRow, in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
@@ -180,22 +178,9 @@ def told(request: Request) -> Iterator[Event[Any]]:
 
 async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
     """As `told`, without blocking the event loop: each step runs in a thread. May be stopped at any event."""
-    loop = asyncio.get_running_loop()
     cuts = Cuts(len(request.sessions), many=request.many)
     with closing(events(request)) as source:
-        while True:
-            # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
-            run: Callable[..., Event[Any] | None] = copy_context().run
-            step = loop.run_in_executor(None, run, next, source, None)
-            try:
-                event = await asyncio.shield(step)
-            except asyncio.CancelledError:
-                while not step.done():  # a step that has begun cannot be stopped, however often that is asked for
-                    with suppress(asyncio.CancelledError):
-                        await asyncio.wait([step])
-                raise
-            if event is None:
-                return
+        while (event := await in_thread(lambda: next(source, None))) is not None:
             if event.result is not None:
                 cuts.note(event.row, event.result, stacklevel=2)
             yield event
