@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
@@ -29,26 +29,24 @@ NOT_ENFORCED = "not enforced"
 METADATA = frozenset("title description default examples $comment deprecated readOnly writeOnly $schema $id id".split())
 _COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
 MANY_ALTERNATIVES = 16
-_OPEN_END = "nothing tells where this text ends: what follows is begun at every place, beside it"
 MANY_STATES = 2000
 MOST_LIMITS = 4
-"""Places beyond a limit that are noted; with more, the limit is an error, as it is when the schema is compiled."""
+"""Places that exceed a limit and are only noted; one more is an error, as when the schema is compiled."""
 MOST_CHARACTERS = 1 << 26
-"""Of all pointers together: in nested schemas they grow with the square of the depth."""
+"""Characters of all pointers together, which grow with the square of a schema's depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One keyword at one place.
+    """How one keyword at one place of the schema is enforced.
 
     Attributes:
         pointer: JSON pointer of the keyword's argument.
         keyword: its name.
         how: `masked` (no wrong token can be chosen), `checked` (the token that would complete a wrong value is not
             allowed), `not enforced`.
-        why: where `how` is not `masked`, the reason; of a pattern, also what of it only other dialects define; of a
-            `type` with `number`, that the numbers are those that a double holds; of texts and names beyond ASCII, how
-            they are spelled.
+        why: the reason where `how` is not `masked`. It also names the parts of a pattern that ECMA-262 does not define,
+            says that numbers are those that a double holds, and how texts and names beyond ASCII are spelled.
     """
 
     pointer: str
@@ -59,7 +57,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Cliff:
-    """A place that costs more than its like, or that no value can meet.
+    """A schema that is slow to enforce, or that no value satisfies.
 
     Attributes:
         pointer: JSON pointer of the schema.
@@ -75,8 +73,8 @@ class Explanation:
     """How a schema is enforced.
 
     Attributes:
-        rules: every keyword that says something about values, and every one that nobody enforces.
-        cliffs: what will be slow, or can never be met.
+        rules: every keyword that restricts values, and every one that is not enforced.
+        cliffs: what will be slow, or can never be satisfied.
     """
 
     rules: tuple[Rule, ...]
@@ -92,11 +90,10 @@ class Explanation:
         return asdict(self)
 
     def text(self, *, every: bool = False) -> str:
-        """A line for each rule: what is not enforced, what is checked, what there is more to say of, then the cliffs.
+        """A line for each rule: first what is not enforced, then what is checked, then remarks, then the cliffs.
 
         Args:
-            every: all rules, in the order of the schema; by default those that are simply masked are counted at the
-                end.
+            every: all rules, in the order of the schema. By default masked ones without a remark are only counted.
         """
         told = [*self.rules] if every else [rule for rule in self.rules if rule.how != MASKED or rule.why]
         if not every:
@@ -126,25 +123,25 @@ def explain(
     Args:
         schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a constraint. Of a
             composition, each part is a rule, and pointers begin with the part's number.
-        closed, format, registry: as for `JsonSchema`; a constraint says itself.
+        closed, format, registry: as for `JsonSchema`; not for a constraint, which has its own.
 
     Raises:
-        RequestError: what compiling the schema would raise, `UnsatisfiableSchema` aside; `LimitExceeded` also of a
-            schema that nests so deeply that the pointers of its keywords have more than 67,108,864 characters together.
+        RequestError: what compiling the schema would raise, except `UnsatisfiableSchema`. `LimitExceeded` also where
+            the pointers of all keywords, in a very deep schema, have more than 67,108,864 characters together.
     """
     if isinstance(schema, Constraint) and not isinstance(schema, type):
         return _explained(schema, "")
-    return _json(JsonSchema(schema, closed=closed, format=format, registry=registry))
+    return _json(JsonSchema(schema, closed=closed, format=format, registry=registry), "")
 
 
-def _json(schema: JsonSchema) -> Explanation:
+def _json(schema: JsonSchema, where: str) -> Explanation:
     reader = getattr(schema.read(), "reader", None)
     if reader is None:
         return Explanation((), ())
     walk = _Explaining(reader, enforce=schema.format == "enforce", finite=schema.finite)
     characters = 0
     for schema_object, trail, dialect in reader.places():
-        pointer = joined(trail)
+        pointer = where + joined(trail)
         characters += len(pointer) * (1 + len(schema_object))
         if characters > MOST_CHARACTERS:
             raise LimitExceeded(f"explain: the pointers of all keywords have more than {MOST_CHARACTERS:,} characters")
@@ -155,9 +152,7 @@ def _json(schema: JsonSchema) -> Explanation:
 def _explained(given: object, where: str) -> Explanation:
     """A part of a composition, or a constraint alone; pointers begin with `where`."""
     if isinstance(given, JsonSchema):
-        inner = _json(given)
-        rules = [replace(rule, pointer=where + rule.pointer) for rule in inner.rules]
-        return Explanation(tuple(rules), tuple(replace(cliff, pointer=where + cliff.pointer) for cliff in inner.cliffs))
+        return _json(given, where)
     parts: tuple[object, ...] = ()
     if isinstance(given, (Sequence, Union)):
         parts = given.parts
@@ -170,14 +165,13 @@ def _explained(given: object, where: str) -> Explanation:
     except (PatternError, PatternUnsupported) as error:
         raise OptionError(str(error)) from error
     rule = Rule(where or "/", name, MASKED, why)
-    cliffs = [Cliff(f"{where}/{i}", _OPEN_END) for i, part in enumerate(parts[:-1]) if _has_open_end(given, part)]
+    cliffs = [
+        Cliff(f"{where}/{i}", "nothing tells where this text ends: what follows is begun at every place, beside it")
+        for i, part in enumerate(parts[:-1])
+        if isinstance(given, Sequence) and isinstance(part, Text) and not part.until and not part.before
+    ]
     rules = [rule, *(rule for one in each for rule in one.rules)]
     return Explanation(tuple(rules), (*cliffs, *(cliff for one in each for cliff in one.cliffs)))
-
-
-def _has_open_end(whole: object, part: object) -> bool:
-    """Does nothing in the text tell where a part ends?"""
-    return isinstance(whole, Sequence) and isinstance(part, Text) and not part.until and not part.before
 
 
 class _Explaining:
@@ -196,25 +190,22 @@ class _Explaining:
         for keyword in schema:
             if keyword in METADATA:
                 continue
-            place = f"{pointer}/{escaped(keyword)}"
             row = dialect.keywords.get(keyword)
+            if row is not None and row.how == STRUCTURE:
+                continue
+            place = f"{pointer}/{escaped(keyword)}"
             if dialect.lone_references and "$ref" in schema and keyword != "$ref":
-                if row is None or row.how != STRUCTURE:
-                    self._rule(place, keyword, NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}")
+                how = NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}"
             elif row is None:
-                self._rule(
-                    place, keyword, NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says"
-                )
-            elif row.how != STRUCTURE:
-                self._rule(place, keyword, *self._how(row, schema, place, late))
+                how = NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says"
+            else:
+                how = self._how(row, schema, place, late)
+            self.rules.append(Rule(place, keyword, *how))
         if alternatives > MANY_ALTERNATIVES:
             self.cliffs.append(Cliff(pointer, f"{alternatives} alternatives are read side by side"))
 
-    def _rule(self, pointer: str, keyword: str, how: str, why: str) -> None:
-        self.rules.append(Rule(pointer, keyword, how, why))
-
     def _containers(self, schema: dict[str, Any], pointer: str) -> tuple[bool, int]:
-        """Whether some alternatives of a place are left to the closing bracket, and how many alternatives there are."""
+        """Are some alternatives checked only at the closing bracket, and how many alternatives are there?"""
         node = self._reader.node(schema, pointer)
         try:
             if self._is_empty(node):
@@ -229,7 +220,7 @@ class _Explaining:
         return any(part.without for part in containers), len(node.shapes)
 
     def _how(self, row: Keyword, schema: dict[str, Any], pointer: str, late: bool) -> tuple[str, str]:
-        """How a keyword that its draft knows is enforced, and why so."""
+        """How a keyword that its draft knows is enforced, and why."""
         name, value = row.name, schema[row.name]
         if row.how == ANNOTATION:
             return NOT_ENFORCED, "an annotation: it says nothing about which values are valid"
@@ -253,7 +244,8 @@ class _Explaining:
             large = number_predicate(Numbers(multiples=(exact(value),))) is not None
             return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")
         if name == "uniqueItems":
-            return _unique(schema, value)
+            late_items = "an item that equals an earlier one is not allowed to end (of few possible values: masked)"
+            return (CHECKED, late_items) if value else (NOT_ENFORCED, "false restricts nothing")
         if name in ("then", "else") and "if" not in schema:
             return NOT_ENFORCED, "no effect without if"
         if name == "if" and "then" not in schema and "else" not in schema:
@@ -282,7 +274,7 @@ class _Explaining:
 
 
 def _repeated(values: list[Any]) -> str:
-    """Which value of an enum stands there twice, in words; nothing where none does."""
+    """A remark on a value that an enum lists twice; empty without one."""
     seen: set[tuple[object, ...]] = set()
     for value in values:
         key = canonical(value)
@@ -293,19 +285,19 @@ def _repeated(values: list[Any]) -> str:
 
 
 def _dialect(pattern: str) -> str:
-    """What of a pattern ECMA-262 does not define, in words; nothing where it defines all."""
+    """A remark on what of a pattern ECMA-262 does not define; empty where it defines all."""
     names = extensions(pattern)
     return f"not ECMA-262, read as other dialects do: {', '.join(names)}" if names else ""
 
 
 def _spelling(value: Any, *, names: bool) -> str:
-    """Where a text or name could be spelled with escapes that it does not need, in words: the one spelling it has."""
+    """A remark on the one spelling of texts or names that could be written with escapes, too; empty without any."""
     plain = all(map(str.isascii, value if names else _texts(value)))
     return "" if plain else "spelled as json.dumps(..., ensure_ascii=False) writes it"
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The strings and member names of a JSON value, however deep."""
+    """All strings and member names in a JSON value."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -316,9 +308,3 @@ def _texts(value: Any) -> Iterator[str]:
         elif isinstance(item, dict):
             yield from item
             stack += item.values()
-
-
-def _unique(schema: dict[str, Any], value: Any) -> tuple[str, str]:
-    if not value:
-        return NOT_ENFORCED, "false restricts nothing"
-    return CHECKED, "an item that equals an earlier one is not allowed to end (of few possible values: masked)"

@@ -31,7 +31,7 @@ stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Runs a call in a thread. Cancelled, it stops the call's run by `stopped_by` and waits for the step in progress."""
+    """Runs a call in a thread. When cancelled, it sets `stopped_by` for the call and waits for the step in progress."""
     stop, context = Event(), copy_context()
     context.run(stopped_by.set, stop)
     # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
