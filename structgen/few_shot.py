@@ -1,4 +1,4 @@
-"""Examples of what is wanted, as turns of a conversation: the chat template writes them as it writes any turns."""
+"""Few-shot examples, written as turns of a conversation before the prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from structgen.arguments import require, require_unicode
+from structgen.arguments import is_listed, require, require_unicode
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError, TokenRejected, quoted
@@ -22,7 +22,7 @@ _LEADING = ("system", "developer")
 
 
 def pairs(examples: Any) -> list[tuple[str, Any]]:
-    """Returns the examples, each a user's text and what is wanted of it."""
+    """Returns the examples as pairs of a user's text and the value it should give."""
     expected = "a list of pairs: a user's text, and the value that it should give"
     require(isinstance(examples, (list, tuple)), "examples", examples, expected)
     for place, each in enumerate(examples):
@@ -52,10 +52,9 @@ def with_examples(prompt: Any, examples: Any, schema: Any, whitespace: Whitespac
         turns += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
 
     def extended(prompt: Any) -> Any:
-        chat = isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(each, Mapping) for each in prompt)
-        require(
-            chat, "examples", examples, f"chat messages as prompt, not {quoted(prompt)}: examples are turns of a chat"
-        )
+        chat = is_listed(prompt, Mapping) and bool(prompt)
+        allowed = f"chat messages as prompt, not {quoted(prompt)}: examples are turns of a chat"
+        require(chat, "examples", examples, allowed)
         return inserted(prompt, turns)
 
     many = isinstance(prompt, (list, tuple)) and not any(isinstance(each, (Mapping, int)) for each in prompt)
@@ -63,17 +62,17 @@ def with_examples(prompt: Any, examples: Any, schema: Any, whitespace: Whitespac
 
 
 def inserted(messages: Sequence[Message], turns: Sequence[Message]) -> list[Message]:
-    """Returns a conversation with turns behind its first messages of the system."""
+    """Returns a conversation with turns added behind its leading system messages."""
     begin = next((n for n, each in enumerate(messages) if each.get("role") not in _LEADING), len(messages))
     return [*messages[:begin], *turns, *messages[begin:]]
 
 
 def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) -> str:
-    """Returns the text of a value, in the very layout that the mask asks of an answer.
+    """Returns the text of a value, in the layout that the mask demands of an answer.
 
     Args:
-        value: a value of the schema; of a constraint that is no JSON, its text.
-        where: the name of the value in messages.
+        value: a value of the schema; a text for a constraint that is no JSON.
+        where: the name of the value in error messages.
 
     Raises:
         OptionError: the mask refuses the text, or the type does.
@@ -99,7 +98,7 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
 
 
 def _jsonable(value: Any, target: Target, where: str) -> Any:
-    """Returns a value as JSON's types."""
+    """Returns a value converted to JSON's types."""
     try:
         if target.type is Any:
             return to_jsonable_python(value, by_alias=True)

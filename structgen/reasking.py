@@ -1,7 +1,7 @@
-"""Asking again: a value that its type's validators refused to the end is shown to the model with what they said.
+"""Asking again: a value that its type's validators refused to the end is shown to the model with their reasons.
 
-Both stand behind the prompt: as an assistant's and a user's message where the prompt is a chat, as text where it is a
-string. The row is generated anew behind them. Rows that were not refused are not run again.
+Value and reasons are added to the prompt, as an assistant's and a user's message of a chat or as text behind a string,
+and the row is generated again. Rows that were not refused are not run again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from structgen.arguments import require_count
+from structgen.arguments import is_listed, require_count
 from structgen.decoding.generation import Generation, Reasked, Stats
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
@@ -21,20 +21,19 @@ MOST = 100
 
 
 def require_reask(reask: Any, prompts: Sequence[Any]) -> None:
-    """Turns can be added only behind text.
+    """Refuses a wrong count, and prompts that are neither strings nor chat messages: no turns can be added to them.
 
     Args:
         reask: how often a row may be asked again.
-        prompts: of the rows, each one that the model can read.
 
     Raises:
-        OptionError: `reask` is no count, or a prompt is no text.
+        OptionError: `reask` is no count up to `MOST`, or a prompt is of another kind.
     """
     require_count("reask", reask, 0)
     if reask > MOST:
         raise OptionError(f"reask={reask}: expected at most {MOST}")
     for prompt in prompts if reask else ():
-        if not isinstance(prompt, str) and not _is_chat(prompt):
+        if not isinstance(prompt, str) and not is_listed(prompt, Mapping):
             what = "what a processor returned" if isinstance(prompt, Mapping) else "token ids"
             raise OptionError(f"reask={reask}: the prompt is {what}, and turns are added only behind text: "
                               "pass a string or chat messages, or leave reask= out")  # fmt: skip
@@ -46,11 +45,11 @@ def results_asking_again(
     """Runs a request; rows that end with `ValidationFailed` are asked again.
 
     Args:
-        prompts: of its rows, as the caller gave them; see `require_reask`.
+        prompts: one per row, as the caller gave it; see `require_reask`.
 
     Returns:
-        The last outcome of each row. Where a prompt with two turns more cannot be read, the row keeps its refusal,
-        whose message says so.
+        The last outcome of each row. A row whose longer prompt cannot be read keeps its refusal, and the message says
+        so.
     """
     results, prompts = request.results(record=record), list(prompts)
     rows: Iterable[int] = range(len(results))
@@ -80,11 +79,7 @@ def results_asking_again(
 
 
 def with_turns(prompt: Any, asked: Reasked) -> Any:
-    """A prompt with what the model said behind it, and what it is told of that.
-
-    Args:
-        prompt: a string or chat messages.
-    """
+    """A string or chat messages, followed by the model's answer and the request to correct it."""
     if isinstance(prompt, str):
         return f"{prompt}{asked.text}\n\n{asked.message}\n"
     return [*prompt, {"role": "assistant", "content": asked.text}, {"role": "user", "content": asked.message}]
@@ -97,7 +92,7 @@ def _reasked(refusal: ValidationFailed, result: Generation[Any], control: Iterab
 
 
 def _as_text(text: str, control: Iterable[str]) -> str:
-    """A text in which names of control tokens are broken by a space: no tokenizer reads a control token in it."""
+    """A text with a space inside each control token's name, so that a tokenizer reads the name as text."""
     for name in control:
         if len(name) > 1:
             text = text.replace(name, f"{name[0]} {name[1:]}")
@@ -105,7 +100,7 @@ def _as_text(text: str, control: Iterable[str]) -> str:
 
 
 def _merged(results: Sequence[Generation[Any]], later: Mapping[int, Generation[Any]]) -> list[Generation[Any]]:
-    """The outcomes after another run of some rows, whose costs all of the batch share."""
+    """The outcomes after another run of some rows; every row of the batch shares its costs."""
     batch = next(iter(later.values())).stats
     return [
         _with(later[row], result.stats.with_run(later[row].stats, same_row=True), result.reasked)
@@ -116,10 +111,6 @@ def _merged(results: Sequence[Generation[Any]], later: Mapping[int, Generation[A
 
 
 def _with(result: Generation[Any], stats: Stats, reasked: tuple[Reasked, ...]) -> Generation[Any]:
-    """An outcome, and the beams in it, with other costs."""
+    """An outcome, and each of its beams, with other costs."""
     beams = tuple(replace(beam, stats=stats, reasked=reasked) for beam in result.beams)
     return replace(result, stats=stats, reasked=reasked, beams=beams)
-
-
-def _is_chat(prompt: Any) -> bool:
-    return isinstance(prompt, (list, tuple)) and all(isinstance(message, Mapping) for message in prompt)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from structgen.arguments import is_number, require, require_flag
+from structgen.arguments import is_listed, is_number, require, require_flag
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -23,22 +23,14 @@ from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.prompts.token_ids import is_batch
 from structgen.decoding.session import Finish
-from structgen.errors import (
-    BudgetExhausted,
-    OptionError,
-    RunError,
-    StructgenError,
-    ValidationFailed,
-    excerpt,
-    quoted,
-)
+from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
 AT_ONCE = 16
-"""Requests of one call that are on their way at once, unless `batch_size=` is smaller."""
+"""Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
 _OWN_SAMPLING = ("top_k", "min_p", "typical_p", "repetition_penalty")
 _NEVER = "guards", "thinking", "phrases", "token_healing", "tokenizer", "fast_forward", "beams"
@@ -50,15 +42,15 @@ class Remote:
 
         city = sg.generate(sg.Remote("http://127.0.0.1:8000/v1", "demo"), "Where is the Louvre?", schema=City)
 
-    The request carries the JSON Schema; whether the server keeps it is the server's matter. What comes back is
-    validated here, so a value is of its type, or there is an error (`Generation.guarantee` is "validated" then, and
-    "masked" where the model runs here). An option that such an endpoint cannot honour is an `OptionError`.
+    The request carries the JSON Schema, and the server may or may not keep it. The answer is validated here: it gives a
+    value of its type or an error (`Generation.guarantee` is "validated"; where the model runs here it is "masked"). An
+    option that such an endpoint cannot honour is an `OptionError`.
 
     Attributes:
         url: of the interface, with its `/v1`.
         model: the model's name there.
         api_key: sent as `Authorization: Bearer ...`; None sends none.
-        structgen: the endpoint is structgen's own server: what OpenAI's interface has no field for is sent, too.
+        structgen: the endpoint is structgen's own server, which has further fields for our options.
         timeout: seconds that one answer may take.
         headers: further headers.
         response_format: how the schema is sent: "json_schema" as in OpenAI's interface, or "json_object" with a
@@ -144,17 +136,16 @@ class RemoteRequest:
             answer = self.remote.post(body)
         except StructgenError as error:
             return _generation({}, "", None, error, time.perf_counter() - began)
-        choice = answer["choices"][0]
+        choice, seconds = answer["choices"][0], time.perf_counter() - began
         text = (choice.get("message") or {}).get("content") or ""
-        seconds = time.perf_counter() - began
+        value, failure = None, None
         try:
             value = _validated(target, text)
+            if self.limits[row].strict and choice.get("finish_reason") == "length":
+                raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
         except (StructgenError, ValidationError, ValueError) as refusal:
-            return _generation(answer, text, None, _refused(choice, text, refusal), seconds)
-        if self.limits[row].strict and choice.get("finish_reason") == "length":
-            cut = BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
-            return _generation(answer, text, None, cut, seconds)
-        return _generation(answer, text, value, None, seconds)
+            value, failure = None, _refused(choice, text, refusal)
+        return _generation(answer, text, value, failure, seconds)
 
 
 def _validated(target: Target, text: str) -> Any:
@@ -246,13 +237,14 @@ def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOption
 def _messages(prompt: Any) -> list[Any]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    listed = isinstance(prompt, (list, tuple)) and bool(prompt) and all(isinstance(each, Mapping) for each in prompt)
-    require(listed, "prompt", prompt, "a text or chat messages: the model is remote")
+    require(
+        is_listed(prompt, Mapping) and bool(prompt), "prompt", prompt, "a text or chat messages: the model is remote"
+    )
     return list(prompt)
 
 
 def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
-    """The fields that OpenAI's interface has."""
+    """The fields of OpenAI's interface."""
     fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
     fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
     require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")
@@ -260,19 +252,16 @@ def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) 
     if limits.stop:
         require(target.constraint is None, "stop", limits.stop, "none: a constraint says itself where its text ends")
         fields["stop"] = list(limits.stop)
-    if target.is_json:
-        fields["response_format"] = _response_format(remote, _json_schema(target))
+    if target.is_json and remote.response_format == "json_object":
+        fields["response_format"] = {"type": "json_object", "schema": _json_schema(target)}
+    elif target.is_json:
+        described = {"name": "answer", "schema": _json_schema(target), "strict": True}
+        fields["response_format"] = {"type": "json_schema", "json_schema": described}
     return fields
 
 
-def _response_format(remote: Remote, schema: Any) -> dict[str, Any]:
-    if remote.response_format == "json_object":
-        return {"type": "json_object", "schema": schema}
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
-
-
 def _changed(given: Any, names: Sequence[str], default: Any) -> dict[str, Any]:
-    """The attributes that are not the default's, by name."""
+    """The attributes that differ from the default's, by name."""
     return {name: getattr(given, name) for name in names if getattr(given, name) != getattr(default, name)}
 
 
@@ -288,7 +277,7 @@ def _json_schema(target: Target) -> Any:
 def _extras(
     target: Target, sampling: Sampling, limits: Limits, banned: Sequence[str], options: CallOptions
 ) -> dict[str, Any]:
-    """What only structgen's own server has fields for."""
+    """The fields that only structgen's own server has."""
     constraint, extras = target.constraint, dict[str, Any]()
     if isinstance(constraint, Regex):
         extras["regex"] = constraint.pattern

@@ -1,11 +1,13 @@
-"""A schema as a prompt shows it: short, with descriptions, for the model to read."""
+"""A schema as short text with descriptions, for a model to read in its prompt."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from structgen.arguments import is_listed
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import OptionError, quoted
 from structgen.schema.python.mistaken import require_schema
@@ -24,7 +26,7 @@ _LENGTHS = {"minLength": "at least {} characters", "maxLength": "at most {} char
 
 
 def render(schema: Any) -> str:
-    """A type or a JSON Schema in few words, as the prompt should show it.
+    """A type or a JSON Schema in few words, for a prompt.
 
         print(render(City))
         # {
@@ -51,7 +53,7 @@ def render(schema: Any) -> str:
 
 
 def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
-    """A prompt with its schema behind it: of chat messages, behind what the user said last.
+    """A prompt with its schema behind it; in chat messages, behind the user's last one.
 
     Args:
         prompt: a string, chat messages, or a list of such prompts.
@@ -63,7 +65,7 @@ def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
     if isinstance(prompt, str):
         return f"{prompt}\n\n{told}\n"
     if isinstance(prompt, (list, tuple)) and prompt:
-        if not all(isinstance(each, Mapping) for each in prompt):
+        if not is_listed(prompt, Mapping):
             return [with_schema(each, schema, lead) for each in prompt]
         last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
         content = prompt[last].get("content") if last >= 0 else None
@@ -76,18 +78,14 @@ def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Renderer:
-    """Renders the parts of one schema.
+    """Renders the parts of one schema, the root, which references point into."""
 
-    Args:
-        root: where references lead to.
-    """
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
+    root: Mapping[str, Any]
 
     def text(self, schema: Any, depth: int, within: tuple[str, ...]) -> str:
-        """A schema, its lines indented for this depth. `within`: the references that have led here."""
+        """A schema, its lines indented by `depth`. `within` holds the references followed so far."""
         if schema is True or schema == {}:
             return "any JSON"
         if not isinstance(schema, Mapping):
@@ -109,7 +107,7 @@ class _Renderer:
         return " | ".join(self._typed(schema, type_, depth, within) for type_ in each_type)
 
     def _referred(self, reference: str) -> Any:
-        target: Any = self._root
+        target: Any = self.root
         for name in reference.removeprefix("#").split("/")[1:]:
             target = target.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
         return target
@@ -139,7 +137,7 @@ class _Renderer:
 
 
 def _notes(schema: Any) -> str:
-    """What is said of a member besides its type."""
+    """The description, bounds, default and first example of a member."""
     if not isinstance(schema, Mapping):
         return ""
     notes: list[str] = [" ".join(str(schema["description"]).split())] if schema.get("description") else []
@@ -147,6 +145,6 @@ def _notes(schema: Any) -> str:
     notes += [form.format(schema[key]) for key, form in _LENGTHS.items() if key in schema]
     if "default" in schema:
         notes.append(f"{json.dumps(schema['default'], ensure_ascii=False, default=str)} by default")
-    examples: Sequence[Any] = schema.get("examples") or ()
-    notes += [f"as {json.dumps(examples[0], ensure_ascii=False, default=str)}"] if examples else []
+    if schema.get("examples"):
+        notes.append(f"as {json.dumps(schema['examples'][0], ensure_ascii=False, default=str)}")
     return "; ".join(notes)
