@@ -1,4 +1,4 @@
-"""The border to code of the caller's: what a guard, a machine or a logits processor raises is its own row's error."""
+"""Calls of user code: what a guard, a machine or a logits processor raises becomes its own row's error."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from structgen.errors import CallbackError, StructgenError, excerpt
 
 
 class Calling:
-    """A `with` block in which code of the caller's runs: what it raises becomes a `CallbackError` that names it.
+    """A `with` block in which user code runs: an exception becomes a `CallbackError` that names the code.
 
-    Errors of ours pass, and so does what stops a program (`KeyboardInterrupt`).
+    `StructgenError`s pass unchanged, and so does what stops a program, as `KeyboardInterrupt`.
 
     Args:
-        kind: what the code is, for the message.
-        code: the object that is asked.
+        kind: "guard", "machine" or the like, for the message.
+        code: the object that is called.
     """
 
     __slots__ = ("whose",)

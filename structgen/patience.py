@@ -1,4 +1,4 @@
-"""How long a row's own work on the host may take: for rows of people who do not know each other."""
+"""A time limit on each row's own work on the host, so that no row of a server can block the others."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from structgen.errors import LimitExceeded
 
 
 class Patience:
-    """Counts the CPU time that a row's masks, checks and searches for a close take, not that of forward passes.
+    """A `with` block that limits the CPU time of a row's masks, checks and searches, over all its blocks.
 
-    Work within the block that may take long looks at it by `check_patience`.
+    Long work within a block calls `check_patience` now and then. Forward passes do not count.
 
     Args:
-        seconds: what they may take together, beside what each block adds; None for no end.
-        each: seconds that each block adds, so that a long text may take longer than a short one.
+        seconds: allowed for all blocks together, beside `each`; None for no limit.
+        each: further seconds allowed for each block, so that a long text may take longer than a short one.
     """
 
     def __init__(self, seconds: float | None = None, each: float = 0.0) -> None:
@@ -33,7 +33,7 @@ class Patience:
         """Counts the time since the block began.
 
         Raises:
-            LimitExceeded: it is over; not where there is another error already.
+            LimitExceeded: the time is up, and the block raised no error of its own.
         """
         _thread.patience = self._outer
         try:
@@ -43,10 +43,8 @@ class Patience:
             self._spent += time.thread_time() - self._began
 
     def check(self) -> None:
-        """Within the block: is there time left?"""
-        if self.seconds is None:
-            return
-        if self._spent + time.thread_time() - self._began > self.seconds + self._added:
+        """Raises `LimitExceeded` where the time is up; called within a block."""
+        if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds + self._added:
             told = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
             raise LimitExceeded(told)
 
@@ -59,10 +57,6 @@ _thread = _Thread()
 
 
 def check_patience() -> None:
-    """Is there time left for the row that this thread works for, if it does?
-
-    Raises:
-        LimitExceeded: there is none.
-    """
+    """Raises `LimitExceeded` where the row that this thread works for has no time left."""
     if _thread.patience is not None:
         _thread.patience.check()

@@ -1,10 +1,10 @@
-"""What a run tells those who watch it: log records of `logging`, and spans of OpenTelemetry where these are asked for.
+"""Log records of `logging` for each run, and OpenTelemetry spans where these are switched on.
 
-Loggers stand under the name `structgen`. INFO has what began and ended, with counts and times; DEBUG has every rollback
-and every limit, with the text. So no text of a user or a model is logged at INFO, and none is in a span.
+All loggers are below `structgen`. INFO has beginnings and ends, with counts and times; DEBUG has every rollback and
+every limit, with the text. So no text of a user or a model is logged at INFO, and none is in a span.
 
-Spans are off until `instrument` is called. They are named `structgen.compile` and `structgen.generate`, and have the
-attributes of OpenTelemetry's conventions for generative models beside our own, which begin with `structgen.`.
+Spans are off until `instrument` is called. They are named `structgen.compile` and `structgen.generate`. Their
+attributes are those of OpenTelemetry's conventions for generative models, and our own, which begin with `structgen.`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 Attribute = str | bool | int | float | list[str]
 
 rollbacks = logging.getLogger("structgen.rollback")
-"""Tells of each text that is taken back, and of each token that a limit refuses."""
+"""Logs each text that is taken back, and each token that a limit refuses."""
 
 _tracer: Tracer | None = None
 
 
 def instrument(tracer_provider: TracerProvider | None = None) -> None:
-    """From now on, compilations and runs of this process are spans of OpenTelemetry.
+    """From now on, each compilation and run of this process makes a span.
 
     Args:
-        tracer_provider: where they go; the global one by default.
+        tracer_provider: receives the spans; the global one by default.
 
     Raises:
         OptionError: `opentelemetry-api` is not installed.
@@ -45,16 +45,16 @@ def instrument(tracer_provider: TracerProvider | None = None) -> None:
 
 
 def uninstrument() -> None:
-    """No more spans begin."""
+    """Switches spans off."""
     global _tracer
     _tracer = None
 
 
 class Operation:
-    """Something that takes time, from its beginning: it is logged, and is a span where these are asked for.
+    """A compilation or run, from its beginning: it is logged, and makes a span where these are switched on.
 
     Args:
-        name: of both, without `structgen.`.
+        name: of the logger and the span, without `structgen.`.
     """
 
     def __init__(self, name: str, attributes: Mapping[str, Attribute]) -> None:
@@ -68,14 +68,14 @@ class Operation:
 
     @property
     def watched(self) -> bool:
-        """Does anybody want to know how it ended?"""
+        """Would `end` log anything or end a span?"""
         return self._span is not None or self._log.isEnabledFor(logging.INFO)
 
     def end(self, attributes: Mapping[str, Attribute], error: BaseException | None = None) -> None:
-        """It is over; a second call does nothing.
+        """Logs the end, and ends the span; a second call does nothing.
 
         Args:
-            error: why it failed. Only its kind is told: a message may quote a text.
+            error: why it failed. Only its class is recorded, since its message may quote a text.
         """
         if self._name == "":
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import torch
@@ -78,14 +79,14 @@ class ScriptedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
     """A causal model whose likeliest tokens spell a text, and then end it.
 
-    It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. A
-    mask may make it say bytes that it did not want: it takes them as said and goes on where it was. So a banned
-    word that it wants it begins again behind each byte, until `Limits(rollbacks=...)` are spent. When all
-    is said it wants to end, or else to close what is open.
+    It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. Where a mask
+    makes it say other bytes than it wanted, it goes on where it was in its own text. So it begins a banned word that it
+    wants again behind each byte, until `Limits(rollbacks=...)` are spent. When all is said, it wants to end, or else to
+    close what is open.
 
     Args:
-        text: what it wants to say after any prompt; a list is taken row by row.
-        vocabulary: whose tokens it says it in, the longest that fit first.
+        text: what it wants to say after any prompt; a list has one text for each row.
+        vocabulary: it takes the longest token that fits.
     """
 
     config_class = ScriptedConfig
@@ -138,29 +139,25 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         return CausalLMOutputWithPast(logits=torch.stack(logits)[:, None].to(self.device), past_key_values=cache)
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
-        """The number of a row's script, by what it has read and the values that were noted with that."""
+        """The number of a row's script, by the ids it has read and the values noted beside them."""
         return int(-1 - notes.min())
 
     def _started(self, cache: Cache, ids: Tensor, positions: Tensor | None) -> list[int | None]:
-        """Of each row, the number of its script if a prompt starts here: in the order in which prompts came."""
+        """For each row the number of its script if a prompt starts here; prompts are numbered as they come."""
         if positions is None:
             fresh = [cache.get_seq_length() == 0] * len(ids)
         else:
             fresh = [_reaches_zero(row) for row in positions.tolist()]
-        started: list[int | None] = []
-        for is_new in fresh:
-            number = self._prompts_of.get(cache, 0)
-            started.append(number if is_new else None)
-            self._prompts_of[cache] = number + is_new
+        numbers = count(self._prompts_of.get(cache, 0))
+        started = [next(numbers) if is_new else None for is_new in fresh]
+        self._prompts_of[cache] = next(numbers)
         return started
 
     def _scores(self, row: int, said: Sequence[int]) -> Tensor:
-        wanted = self.wanted[row % len(self.wanted)]
-        index = 0
+        rest = self.wanted[row % len(self.wanted)]
         for byte in self.vocabulary.decode(said):
-            index += wanted[index : index + 1] == bytes([byte])
+            rest = rest[rest[:1] == bytes([byte]) :]
         scores = torch.zeros(self.vocabulary.width)
-        rest = wanted[index:]
         if not rest:
             scores[[self._by_bytes[closer] for closer in CLOSERS if closer in self._by_bytes]] = 10.0
             scores[list(self.vocabulary.end_ids)] = 20.0
@@ -191,11 +188,9 @@ def _seen(mask: Tensor | None, row: int, slots: int) -> Tensor:
 
 
 def _reaches_zero(positions: Sequence[int]) -> bool:
-    """Do the positions, from the last one back, come down to 0 one by one? What is before is padding."""
-    down = 0
-    while down + 1 < len(positions) and positions[-down - 2] == positions[-down - 1] - 1:
-        down += 1
-    return positions[-down - 1] == 0
+    """Do the positions end with 0, 1, 2, ... up to the last one? Those before are padding's."""
+    last = positions[-1]
+    return positions[-1 - last :] == [*range(last + 1)]
 
 
 def scripted(text: str | Sequence[str], **config: Any) -> Model:
@@ -260,11 +255,11 @@ def scripted_chat(*turns: str) -> Model:
 
 
 def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
-    """What a guard says of a whole text; None when it lets it pass, its end included.
+    """A guard's verdict on a whole text; None where it lets the text and its end pass.
 
     Raises:
-        AssertionError: the guard is none: its verdict depends on the pieces in which the text comes, or feeding
-            changed a state.
+        AssertionError: the guard breaks its contract: its verdict depends on the pieces in which the text comes, or
+            feeding changed a state.
     """
     data = text.encode() if isinstance(text, str) else text
     whole = guard.feed(guard.start(), data)
@@ -272,7 +267,7 @@ def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
     state: Any = guard.start()
     for index in range(len(data)):
         after = guard.feed(state, data[index : index + 1])
-        assert guard.feed(state, data[index : index + 1]) == after, f"feed is not pure index byte {index}"
+        assert guard.feed(state, data[index : index + 1]) == after, f"feed is not pure at byte {index}"
         state = after
         if isinstance(state, Veto):
             break
@@ -282,10 +277,10 @@ def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
 
 
 def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
-    """Is a byte machine what `Machine` needs, as far as these texts tell?
+    """Does a byte machine keep the contract of `Machine`, as far as these texts show?
 
-    Every state on the way must be hashable and stay as it is; asked again, later and after other states, `step` and
-    `accepts` must give equal answers; equal states must give equal answers wherever they were met.
+    Every state must be hashable and stay as it is. `step` and `accepts` must give equal answers for equal states,
+    wherever and however often they are asked.
 
     Raises:
         AssertionError: says which text, byte and state show that it is not.
@@ -296,8 +291,11 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
             state = machine.start
             for index, byte in enumerate(text.encode() if isinstance(text, str) else text):
                 where = f"{quoted(text)}, byte {index}, state {quoted(state)}"
-                answers = told.setdefault(_hashable(state, where), {})
-                before = hash(state)
+                try:
+                    before = hash(state)
+                except TypeError as error:
+                    raise AssertionError(f"{where}: {error}") from None
+                answers = told.setdefault(state, {})
                 after, accepts = machine.step(state, byte), machine.accepts(state)
                 assert hash(state) == before, f"{where}: step or accepts has changed the state"
                 assert answers.setdefault(byte, after) == after, f"{where}: equal states have different futures"
@@ -305,11 +303,3 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
                 if after is None:
                     break
                 state = after
-
-
-def _hashable(state: Any, where: str) -> Any:
-    try:
-        hash(state)
-    except TypeError as error:
-        raise AssertionError(f"{where}: {error}") from None
-    return state
