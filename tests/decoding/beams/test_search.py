@@ -21,6 +21,7 @@ from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.models.row import Forward
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
 from structgen.models.uncached import WholeForward
@@ -183,7 +184,7 @@ def test_forced_text_that_is_read_along_changes_nothing_but_the_forward_passes(m
         return runs, [(kept.token_ids, kept.trace) for run in runs for kept in run.beams]
 
     along, texts = found()
-    monkeypatch.setattr(SlotForward, "drafting", None)
+    monkeypatch.setattr(SlotForward, "columns_for", Forward.columns_for)
     alone, same = found()
     assert texts == same
     assert [kept.score for run in along for kept in run.beams] == pytest.approx(
@@ -204,7 +205,7 @@ def test_rows_with_a_cache_each_have_forced_text_read_along_too(monkeypatch):
 
     assert isinstance(loop.forward_for(model.module), SoloForward)
     count, along = found()
-    monkeypatch.setattr(SoloForward, "drafting", None)
+    monkeypatch.setattr(SoloForward, "columns_for", Forward.columns_for)
     more, alone = found()
     assert along == alone
     assert count < more
