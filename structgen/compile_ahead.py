@@ -1,7 +1,7 @@
-"""All kernels, compiled ahead of their first use.
+"""Compiles all kernels ahead of their first use.
 
 `python -m structgen.compile_ahead` compiles them for all machines of this kind and puts them into the package, where
-`structgen.kernels` finds them. The build of a wheel runs it (`hatch_build.py`); so may the build of an image.
+`structgen.kernels` finds them. The build of a wheel runs it (`hatch_build.py`), and the build of an image may.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SCHEMA = {
     "required": ["name", "n", "word", "either", "tags"],
 }
 VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"], "numbers": list(range(40))}
-"""A schema and a value of it that need most kernels."""
+"""A schema and one of its values, which together need most kernels."""
 RULES = """
 start: "x" word
 word: /[a-c]+/
@@ -40,7 +40,7 @@ word: /[a-c]+/
 
 
 def use_kernels() -> None:
-    """Read and write a few texts that need every kernel: each is compiled, or loaded if it was before."""
+    """Uses every kernel on a few texts, so that each is compiled, or loaded if it was compiled before."""
     from structgen.constraints.basic import Constraint, JsonSchema
     from structgen.constraints.compositions import Sequence
     from structgen.constraints.languages import Lark
@@ -67,7 +67,7 @@ def use_kernels() -> None:
 
 
 def use_canonical_kernels() -> None:
-    """The same of the kernels for canonical tokens."""
+    """Uses every kernel for canonical tokens."""
     from tokenizers import Tokenizer, models
 
     from structgen.constraints.basic import Choice
@@ -93,7 +93,7 @@ def use_canonical_kernels() -> None:
 
 
 def ship() -> None:
-    """Compile each kernel, and put it into the folder of shipped ones, where none is yet."""
+    """Compiles each kernel into the folder of shipped ones, which is made here."""
     from structgen.kernels.short_way import ship
 
     use_kernels()
@@ -103,7 +103,7 @@ def ship() -> None:
 
 
 def main() -> None:
-    """Ship the kernels out of a process whose compiler writes for the level instead of for this processor."""
+    """Ships the kernels from a process whose compiler targets the level instead of this processor."""
     name, target = level(), shipped_folder()
     if name is None or not SHORT:
         unknown = "this architecture" if SHORT else "this version of numba"

@@ -1,4 +1,4 @@
-"""What a user sees while kernels are compiled: a line on a terminal, and a log record."""
+"""Tells a user that kernels are being compiled: a line on a terminal, and a log record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = logging.getLogger("structgen.kernels")
 
 
 class _Announcement(Listener):  # type: ignore[misc]
-    """Hears of each function that numba begins and ends to compile; kernels from the disk are not among them."""
+    """Is called when numba begins or ends to compile a function; kernels loaded from disk are not compiled."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -22,7 +22,7 @@ class _Announcement(Listener):  # type: ignore[misc]
         self._told = ExitStack()
 
     def on_start(self, event: Event) -> None:
-        """Numba begins with a function: a kernel of ours, a part of it, or somebody else's."""
+        """Shows the line for a kernel of ours; what is compiled within it is part of it."""
         if not (self._depth or _is_ours(event)):
             return
         self._depth += 1
@@ -34,7 +34,7 @@ class _Announcement(Listener):  # type: ignore[misc]
             self._told.enter_context(waiting(told, at_once=True))
 
     def on_end(self, event: Event) -> None:
-        """It is done with the function."""
+        """Removes the line when the outermost kernel is done."""
         if self._depth:
             self._depth -= 1
             if not self._depth:
@@ -47,5 +47,5 @@ def _is_ours(event: Event) -> bool:
 
 
 def announce() -> None:
-    """Listen from now on."""
+    """From now on, compilations are told."""
     register("numba:compile", _Announcement())

@@ -1,10 +1,9 @@
-"""What a kernel is made of, as a digest: equal digests, equal machine code.
+"""A digest of all that a kernel is made of: equal digests mean equal machine code.
 
-A kernel's machine code follows from its bytecode, from the values its names have in its module (they become part of it
-as constants), and from the same of every kernel and intrinsic it calls, wherever they stand. All of that is read here,
-from the functions themselves and not from their files: a comment, a docstring elsewhere or a later time of writing
-changes nothing, and a constant that another module computes changes what uses it. What is numba's, llvmlite's or
-numpy's goes by its name: numba keeps code by its own version.
+A kernel's machine code follows from its bytecode, from the values of its global names (they are compiled in as
+constants), and from the same of every kernel and intrinsic that it calls. These are read from the functions and not
+from their files: a changed comment or file time changes nothing, a changed constant of another module does. Objects of
+numba, llvmlite and numpy are digested by name, since numba keeps compiled code by its own version.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from numba.core.types import Type
 from structgen.memo import Numbering
 
 _LIBRARIES = frozenset({"builtins", "llvmlite", "numba", "numpy"})
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, np.dtype, Type)
 
 
 def contents(function: Any) -> str:
     """The digest of a kernel, and of all that it calls.
 
     Raises:
-        TypeError: a name means something of which it cannot be told when it changes.
+        TypeError: a name holds an object whose changes cannot be told.
     """
     parts = _Parts()
     parts.name_of(function)
@@ -43,18 +42,18 @@ def contents(function: Any) -> str:
 
 
 class _Parts:
-    """Functions that were met, in the order in which they were: elsewhere each is its number."""
+    """The kernel and all functions that it leads to, numbered in the order in which they were met."""
 
     def __init__(self) -> None:
         self._functions = Numbering[Any]()
 
     def name_of(self, function: Any) -> str:
-        """What stands for a function where it is used."""
+        """The text that stands for a function where it is used."""
         return f"part {self._functions[function]}"
 
     def read(self) -> Iterator[str]:
-        """Each function that was met, those among them that it leads to."""
-        for function in self._functions.things:  # grows meanwhile
+        """The parts of each function; reading one may number further ones, which are read then."""
+        for function in self._functions.things:
             if isinstance(function, Dispatcher):
                 yield repr(sorted((name, str(value)) for name, value in function.targetoptions.items()))
                 function = function.py_func
@@ -68,7 +67,7 @@ class _Parts:
         yield self._value((function.__defaults__, function.__kwdefaults__, *cells), function.__qualname__)
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[str]:
-        """Bytecode, its constants, and the values that its names have in its module."""
+        """The bytecode, its constants, and the values of its global names."""
         yield code.co_code.hex() + getattr(code, "co_exceptiontable", b"").hex()
         yield repr((code.co_argcount, code.co_flags, code.co_names, code.co_varnames))
         yield repr((code.co_freevars, code.co_cellvars))
@@ -86,8 +85,6 @@ class _Parts:
             return f"{type(value).__name__} {value!r}"
         if isinstance(value, np.ndarray):
             return f"array {value.dtype.str} {value.shape} {value.strides} {value.tobytes().hex()}"
-        if isinstance(value, (np.generic, np.dtype, Type)):
-            return f"{type(value).__name__} {value!r}"
         if isinstance(value, (tuple, list)):
             return f"{type(value).__name__} {[self._value(item, where) for item in value]}"
         if isinstance(value, (frozenset, set, dict)):
@@ -96,7 +93,7 @@ class _Parts:
         return self._named(value, where)
 
     def _named(self, value: Any, where: str) -> str:
-        """What is ours is read, what is of the libraries goes by its name."""
+        """A kernel or function of ours by its number, a library's object by its name."""
         if isinstance(value, (Dispatcher, _Intrinsic)):
             return self.name_of(value)
         home = value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))

@@ -1,12 +1,12 @@
-"""Kernels that were compiled when the package was built, for all machines of one kind.
+"""Where kernels lie that were compiled when the package was built, and whether this machine can run them.
 
-Numba keeps what it compiles for one processor. Here a kernel is compiled for a level that nearly all processors of an
-architecture reach, and its file lies in the package, in a folder for the version of numba and the operating system. Its
-name holds the version of Python, and its stamp what the kernel is made of. A kernel that is not there, a processor
-below the level, another version: it is compiled at its first use, as ever.
+Numba itself compiles for one processor. A shipped kernel is compiled for a level that nearly all processors of an
+architecture reach. The folder names the versions of numba and the operating system, the file the version of Python, and
+the stamp in it the kernel's contents. Where no file fits, or the processor is below the level, the kernel is compiled
+at its first use.
 
-The environment variable STRUCTGEN_KERNELS names another folder than the package's: for a package that cannot be written
-to, and, with an empty folder, for finding out whether a shipped kernel is at fault.
+The environment variable STRUCTGEN_KERNELS names another folder: for a package that cannot be written to, or an empty
+one to find out whether a shipped kernel is at fault.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numba
 from llvmlite.binding import get_host_cpu_features
 
 PORTABLE = "any processor of the level"
-"""Stands in the keys of files for numba's name of one processor."""
+"""Replaces, in the keys of files, numba's name of one processor."""
 _X86_64 = (
     "x86-64-v3",
     "avx avx2 bmi bmi2 cx16 f16c fma lzcnt movbe popcnt sahf sse3 sse4.1 sse4.2 ssse3 xsave",
 )
 _LEVELS = {"x86_64": _X86_64, "amd64": _X86_64, "aarch64": ("generic", ""), "arm64": ("generic", "")}
-"""Of an architecture: LLVM's name of the level, and the features it needs."""
+"""By architecture: LLVM's name of the level, and the processor features it needs."""
 
 
 def shipped_folder() -> Path:

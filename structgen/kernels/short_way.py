@@ -1,25 +1,26 @@
 """The short way through numba's compiler: cut down to what kernels of integers and arrays need.
 
-Seventy kernels take numba 20 s of front end: they would all be paid at the first mask on a machine. Four things take
-most of it, and none of them does anything here:
+Numba's front end takes 20 s for seventy kernels, all of it before the first mask on a machine. Four things take most of
+that time and do nothing for our kernels:
 
-- Every operator in the source is looked up among some sixty overloads, again in each place. `_Remembering` is numba's
-  typing context, but each operator remembers what it found for its types.
-- Passes for closures, literals, rewrites, single assignment, lifetimes of objects: `_Compiler` leaves them out.
-- A kernel called by kernels is optimised, made into machine code and written to disk although it is inlined wherever
-  it is called: `_InnerCode` only keeps it for that.
-- A kernel is optimised three times, twice of them for the sake of reference counts: `_KernelCode` does it once.
+- Every operator in the source is looked up among some sixty overloads, again at each place. `_Remembering` is numba's
+  typing context, but each operator remembers its signature for given types.
+- Passes for closures, literals, rewrites, single assignment and objects' lifetimes: `_Compiler` leaves them out.
+- A kernel that only kernels call is optimised, made into machine code and written to disk although it is inlined at
+  every call: `_InnerCode` keeps only its intermediate code.
+- A kernel is optimised three times, twice for the sake of reference counts: `_KernelCode` does it once.
 
-Numba takes a kernel from disk until its own file changes, but constants and kernels that became part of it may stand in
-other files. `_KernelFile` goes by what the kernel is made of (`contents`), wherever that stands.
+Numba takes a kernel from disk until its own file changes, but constants and kernels from other files may be compiled
+into it. `_KernelFile` compares digests of the kernel's contents instead.
 
-All of this subclasses private parts of numba: `kernels` imports it only with versions that it was run on.
+All of this subclasses private parts of numba, so `kernels` imports it only with versions that it was tested with.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
+from functools import cache
 from typing import Any
 
 from numba.core import typed_passes, types, untyped_passes
@@ -35,12 +36,12 @@ from structgen.kernels.shipped import PORTABLE, runs_here, shipped_folder
 
 
 def keep_by_contents(compiled: Any) -> None:
-    """Keep a kernel on disk as long as all that it is made of is the same."""
+    """Keeps a kernel on disk until its contents change."""
     compiled._cache._cache_file = _KernelFile(compiled)
 
 
 def ship(compiled: Any) -> None:
-    """Write what is compiled of a kernel to the folder that the package brings along (see `shipped`)."""
+    """Writes a compiled kernel to the folder of shipped ones."""
     cache = compiled._cache
     file = cache._cache_file.shipped()
     for signature, result in compiled.overloads.items():
@@ -49,10 +50,7 @@ def ship(compiled: Any) -> None:
 
 
 class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
-    """A kernel on disk, good as long as all that it is made of is the same.
-
-    Its name has no line number, as numba's have: what stands above a kernel in its file is nothing to it.
-    """
+    """A kernel on disk, valid until its contents change. Its name has no line number, unlike numba's."""
 
     def __init__(self, compiled: Any) -> None:
         function, abi = compiled.py_func, getattr(sys, "abiflags", "")
@@ -62,27 +60,27 @@ class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
         self._kernel = compiled
 
     def load(self, key: Any) -> Any:
-        """What is on this machine's disk, or else came with the package; None where it must be compiled."""
+        """The kernel from this machine's disk, else from the package; None where it must be compiled."""
         kept = super().load(key)
         if kept is not None or not runs_here():
             return kept
         return self.shipped().load((key[0], PORTABLE, key[2]))
 
     def shipped(self) -> Any:
-        """The kernel as it came with the package; `load` has told what it is made of now."""
+        """The kernel's file in the package; `load` has set the stamp that it must have."""
         return IndexDataCacheFile(str(shipped_folder()), self._base, self._source_stamp)
 
     def _load_index(self) -> Any:
-        """What is on disk; nothing where that was made of something else.
+        """The index on disk; empty where the contents have changed.
 
-        A kernel's module is complete when it is called first: only then is it known what its names mean.
+        They are digested here, at the first call: only then is the kernel's module complete.
         """
         self._source_stamp = contents(self._kernel)
         return super()._load_index()
 
 
 class _Operator(types.Function):
-    """A function of numba's that remembers its signature for the types it was called with."""
+    """A function of numba's that remembers its signature for each tuple of argument types."""
 
     def __init__(self, template: Any) -> None:
         super().__init__(template)
@@ -106,16 +104,6 @@ class _Remembering(Context):  # type: ignore[misc]
 
     _operators: dict[Any, _Operator]
 
-    @staticmethod
-    def of(context: Context) -> _Remembering:
-        """One that shares all else with `context`."""
-        if not _contexts:
-            remembering = copy.copy(context)
-            remembering.__class__ = _Remembering
-            remembering._operators = {}
-            _contexts.append(remembering)
-        return _contexts[0]
-
     def _lookup_global(self, name: Any) -> Any:
         named = super()._lookup_global(name)
         if type(named) is not types.Function:
@@ -125,7 +113,13 @@ class _Remembering(Context):  # type: ignore[misc]
         return self._operators[named]
 
 
-_contexts: list[_Remembering] = []
+@cache
+def _remembering(context: Context) -> Any:
+    """A context that shares all else with `context`."""
+    remembering: Any = copy.copy(context)
+    remembering.__class__ = _Remembering
+    remembering._operators = {}
+    return remembering
 
 
 class _KernelCode(JITCodeLibrary):  # type: ignore[misc]
@@ -143,27 +137,27 @@ class _InnerCode(_KernelCode):
     """The intermediate code of a kernel that only kernels call, to be linked into them."""
 
     def _optimize_final_module(self) -> None:
-        """Done in the kernels that it becomes part of."""
+        """Left to the kernels that it is inlined into."""
 
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
     @property
     def codegen(self) -> Any:
-        """Stands for the code generator in the one thing that is asked of it."""
+        """Numba asks the code generator only for `set_env`, which is here."""
         return self
 
     def set_env(self, name: str, env: Any) -> None:
-        """There is no machine code that would look for Python objects."""
+        """Does nothing: no machine code here looks for Python objects."""
 
 
 class _Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's passes from bytecode to machine code."""
 
     def define_pipelines(self) -> list[PassManager]:
-        """One, and no way back to Python objects."""
+        """One pipeline, without a fallback to Python objects."""
         state = self.state
-        state.typingctx = _Remembering.of(state.typingctx)
+        state.typingctx = _remembering(state.typingctx)
         state.targetctx = state.targetctx.subtarget(typing_context=state.typingctx)
         library = _InnerCode if state.flags.no_cpython_wrapper else _KernelCode
         state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
@@ -184,4 +178,4 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 """For `numba.njit`, of all kernels."""
 INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True}
-"""Of those that only kernels call."""
+"""Further options of kernels that only kernels call."""

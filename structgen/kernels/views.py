@@ -1,8 +1,8 @@
 """Arrays by address, for kernels.
 
-Kernels take one integer, the address of the registers, and find the arrays through it: handing arrays from kernel to
-kernel costs more than the step itself (20 ns against 5), and an array argument costs a call from Python 0.1 us.
-`numba.carray` would do, but it makes the compiler's front end slow; these views are one instruction to it.
+A kernel takes one integer, the address of the registers, and finds all arrays through it: passing arrays from kernel to
+kernel costs more than the step itself (20 ns against 5), and passing one from Python 0.1 us. `numba.carray` makes the
+compiler's front end slow; these views are one instruction to it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 LENGTH = 1 << 40
-"""A length for arrays whose real one is the tables' business: no kernel looks at it."""
+"""A length for arrays whose real one only the tables know: no kernel reads it."""
 
 
 def view(element: Any, columns: int = 0) -> Any:
-    """An intrinsic `f(address)`: the array there, of `columns` columns (0: of one dimension)."""
+    """An intrinsic `f(address)` that gives the array there, of `columns` columns; 0 columns: of one dimension."""
     return _viewer(element, columns, None)
 
 
 def table(element: Any, columns: int, register: int) -> Any:
-    """An intrinsic `f(base)`: the array whose address stands in a register of the registers at `base`."""
+    """An intrinsic `f(base)` that gives the array whose address is in a register of the registers at `base`."""
     return _viewer(element, columns, register)
 
 
