@@ -1,11 +1,10 @@
-"""Which kernels read our rows: attention that takes our masks, and experts as `generate` of transformers has them.
+"""Which kernels read our rows: attention that takes our masks, and experts as in transformers' `generate`.
 
 Slots need a mask of four dimensions, or none. torch's attention and the eager one take it; flash attention, flex
 attention and kernels from the hub do not. So a model with another attention is switched to torch's for the run.
 
-Of its kernels for a CUDA device torch prefers cuDNN's on Hopper and newer. That one is built anew, in tens of
-milliseconds, for every shape that it has not met; a row that grows by a token is a new shape at every step. The others
-take any shape, and any mask.
+On Hopper and newer devices torch prefers cuDNN's attention. That kernel is built anew, in tens of milliseconds, for
+every new shape, and a row that grows by a token is a new shape at every step. torch's other kernels take any shape.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _was_enabled = False
 
 @contextmanager
 def of_any_shape() -> Iterator[None]:
-    """cuDNN's attention is off, for the process, as long as any thread is inside; then as it was."""
+    """A block with cuDNN's attention off, for the whole process, until the last thread has left its block."""
     global _inside, _was_enabled
     with _lock:
         if _inside == 0:
@@ -52,9 +51,11 @@ def attention_of(module: PreTrainedModel) -> Any:
 
 
 def switch_attention(module: PreTrainedModel) -> dict[str, Any]:
-    """Has a causal model use attention that takes our masks; what `set_attn_implementation` takes to restore it.
+    """Switches a causal model to attention that takes our masks.
 
-    Empty where nothing was switched: the model has such attention already, or cannot be switched.
+    Returns:
+        What `set_attn_implementation` takes to restore the model. Empty where nothing was switched: the model has such
+        attention already, or cannot be switched.
     """
     before, text = attention_of(module), module.config.get_text_config(decoder=True)
     if before in MASKED or module.config.is_encoder_decoder:
@@ -74,10 +75,10 @@ _experts_lock = threading.RLock()
 
 
 class Experts:
-    """The kind of a mixture's experts on a device: "batched_mm" where each row reads one token, else as it was set.
+    """Sets the kernel of a mixture's experts: "batched_mm" where each row reads one token, else the model's own.
 
-    So does `generate` of transformers while it decodes. "batched_mm" copies the weights of each token's experts: that
-    is fast for few tokens, and out of the question for a prompt.
+    transformers' `generate` does the same while it decodes. "batched_mm" copies the weights of each token's experts,
+    which is fast for few tokens and far too much for a prompt.
     """
 
     def __init__(self, module: PreTrainedModel) -> None:
@@ -87,7 +88,7 @@ class Experts:
 
     @contextmanager
     def reading(self, columns: int) -> Iterator[None]:
-        """For a forward pass of `columns` tokens of each row. Other threads' passes over mixtures wait meanwhile."""
+        """A block for a forward pass of `columns` tokens of each row. Other threads' passes over mixtures wait."""
         if not self._configs:
             yield
             return

@@ -1,4 +1,4 @@
-"""A model as decoding needs it for as long as anyone decodes with it, from any thread, and as it was afterwards."""
+"""Puts a model into the mode that decoding needs while any thread decodes with it, and restores it afterwards."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from structgen.models.hosts.host import Host
 
 
 class _Runs(NamedTuple):
-    """Who decodes with a model.
+    """The runs that decode with a model.
 
     Attributes:
-        running: runs that are not over.
-        trained: its parts that were in training mode.
-        attention: the kinds of attention that it was switched from.
+        running: how many are not over.
+        trained: the model's parts that were in training mode.
+        attention: the kinds of attention that the model had, for `set_attn_implementation`.
     """
 
     running: int = 0
@@ -36,7 +36,7 @@ _lock = Lock()
 
 @contextmanager
 def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
-    """The model without dropout, with attention that takes our masks; behind the last of its runs it is as it was."""
+    """A block in which the model has no dropout, and attention that takes our masks; the last block restores it."""
     if isinstance(module, Host):
         yield
         return

@@ -1,4 +1,4 @@
-"""The model's side of the loop: which kind of cache it gets, and the probe that confirms the choice."""
+"""Chooses how the loop reads a model: the kind of its cache, which a numeric probe confirms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.models.hosts.host import Host
 from structgen.models.hybrid import HybridForward, takes_states
 from structgen.models.layers import KNOWS_STATES, cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
-from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers, has_states
+from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers
 from structgen.models.rounding import near
 from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
@@ -35,17 +35,17 @@ COST = {
     AGAIN: "each row of a batch takes forward passes of its own, and what was taken back is read from its beginning",
     WholeForward.kind: "every row is read from its beginning at every step",
 }
-"""What follows for a run from how the cache is held."""
+"""By how the cache is held, what makes a run slow."""
 
 
 def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -> Forward:
-    """A fresh forward of the fastest kind that is exact for the model, found out once per model.
+    """A new forward of the fastest kind that is exact for the model; the kind is found once per model.
 
     Args:
-        graphs: reads of a few tokens are steps of few shapes, captured as CUDA graphs; by default where there is CUDA.
+        graphs: whether reads of a few tokens are captured as CUDA graphs; by default they are on a CUDA device.
 
     Raises:
-        OptionError: the model looks ahead; no way to read it gives the logits that it was trained for.
+        OptionError: the model attends to later tokens, so no way to read it gives the logits that it was trained for.
     """
     if isinstance(module, Host):
         return HostForward(module)
@@ -59,7 +59,7 @@ def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -
 
 @once_per_object
 def _chosen(module: PreTrainedModel, setting: Hashable) -> tuple[Callable[[PreTrainedModel], Forward], str]:
-    """The choice for a model in a setting, which it depends on: made once, with a warning where it is slow."""
+    """The choice for a model; made once per setting, with a warning where it is slow."""
     make, why_slow = _choose(module)
     if why_slow:
         warn_caller(f"{type(module).__name__} is read more slowly than it could be: {why_slow}")
@@ -67,7 +67,7 @@ def _chosen(module: PreTrainedModel, setting: Hashable) -> tuple[Callable[[PreTr
 
 
 def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forward], str]:
-    """What makes the fastest kind that is exact, and why that is no faster one."""
+    """What makes the fastest exact kind of forward, and why no faster kind is exact; empty where none was expected."""
     attention = attention_of(module)
     takes_masks = attention in MASKED or module.config.is_encoder_decoder
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
@@ -87,14 +87,15 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
     """The kinds of forward that the configuration of a model allows, the fastest first."""
     kinds: list[Callable[[PreTrainedModel], Forward]] = [SlotForward] if takes_slots(module) else []
-    behind = dict.fromkeys([at_once_behind_states(module), ONE_BY_ONE] if has_states(module) else [ONE_BY_ONE])
+    scans = [at_once_behind_states(module)] if KNOWS_STATES and has_state_layers(module) else []
+    behind = dict.fromkeys([*scans, ONE_BY_ONE])
     kinds += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]
     kinds += [partial(SoloForward, at_once=at_once) for at_once in behind]
     return [*kinds, partial(SoloForward, recompute=True)]
 
 
 def _why_not(module: PreTrainedModel) -> str:
-    """What there is to do where a model attends to tokens behind the one that it reads."""
+    """The error's text for a model that attends to later tokens, with the remedy."""
     told = f"{type(module).__name__} cannot be decoded: "
     if module.config.is_encoder_decoder:
         told += "with this release of transformers its decoder attends to tokens behind the one that it reads (UMT5 in "
@@ -104,9 +105,10 @@ def _why_not(module: PreTrainedModel) -> str:
 
 
 def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
-    """Why the logits of two rows, read on unevenly behind a rollback, are not those of the same tokens read at once.
+    """The probe: reads two rows, rolls one back, and reads both on unevenly.
 
-    Empty where they are.
+    Returns:
+        Why the logits are not those of an uncached forward pass; empty where they are.
     """
     checked = []
     try:
@@ -129,7 +131,7 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
 
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
-    """A row of text; behind any few states, where an encoder does not read text."""
+    """A row of text, with made-up encoder states where the encoder does not read text."""
     if reads_both_ways(module):
         row = Row(ids[:4], inputs={})
         row.ids += ids[4:]

@@ -1,4 +1,4 @@
-"""A step as a CUDA graph: captured once, replayed without a launch of each kernel. Nothing else needs the device."""
+"""A step as a CUDA graph: captured once, then replayed without launching each kernel."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from structgen.models.rounding import near
 from structgen.models.transfer import device_of
 
 WARM_UPS = 2
-"""Runs before a capture, on the stream of captures: what is set up lazily is set up then."""
+"""Runs before a capture, on the stream of captures, in which everything lazy is set up."""
 
 _alone = threading.Lock()
-"""Held by whoever captures: to begin, torch waits for the whole device, which CUDA refuses while any stream of it is
-being captured, and both captures would be lost."""
+"""Held during a capture. To begin another one torch would wait for the whole device, which CUDA refuses while a stream
+is being captured, and both captures would be lost."""
 
 
 _failed: list[torch.cuda.CUDAGraph] = []
-"""Graphs whose capture was lost: torch's allocator goes on asking each whether it is being captured; so they stay."""
+"""Graphs whose capture failed. They are kept, because torch's allocator goes on asking each whether it is capturing."""
 
 
 def cannot_capture(module: PreTrainedModel) -> str:
-    """Why no forward pass of a model can be captured, as far as can be seen; empty where one may be."""
+    """Why no forward pass of a model can be captured, as far as its parts show; empty where one may be."""
     if device_of(module).type != "cuda":
         return "the model is not on a CUDA device"
     if len({parameter.device for parameter in module.parameters()}) > 1:
@@ -41,13 +41,13 @@ def cannot_capture(module: PreTrainedModel) -> str:
 
 @cache
 def side_stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream of a device's warm-ups and captures, one for all: graphs share memory only if they share it, and what
-    libraries keep by stream, such as cuBLAS's workspace, is there before a capture."""
+    """The one stream of a device's warm-ups and captures. Graphs share memory only on the same stream, and what
+    libraries keep by stream, such as cuBLAS's workspace, exists before a capture."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def warm_up(run: Callable[[], Tensor], device: torch.device) -> Tensor:
-    """Runs a step as it is, as often as it needs before a capture: its logits."""
+    """Runs a step as often as it needs before a capture, and returns its logits."""
     current, side = torch.cuda.current_stream(device), side_stream(device)
     side.wait_stream(current)
     with torch.cuda.stream(side):
@@ -62,9 +62,9 @@ class Captured:
     """The graph of a step that was warmed up.
 
     Args:
-        run: the step, over tensors that stay where they are; it gives the logits.
+        run: the step, over tensors that stay in place; it gives the logits.
         pool: memory shared with graphs that are never replayed at the same time; None for a new one.
-        expected: the step's logits, with the inputs that it has.
+        expected: the step's logits for its present inputs.
 
     Attributes:
         why_not: why it could not be captured, or cannot be relied on; empty where it can.
@@ -83,8 +83,8 @@ class Captured:
         try:  # other threads may allocate and wait meanwhile: that is no error of this capture
             with torch.cuda.graph(self._graph, pool=self.pool, stream=stream, capture_error_mode="thread_local"):
                 self._logits = run()
-        except RuntimeError as error:  # what cannot be captured says so like this, whatever it is
-            why = error.__context__ or error  # the capture's end only says that something was wrong before
+        except RuntimeError as error:  # whatever the reason is
+            why = error.__context__ or error  # the error at the capture's end does not name the reason
             self.why_not = f"a capture failed: {str(why).strip().splitlines()[0]}"
             _failed.append(self._graph)
             torch.cuda.set_stream(current)  # torch leaves a thread on the stream whose capture has failed
@@ -92,6 +92,6 @@ class Captured:
             self.pool = self._graph.pool()
 
     def replay(self) -> Tensor:
-        """Runs the graph: the logits, until the next replay of any graph of the pool."""
+        """Runs the graph. The logits are valid until the next replay of any graph of the pool."""
         self._graph.replay()
         return self._logits

@@ -1,4 +1,4 @@
-"""Which rows are read by one forward pass, and what several of them begin with: that is read once."""
+"""Which rows are read by one forward pass, and which beginnings of several rows are read once."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 from structgen.models.row import Row
 
 MOST_READ = 8192
-"""Tokens of one forward, padding included, where that leaves a row at least."""
+"""The most tokens of one forward pass, padding included; a longer row is read by itself."""
 
 SHORT = 16
-"""Rows with at most this many pending tokens are read together, padded to the longest; others with few like them."""
+"""Rows with at most this many pending tokens are all read together, padded to the longest."""
 
 
 def is_begun(row: Row) -> bool:
-    """May the row be read as text from where it stands? A prompt with inputs is read by itself."""
+    """Is what is pending of the row only text? A prompt with inputs is not, and is read by itself."""
     return row.inputs is None or row.valid > 0
 
 
 def twins_among(rows: Sequence[Row]) -> dict[int, int]:
-    """Rows that start with what an earlier one starts with: they are read once, and copied."""
+    """New rows that equal an earlier one, with its index: both are read once, and copied."""
     first: dict[tuple[int, ...], int] = {}
     fresh = {i: (id(row.inputs), *row.ids) for i, row in enumerate(rows) if row.valid == 0}
     return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
@@ -35,7 +35,7 @@ class Shared(NamedTuple):
 
 
 def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
-    """What rows of which nothing was read begin with in common: reading it once saves more than `spare` tokens."""
+    """Common beginnings of new rows, where reading them once saves more than `spare` tokens."""
     alike: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:
         if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
@@ -50,15 +50,15 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
 
 
 def span(row: Row) -> tuple[int, int]:
-    """From where to where the row is to be read."""
+    """The part of the row that is pending."""
     return row.valid, len(row.ids)
 
 
 def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
-    """Indexes of rows that are read together: all with few pending tokens; of others as many as are not too much.
+    """Indexes of rows that are read together: all with few pending tokens, and groups of the others.
 
-    Rows with one pending token are read by themselves where beside others they would cost more than `spare` tokens of
-    padding, and so are rows with many.
+    Rows with one pending token are a group of their own where they would cost more than `spare` tokens of padding
+    beside the others.
     """
     pending = [len(row.ids) - row.valid for row in rows]
     if pending.count(1) == len(rows):

@@ -1,11 +1,12 @@
 """Rows of models that have recurrent states, alone or beside keys and values, side by side in one forward pass.
 
-Keys and values lie in slots, as for any row. States are of the rows that are read together: as long as those are the
-same, they stay where the model writes them; else each row's are put aside, and the next rows' are laid together.
+Keys and values lie in slots, as for any row. The states of the rows that are read together stay where the model writes
+them, as long as the rows are the same. When they change, each row's states are put aside, and those of the next rows
+are laid together.
 
-A state has no past, and padding would change it. A prompt is read by its row alone; behind it as many tokens at once as
-all rows have to read, where the model's states allow that (`recurrent`), else one. Going back restores a copy from
-behind an earlier token and reads on from there; its slots are still right.
+A state has no past, and padding would change it. So a prompt is read by its row alone. Behind it, each forward pass
+reads as many tokens as all rows have to read, where the model's states allow that (`recurrent`), else one. Going back
+restores a copy of an earlier state and reads on from there; the row's slots are still right.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ SLOTS_ONLY = {"full_attention"}
 """Kinds of layers that keep keys and values of all that was read."""
 
 States = list[Tensor | None]
-"""What all layers keep of one row, [1, ...] each; None where a layer has no such state."""
+"""The states of one row in all layers, [1, ...] each; None where a layer has no such state."""
 
 
 class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
-    """A layer that has both; its states are those of the rows that are read."""
+    """A layer with slots and states; its states are those of the rows that are read."""
 
     is_compileable = False
 
@@ -56,7 +57,7 @@ class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
         StateLayer.__init__(self)  # type: ignore[no-untyped-call]
 
     def lazy_initialization(self, *args: Any, **options: Any) -> None:
-        """Makes room for keys and values, which are given by place, or for states, which are given by name."""
+        """Makes room for keys and values (positional arguments), or for states (keyword arguments)."""
         if args:
             SlotLayer.lazy_initialization(self, *args)
         else:
@@ -72,7 +73,7 @@ class HybridModel(SlotModel):
         self._has_adopted = False
 
     def adopt_states(self, cache: Any) -> States:
-        """The states that a row left in a cache of its own. The layers are as its are from then on."""
+        """The states that a row left in a cache of its own. The first time, our layers are set up like that cache's."""
         pairs = zip(self._cache.layers, cache.layers, strict=True)  # older releases give layers without states one, too
         theirs = [other for ours, other in pairs if isinstance(ours, StateLayer)]
         if not self._has_adopted:
@@ -92,7 +93,7 @@ class HybridModel(SlotModel):
         return SlotAndStateLayer(self._places) if kind in BOTH else super()._layer(kind)
 
     def _masks(self, slots: Tensor, places: SlotPlaces) -> dict[str, Any] | None:
-        """By kind of layer; a state sees all that it has read."""
+        """By kind of layer; layers with states need no mask."""
         if not self.layers:
             return None
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
@@ -101,13 +102,13 @@ class HybridModel(SlotModel):
 
 
 def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:
-    """Each state's dict and number, in the same order for layers of the same kinds."""
+    """The dict and the key of each state, in the same order for layers of the same kinds."""
     each = [states for layer in layers for states in (layer.conv_states, layer.recurrent_states)]
     return [(states, i) for states in each for i in sorted(states)]
 
 
 def takes_states(module: PreTrainedModel) -> bool:
-    """May the model's slots and states be ours? What its configuration says; a probe has the last word."""
+    """Does the model's configuration allow slots and states of our own? A probe has the last word."""
     config = module.config.get_text_config(decoder=True)
     kinds = {kind for kind, _ in layer_kinds(config)}
     return (
@@ -121,7 +122,7 @@ def takes_states(module: PreTrainedModel) -> bool:
 
 
 class HybridForward(SlotForward):
-    """Runs a causal model with recurrent states over rows that each stand where they stand.
+    """Runs a causal model with recurrent states over rows of any lengths.
 
     Args:
         module: a model that `takes_states`.
@@ -165,7 +166,6 @@ class HybridForward(SlotForward):
         return 0
 
     def fork(self, row: Row, twin: Row) -> None:
-        """See `Forward`. Copies of states are never written to: rows may share them."""
         super().fork(row, twin)
         self._follow(row, twin)
 
@@ -188,19 +188,19 @@ class HybridForward(SlotForward):
             return no_logits(self._module).unsqueeze(0)
         if row in self._loaded:
             self._put_aside()
-        self._kept[row] = Kept(self._model.adopt_states(cache), length)
+        states = self._model.adopt_states(cache)
+        self._kept[row] = Kept(states, length, [(length, states)])
         self._model.adopt(cache, self._where([row], [0], [0], length, length))
-        self._remember([row])
         return logits
 
     def _copy(self, leader: Row, row: Row) -> None:
-        """A row stands where the leader does, which has just read its prompt."""
+        """Copies the leader, which has just read its prompt, to a row with the same prompt."""
         super()._copy(leader, row)
         self._follow(leader, row)
         row.shift, row.error = leader.shift, leader.error
 
     def _follow(self, leader: Row, row: Row) -> None:
-        """A row gets the states of another one."""
+        """Gives a row the states of another one. Copies are never written to, so rows may share them."""
         if leader in self._loaded or row in self._loaded:
             self._put_aside()
         kept = self._kept[leader]
@@ -219,13 +219,13 @@ class HybridForward(SlotForward):
         self.count += 1
         places = self._where(rows, starts, [0] * len(rows), columns, max(starts) + columns)
         logits = self._model(inputs[0], inputs[1], inputs[2], places)[:, 0]
-        for row in rows:
+        for line, row in enumerate(rows):
             self._kept[row].length += columns
-        self._remember(rows)
+            self._kept[row].add_snapshot_if_due(partial(self._states, line))
         return logits
 
     def _load(self, rows: list[Row]) -> None:
-        """Lays the rows' states together, in their order."""
+        """Lays the rows' states side by side, in their order."""
         if rows == self._loaded:
             return
         self._put_aside()
@@ -244,16 +244,8 @@ class HybridForward(SlotForward):
         loaded = [states[i] for states, i in self._model.cells()]
         return [None if state is None else state[line : line + 1].clone() for state in loaded]
 
-    def _remember(self, rows: Sequence[Row]) -> None:
-        """Adds a snapshot of each row whose last one is old."""
-        for row in rows:
-            self._kept[row].add_snapshot_if_due(partial(self._states_of, row))
-
-    def _states_of(self, row: Row) -> States:
-        return self._states(self._loaded.index(row)) if row in self._loaded else self._kept[row].state
-
     def _go_back(self, row: Row) -> None:
-        """The states behind at most the first `row.valid` ids."""
+        """Restores the states behind at most the first `row.valid` ids."""
         if row in self._loaded:
             self._put_aside()
         kept = self._kept[row]

@@ -13,25 +13,25 @@ from structgen.memo import once_per_object
 from structgen.models.transfer import device_of, upload_one
 
 NOTHING = "dummy"
-"""The kind of a layer that keeps nothing, or uses what another one keeps."""
+"""The kind of a layer that keeps nothing, or shares what another layer keeps."""
 
 WITHOUT_CACHE = {"mlp", "moe"}
-"""Kinds by which a model names layers that keep nothing; older releases do not put them down as `NOTHING`."""
+"""Other kinds of layers that keep nothing; newer releases call them `NOTHING`, too."""
 
 SLIDING = {"sliding_attention", "hybrid_sliding", "reference_sliding_attention"}
-"""Kinds of layers that see the last tokens only."""
+"""Kinds of layers that see only the last tokens."""
 
 STATES_ONLY = {"linear_attention", "conv"}
 BOTH = {"hybrid"}
-"""Kinds of layers that keep recurrent states; and those that keep keys and values beside them."""
+"""Kinds of layers that keep recurrent states, and of those that keep keys and values, too."""
 
 
 class _WithoutStates:
-    """A layer that no cache has."""
+    """Stands for `StateLayer` in releases without one: no cache has such a layer."""
 
 
 def _state_layer() -> Any:
-    """What transformers' caches keep recurrent states in, from the release on that numbers a layer's states."""
+    """The class of transformers' layers with recurrent states, from the release on that numbers a layer's states."""
     kind = getattr(cache_utils, "LinearAttentionLayer", _WithoutStates)
     return kind if isinstance(getattr(kind(), "conv_states", None), dict) else _WithoutStates
 
@@ -40,13 +40,13 @@ StateLayer: Any = _state_layer()
 """A cache's layer of recurrent states."""
 
 KNOWS_STATES = StateLayer is not _WithoutStates
-"""Can states be copied from one cache into another? Else a model that has them is read by caches of its own."""
+"""Can states be copied from one cache into another? Otherwise each row of a model with states has its own cache."""
 
 
 def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     """The kind of each layer, and its window in tokens, if it has one.
 
-    What transformers' caches make of a configuration, in all its releases of version 5.
+    It is what transformers' caches read from a configuration, in all releases of version 5.
 
     Args:
         config: of the text model or decoder.
@@ -64,7 +64,7 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
 
 
 def _kind(layer: Any) -> str:
-    """The kind of a layer whose configuration does not name it."""
+    """The kind of a layer whose configuration does not say it."""
     if getattr(layer, "sliding_window", None) is not None:
         return "sliding_attention"
     return "full_attention" if getattr(layer, "attention_chunk_size", None) is None else "chunked_attention"
@@ -106,6 +106,6 @@ def read_ids(module: PreTrainedModel, ids: Sequence[int], first: int, cache: Any
 
 
 def empty_layer() -> Any:
-    """A cache's layer that keeps nothing."""
+    """A layer of a cache, for a layer of the model that keeps nothing."""
     kind = getattr(cache_utils, "DummyLayer", cache_utils.DynamicLayer)  # older releases have no layer there
     return kind()

@@ -1,8 +1,8 @@
-"""Where a model comes from: a folder, the files that were downloaded before, or the hub. Told before anything waits.
+"""Refuses a model that is nowhere before anything waits for it: no folder, not downloaded before, no hub.
 
-transformers takes any name that is no folder for an id on the hub, and asks the hub for it again and again where that
-cannot be reached: half a minute for a mistyped path. A name that can be no id is refused here at once, and where the
-hub does not answer once, nothing but what was downloaded is looked for.
+transformers takes any name that is no folder for an id on the hub, and retries the hub for half a minute even for a
+mistyped path. Here a name that can be no id is refused at once, and so is one that was not downloaded before while the
+hub does not answer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from structgen.arguments import nearest
 from structgen.errors import OptionError, excerpt, quoted
 
 PATIENCE = 5.0
-"""Seconds in which the hub has to answer."""
+"""Seconds in which the hub must answer."""
 
 
 def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, Any]) -> None:
-    """Refuses what `from_pretrained` would only fail to find.
+    """Refuses what `from_pretrained` would not find.
 
     Args:
+        name: of the argument, for the message.
         given: a folder, or an id on the hub.
-        shared: what `from_pretrained` takes besides.
+        shared: further arguments of `from_pretrained`.
 
     Raises:
-        OptionError: it is a path that leads nowhere, or an id that was not downloaded while the hub cannot be reached.
+        OptionError: a path that leads nowhere, or an id that was not downloaded while the hub cannot be reached.
     """
     path = Path(given)
     where = f"{name}={quoted(os.fspath(given))}: cannot load a model that generates from there"
@@ -67,7 +68,7 @@ def _may_be_id(given: str) -> bool:
 
 
 def _beside(path: Path) -> str:
-    """What stands where the path leaves what exists."""
+    """A hint for a path that does not exist: similar names in the folder where it goes wrong."""
     if str(path).startswith("~"):
         return f" ('~' is no folder here; expanded it is {quoted(str(path.expanduser()))})"
     wanted, parent = path, path.parent
@@ -78,7 +79,7 @@ def _beside(path: Path) -> str:
 
 
 def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
-    """Is its configuration among the downloaded files? What is there is loaded without waiting."""
+    """Is its configuration among the downloaded files, which are loaded without the hub?"""
     folder = shared.get("subfolder") or ""
     file = f"{folder}/config.json" if folder else "config.json"
     cached = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
@@ -86,7 +87,7 @@ def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
 
 
 def _hub_answers() -> bool:
-    """Does the hub answer at all, by the client, the proxies and the address that downloads would use?"""
+    """Does the hub answer, through the client, the proxies and the address of a download?"""
     client_errors = inspect.signature(http_backoff).parameters["retry_on_exceptions"].default  # requests' or httpx's
     failures = client_errors if isinstance(client_errors, tuple) else (client_errors,)
     try:

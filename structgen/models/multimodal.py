@@ -1,13 +1,12 @@
 """How a model reads a prompt of more than text: images, sounds, embeddings in the place of tokens.
 
-The prompt goes through the model's own preparation, once, in the forward pass that reads it: there the model puts
-images in the places of their tokens, lets them see each other in both directions where it does that, and counts
-positions in as many dimensions as it has. From then on the row is text, its positions moved by what the images took
-more or less than their tokens (`Row.shift`).
+The prompt goes through the model's own preparation in the forward pass that reads it. There the model puts images in
+the places of their tokens, lets them attend to each other in both directions where it does that, and counts positions
+in as many dimensions as it has. From then on the row is text. Its positions differ from the tokens' indexes by
+`Row.shift`, because an image may take more or fewer positions than tokens.
 
-Prompts whose inputs are of one kind are read side by side, those that are shorter behind padding, as the model's own
-processor would lay them. A prompt is read whole or not at all: who goes back to before its end reads it again, with all
-that belongs to it.
+Prompts with inputs of the same kinds are read side by side, shorter ones behind padding, as the model's own processor
+would lay them. A prompt is read whole or not at all: a rollback to before its end makes all of it pending again.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ from structgen.models.row import Row
 from structgen.models.transfer import device_of, upload_one
 
 REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
-"""What models raise on inputs that do not fit each other: their own words for it are the row's error."""
+"""What models raise on inputs that do not fit each other; the message becomes the row's error."""
 
 
 def reads_both_ways(module: PreTrainedModel) -> bool:
-    """Do tokens of a prompt see those behind them, even of text alone? Then the model's own way reads it, too."""
+    """Do tokens of a prompt attend to later ones, even in mere text? Then its own preparation reads text, too."""
     config = module.config.get_text_config(decoder=True)
     return not module.config.is_encoder_decoder and getattr(config, "use_bidirectional_attention", None) is True
 
 
 PER_TOKEN = {"token_type_ids", "mm_token_type_ids", "inputs_embeds"}
-"""Inputs with an entry for each of a prompt's tokens: [1, tokens, ...]. All others are images, sounds, patches of them
-or what is said of these, and those of several prompts lie one behind the other, as processors lay them."""
+"""Inputs with an entry for each of a prompt's tokens: [1, tokens, ...]. All others describe images, sounds or patches;
+those of several prompts are concatenated, as processors do."""
 
 _read_together: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[bool, frozenset[str]], bool]]
 _read_together = weakref.WeakKeyDictionary()
-"""By whether there is padding, and the names of the inputs: are prompts read together what they are alone?"""
+"""By whether there is padding, and the names of the inputs: do prompts read together give the logits of each alone?"""
 
 
 def prompt_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
-    """Indexes of rows whose prompts have inputs of the same kinds and shapes, and are of about the same length.
+    """Indexes of rows whose prompts have inputs of the same kinds and shapes, and about the same length.
 
     Args:
         rows: of which nothing was read, with inputs.
@@ -63,7 +62,7 @@ def prompt_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
 
 
 def _kind(row: Row) -> Any:
-    """What rows have in common whose prompts may be read together; numbers lie side by side in no way."""
+    """A key, equal for rows whose prompts may be read together. Inputs without dimensions cannot be concatenated."""
     inputs = row.inputs or {}
     if any(value.dim() == 0 for value in inputs.values()):
         return id(row)
@@ -71,11 +70,11 @@ def _kind(row: Row) -> Any:
 
 
 def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[str, Any]) -> Tensor | None:
-    """Reads the prompt of a row with all that belongs to it, into an empty cache of transformers; sets `row.shift`.
+    """Reads the prompt of a row with its inputs, into an empty cache of transformers; sets `row.shift`.
 
     Args:
         module: a causal model.
-        cache: takes the prompt's keys, values or states, of one row.
+        cache: takes the prompt's keys, values or states.
 
     Returns:
         The logits after the prompt, float[1, width]. None where the model refuses the inputs: `row.error` says why.
@@ -92,7 +91,7 @@ def read_prompts(
 ) -> tuple[Tensor, DynamicCache] | None:
     """`read_prompt` for rows of one of the `prompt_groups`, side by side behind padding.
 
-    The first prompts of a kind are read alone, too: where that is not the same, no others are read together.
+    The first prompts of a kind are also read alone. Where that gives other logits, no others are read together.
 
     Returns:
         The logits after the prompts, float[rows, width]; the cache, in which each row's tokens lie at the end. None for
@@ -119,7 +118,7 @@ def read_prompts(
 
 
 def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Mapping[str, Any]) -> Tensor:
-    """The logits after the prompts of rows, float[rows, width]; padding is before them."""
+    """The logits after the prompts of rows, float[rows, width]; shorter prompts have padding before them."""
     own: Any = module
     width = max(row.given for row in rows)
     given = _placed(rows, module, width)
@@ -145,7 +144,7 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
 
 
 def _refusal(row: Row, error: Exception) -> RunError:
-    """What the model raised on a prompt with inputs, as its row's error; what it raised on text alone goes on."""
+    """A model's exception on a prompt with inputs, as the row's error; an exception on text alone is raised again."""
     if row.inputs is None:
         raise error
     refusal = RunError(f"the model refuses the prompt's inputs ({', '.join(row.inputs)}): {error}")
@@ -154,17 +153,17 @@ def _refusal(row: Row, error: Exception) -> RunError:
 
 
 def no_logits(module: PreTrainedModel) -> Tensor:
-    """In the place of the logits of a row with an error: not-a-numbers, float[width]."""
+    """Not-a-numbers in the place of the logits of a row with an error: float[width]."""
     model: Any = module
     width = model.get_output_embeddings().weight.shape[0]
     return torch.full((width,), torch.nan, dtype=module.dtype, device=device_of(module))
 
 
 def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> None:
-    """Checks that a full cache keeps the keys of `width` tokens, and nothing else.
+    """Checks that a cache keeps the keys of `width` tokens, and nothing else.
 
     Raises:
-        ValueError: a layer keeps something else, as those do that attend to an image beside the text.
+        ValueError: a layer keeps something else, as one does that attends to an image beside the text.
     """
     for layer in (layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized):
         if (length := layer.get_seq_length()) != width:
@@ -173,7 +172,7 @@ def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> Non
 
 
 def encoded(module: PreTrainedModel, row: Row) -> Any:
-    """What the encoder of an encoder-decoder model makes of a row's prompt, kept with the row; None: it refuses it."""
+    """The encoder's output for a row's prompt, kept with the row; None where it refuses the prompt."""
     if row.encoded is not None:
         return row.encoded
     encoder: Any = module.get_encoder()
@@ -189,7 +188,7 @@ def encoded(module: PreTrainedModel, row: Row) -> Any:
 
 
 def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[str, Any]:
-    """The rows' inputs side by side where the model is; numbers with fractions in its own kind.
+    """The rows' inputs side by side, on the model's device; floating-point inputs in the model's dtype.
 
     Args:
         rows: of one of the `prompt_groups`.
@@ -206,10 +205,10 @@ def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[st
 
 
 def _shift(positions: Tensor | None, row: int, length: int) -> int:
-    """By how much the positions of what follows a row's prompt are further on than its number of tokens.
+    """How much larger the position behind a row's prompt is than its number of tokens; see `Row.shift`.
 
     Args:
-        positions: int64[rows, tokens], or int64[dimensions, rows, tokens], of which the last three are the image's.
+        positions: int64[rows, tokens], or int64[dimensions, rows, tokens]; the last three dimensions are an image's.
         length: of the prompt, in tokens.
     """
     if positions is None:

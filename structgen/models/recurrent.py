@@ -1,9 +1,9 @@
-"""Reading several tokens at once behind a recurrent state: which models do so exactly, and from how many on it pays.
+"""Reading several tokens at once behind a recurrent state: which models do that exactly, and from how many on it pays.
 
 One token is one step of the recurrence. Several are read by a scan that cuts them into chunks, pads the last one, and
-starts from the state; or, in models whose scan takes no state (Jamba, Mamba), from nothing at all, without a word. So
-the states that are left are compared with those of single steps, once per model, and with those behind states that were
-wiped out: logits might hide behind their rounding that a scan forgets.
+starts from the state. In some models (Jamba, Mamba) the scan silently starts from nothing. So, once per model, the
+states behind a scan are compared with those behind single steps, and with those of a scan behind zeroed states. Logits
+are not compared: their rounding might hide a scan that forgets.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.models.layers import BOTH, KNOWS_STATES, STATES_ONLY, StateLayer, layer_kinds, read_ids
+from structgen.models.layers import BOTH, STATES_ONLY, StateLayer, layer_kinds, read_ids
 from structgen.models.multimodal import REFUSALS
 from structgen.models.transfer import device_of
 
 CHUNK = 64
-"""Tokens of a chunk where the model does not say: those of the gated delta rule."""
+"""Tokens of a chunk where the model has no `chunk_size`: those of the gated delta rule."""
 
 PAID = 64
-"""The tokens of a chunk that costs one row about a step more than a step, on a CPU."""
+"""Tokens of a chunk that costs one row about as much as two steps, on a CPU."""
 
 AGREEMENT = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.01, torch.bfloat16: 0.05}
-"""By how much of their size states may differ by rounding."""
+"""The relative difference between states that is rounding."""
 
 SNAPSHOT_EVERY = 8
-"""Tokens between two snapshots of a recurrent state: as many at most are read again."""
+"""Tokens between two snapshots of a recurrent state, and so the most that are read again."""
 
 MAX_SNAPSHOTS = 4
 """The most snapshots of a row, beside the one of its prompt."""
@@ -42,10 +42,10 @@ BEGINNING, REST = list(range(2, 10)), list(range(11, 14))
 
 @dataclass(frozen=True, slots=True)
 class ReadAhead:
-    """How many of the tokens that are pending behind a state are read by one forward pass.
+    """How many of the tokens that are pending behind a state one forward pass reads.
 
     Attributes:
-        chunk: tokens to which the model's scan pads what it reads, where that has its price; None for a model that has
+        chunk: tokens to which the model's scan pads its input; 0 where padding costs nothing; None for a model that has
             to read token by token.
     """
 
@@ -96,17 +96,12 @@ def has_state_layers(module: PreTrainedModel) -> bool:
     return not module.config.is_encoder_decoder and bool(kinds & (STATES_ONLY | BOTH))
 
 
-def has_states(module: PreTrainedModel) -> bool:
-    """Does the model keep recurrent states in a cache of transformers that we know?"""
-    return KNOWS_STATES and has_state_layers(module)
-
-
 @torch.inference_mode()
 def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
-    """What the model's states show, behind tokens that are read at once and behind the same ones one by one.
+    """Compares the model's states behind tokens that are read at once with those behind single steps.
 
     Args:
-        module: a causal model that `has_states`.
+        module: a causal model that `has_state_layers`.
     """
     try:
         together, wiped = (_layers(module, [REST], wipe=wipe) for wipe in (False, True))
@@ -124,9 +119,10 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
 
 
 def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False) -> list[StateLayer]:
-    """The layers with states behind the beginning and the parts, each read by a forward pass of its own.
+    """The layers with states after `BEGINNING` and the parts were read, each by a forward pass of its own.
 
-    With `wipe` there is nothing in the recurrent states behind the beginning.
+    Args:
+        wipe: set the recurrent states behind the beginning to zero.
     """
     cache, length = DynamicCache(config=module.config), 0
     layers = [layer for layer in cache.layers if isinstance(layer, StateLayer)]
@@ -148,6 +144,6 @@ def _states(layers: Sequence[StateLayer]) -> list[Tensor]:
 
 
 def _chunk(module: PreTrainedModel) -> int:
-    """Tokens of a chunk."""
+    """Tokens of a chunk of the model's scan."""
     sizes = [getattr(part, "chunk_size", None) for part in module.modules()]
     return max((size for size in sizes if isinstance(size, int)), default=CHUNK)

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}
-"""The largest error that is rounding, by the largest logit."""
+"""The largest error that is rounding, relative to the largest logit."""
 
 
 def near(logits: Tensor, expected: Tensor) -> bool:
-    """True where logits differ by rounding only, or the expected ones are not numbers. Waits for the device.
+    """Do logits differ by rounding only, or are the expected ones not numbers? Waits for the device.
 
-    Equal infinities are equal: a model may give minus infinity to an id that it never says.
+    Equal infinities count as equal: a model may give minus infinity to an id that it never says.
     """
     dtype, logits, expected = logits.dtype, logits.float(), expected.float()
     error = (logits - expected).masked_fill(logits == expected, 0.0).abs().max()

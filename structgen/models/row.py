@@ -1,4 +1,4 @@
-"""The sequence that a model has to have read, how much of it it has, and what reads it."""
+"""A row: the sequence that a model must have read, and how much of it it has; and the base of what reads rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from structgen.errors import StructgenError
 
 
 class Row:
-    """One sequence of a batch. Prefill, step, fast-forward and rollback are all the same: read what is pending.
+    """One sequence of a batch. Prefill, step, fast-forward and rollback are the same: the pending ids are read.
 
     Args:
-        ids: what the model reads before its first own token, at least one id.
-        source: what the encoder of an encoder-decoder model reads.
-        inputs: what is read with the prompt: images, sounds, embeddings.
+        ids: the prompt, or the start ids of a decoder; at least one.
+        source: the prompt for the encoder of an encoder-decoder model.
+        inputs: images, sounds or embeddings that are read with the prompt.
 
     Attributes:
-        ids: all that the model must have read.
-        valid: how many of them are in its cache; what is there beyond them is void.
+        ids: all ids that the model must have read.
+        valid: how many of them are in its cache; what the cache holds beyond them is void.
         given: how many of the first ids were not generated.
-        encoded: what the encoder made of them, once it has.
-        shift: positions of generated tokens are so much further on than their places: images count in their own way.
-        error: the model refuses to read the row; what it gives for it is no logits.
+        encoded: the encoder's output, once there is one.
+        shift: how much larger the positions of generated tokens are than their indexes, since images count differently.
+        error: why the model refuses to read the row; its logits mean nothing then.
     """
 
     __slots__ = ("encoded", "error", "given", "ids", "inputs", "shift", "source", "valid")
@@ -44,7 +44,7 @@ class Row:
 
     @property
     def pending(self) -> list[int]:
-        """What the model has still to read: never empty when there is something to ask it."""
+        """The ids that the model must still read; never empty when it is asked for logits."""
         return self.ids[self.valid :]
 
     @property
@@ -58,31 +58,31 @@ class Row:
         self.valid = min(self.valid, length)
 
     def follow(self, row: Row) -> int:
-        """Stands where another row of the same prompt does. How many ids it had read before that the other has, too."""
+        """Becomes a copy of another row of the same prompt. Returns how many of its ids it had read already."""
         same = common(self.ids[: self.valid], row.ids[: row.valid])
         self.ids, self.valid = list(row.ids), row.valid
         self.given, self.shift, self.encoded, self.error = row.given, row.shift, row.encoded, row.error
         return same
 
     def reread(self) -> None:
-        """The last id is pending again: what came after it is forgotten. A prompt with inputs is, as a whole."""
+        """Makes the last id pending again; a whole prompt with inputs, if that is where the id is."""
         last = len(self.ids) - 1
         self.valid = 0 if self.inputs is not None and last < self.given else min(self.valid, last)
 
 
 def common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many items at the start of both are the same."""
+    """The length of the common beginning."""
     pairs = zip(one, other, strict=False)
     return next((index for index, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """The next ids of some rows, which the device knows and the host does not yet.
+    """The next ids of some rows, which the device has chosen and the host does not know yet.
 
     Attributes:
         ids: int64[.] on the device; negative where a row turns out to have none.
-        places: where in `ids` each row's is.
+        places: the index in `ids` of each row's.
     """
 
     ids: Tensor
@@ -90,9 +90,9 @@ class Foreseen:
 
     @contextmanager
     def pending(self) -> Iterator[None]:
-        """Room for the ids in the rows, for as long as the model is told to read them.
+        """A block in which each row has a placeholder for its id, while the model is told to read it.
 
-        Afterwards each row counts as read up to an id that is still to be added. A row that goes on otherwise is
+        Afterwards each row counts as read up to the id that is still to be added. A row that goes on otherwise is
         truncated, as in any rollback.
         """
         for row in self.places:

@@ -1,8 +1,8 @@
-"""A model over a KV cache in which a token's slot is its position, row by row: going back costs nothing.
+"""A model over a KV cache in which a token's slot is its position in its row, so that going back costs nothing.
 
-Every row writes where it stands, so rows of one batch may read one token, several or none. What lies in slots
-beyond a row's newest token is stale and never seen: a query at position p sees slots up to p. The masks are ours,
-four-dimensional, so a sliding window counts positions and not columns.
+Each row writes to its own next slots, so rows of one batch may read one token, several or none. Slots beyond a row's
+newest token are stale and never seen: a query at position p sees slots up to p. The masks are ours, of four dimensions,
+so a sliding window counts positions and not columns.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from structgen.models.attention import Experts, attention_of
 from structgen.models.layers import NOTHING, arguments_of, cache_argument, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
-"""Kinds of layers that do not see all that was read."""
+"""Kinds of layers that see only a part of what was read."""
 
 TRASH = -1
-"""The slot that padding is written to, the last one, whatever their number: nobody sees it."""
+"""The slot that padding is written to: the last one, as an index. No query sees it."""
 
 
 @dataclass(slots=True)
 class SlotPlaces:
-    """Where one forward writes and what it sees.
+    """Where one forward pass writes and what it sees.
 
     Attributes:
         rows: places of the rows, int64[rows] where they are not side by side.
-        target: of the new tokens: (rows, slots) as slices, or as int64[rows, 1] and int64[rows, columns].
+        target: (rows, slots) of the new tokens, as slices, or as int64[rows, 1] and int64[rows, columns].
         seen: how many slots of each row are given to the attention.
         least: how many rows and slots there must be, the last slot for padding.
-        copies: the same for layers on other devices than the inputs', for one forward pass.
+        copies: the same places on other devices, for layers that lie there; for one forward pass.
     """
 
     rows: slice | Tensor
@@ -57,12 +57,12 @@ class SlotPlaces:
 
     @property
     def alike(self) -> bool:
-        """Do all rows read the same slots, without padding?"""
+        """True where all rows read the same slots, without padding."""
         return isinstance(self.target[1], slice)
 
     @property
     def start(self) -> int:
-        """How many slots were there before; of rows that are not alike, how many there will be."""
+        """How many slots were filled before; for rows that are not alike, how many are filled afterwards."""
         return self.target[1].start if isinstance(self.target[1], slice) else self.seen
 
 
@@ -71,11 +71,11 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     Attributes:
         kept: keys and values, each [rows, heads, slots, dim]; empty before the first tokens.
-        generation: how often they were made anew.
+        generation: how often these tensors were replaced by new ones.
     """
 
-    is_compileable = False  # a prompt is read without a mask where that is the same; True forbids it
-    is_sliding = False  # a window lives in the mask
+    is_compileable = False  # True would forbid reading a prompt without a mask
+    is_sliding = False  # windows are in our masks
 
     def __init__(self, places: list[SlotPlaces]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -84,14 +84,14 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.generation = 0
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Room for the first rows."""
+        """Makes room for the first rows."""
         self.dtype, self.device = key_states.dtype, key_states.device
         self.kept = [_room(None, like, self._places[0].least) for like in (key_states, value_states)]
         self.generation += 1
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Writes the new tokens' keys and values, [rows, heads, columns, dim]; gives back all that may be seen."""
+        """Writes the new tokens' keys and values, [rows, heads, columns, dim]; returns all that may be seen."""
         places = self._places[0].on(key_states.device)
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -99,7 +99,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return _put(self.kept[0], key_states, places), _put(self.kept[1], value_states, places)
 
     def reserve(self, rows: int, slots: int) -> None:
-        """Makes room for that many rows and slots, in a layer that has some."""
+        """Makes room for so many rows and slots, in a layer that is initialised."""
         if self.kept[0].shape[0] < rows or self.kept[0].shape[2] < slots:
             self.kept = [_room(old, old, (rows, slots)) for old in self.kept]
             self.generation += 1
@@ -110,16 +110,16 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             room[to, :, slots] = room[place, :, slots]
 
     def clear(self, place: int) -> None:
-        """Forgets a row that has left: what it wrote may be no number, and no weight makes 0 of that."""
+        """Zeroes a place that a row has left: attention weights of 0 would not hide a not-a-number in it."""
         for room in self.kept:
             room[place : place + 1] = 0
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Slots that are seen, and the first of them."""
+        """How many slots are seen, and the first of them."""
         return self._places[0].seen, 0
 
     def get_seq_length(self) -> int:
-        """Slots that hold what was read before: models ask whether there are any."""
+        """How many slots were filled before; models ask whether there are any."""
         return self._places[0].start if self.is_initialized else 0
 
     def get_max_length(self) -> int:
@@ -130,7 +130,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
 
 def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
-    """A tensor of at least these rows and slots, with the old content and zeros: what is unseen is a number, too."""
+    """A tensor of at least these rows and slots: the old content, and zeros, since unseen slots must be numbers."""
     rows, slots = least
     if old is not None:
         rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
@@ -180,7 +180,7 @@ class SlotModel:
 
     @property
     def is_begun(self) -> bool:
-        """True when there is something in the cache."""
+        """True when anything was read into the cache."""
         return self.layers[0].is_initialized
 
     @property
@@ -196,12 +196,13 @@ class SlotModel:
         Args:
             ids: int64[rows, columns].
             positions: of the ids in the model's own counting, int64[rows, columns].
-            slots: up to which each id sees, int64[rows, columns]; its own, but for padding.
+            slots: the last slot that each id sees, int64[rows, columns]; its own, except for padding.
             places: where their keys and values go.
+            told: further arguments of the model.
         """
         module: Any = self._module()
         self._places[0] = places
-        places.copies.clear()  # a step's numbers change in their place
+        places.copies.clear()  # a static step's places are tensors whose numbers change
         if last > 1 and self.options:
             told["logits_to_keep"] = last
         if self._takes_positions:
@@ -218,7 +219,7 @@ class SlotModel:
         return logits
 
     def adopt(self, cache: Cache, places: SlotPlaces, row: int = 0, pad: int = 0) -> None:
-        """Takes over what the model wrote into a cache of its own: keys and values of one row, from its first slot.
+        """Copies the keys and values of one row from a cache of transformers, from the row's first slot on.
 
         Args:
             pad: how many of the row's first keys are padding's.
@@ -233,21 +234,22 @@ class SlotModel:
         return empty_layer() if kind == NOTHING else SlotLayer(self._places)
 
     def needs_masks(self, seen: int) -> bool:
-        """Does some layer need a mask where the first `seen` tokens of a row are read at once?
+        """Does some layer need a mask where the first `seen` tokens of rows are read at once?"""
+        return not all(self._is_causal(window, seen) for window in self._windows.values())
 
-        Not where torch's attention is asked, which knows a causal one by itself, and no window is shorter.
-        """
-        return self._float or any(window is not None and seen >= window for window in self._windows.values())
+    def _is_causal(self, window: int | None, seen: int) -> bool:
+        """Is torch's own causal mask right, without one of ours: no window is shorter, and it is torch's attention?"""
+        return not self._float and (window is None or seen < window)
 
     def _masks(self, slots: Tensor, places: SlotPlaces) -> Any:
         """What each query sees, [rows, 1, columns, seen], of one row where all are alike; by kind of layer where
-        there are several. None where a layer sees, of rows that are read from their beginning, all that is before."""
+        there are several. None where rows are read from their beginning and torch's causal mask is right."""
         seen, begins = places.seen, places.alike and places.start == 0
         query = (slots[:1] if places.alike else slots)[:, None, :, None]
         slot = torch.arange(seen, device=slots.device)
         masks: dict[str, Tensor | None] = {}
         for kind, window in self._windows.items():
-            if begins and not self._float and (window is None or seen < window):
+            if begins and self._is_causal(window, seen):
                 masks[kind] = None
                 continue
             mask = slot <= query

@@ -1,4 +1,4 @@
-"""The forward pass over slots: which rows are read together, where each of them writes, and who leaves.
+"""The forward pass over slots: which rows are read together, and where each of them writes.
 
 Rows lie side by side from place 0; when one leaves, the last one takes its place.
 """
@@ -6,6 +6,7 @@ Rows lie side by side from place 0; when one leaves, the last one takes its plac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -24,26 +25,26 @@ ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING
 """Kinds of layers whose cache is keys and values by position."""
 
 COUPLED = {"longrope", "dynamic"}
-"""Rotary embeddings that look at the whole batch's longest row."""
+"""Rotary embeddings that depend on the longest row of the batch."""
 
 GRAIN = 64
-"""The slots are extended by multiples of this many."""
+"""The number of slots is a multiple of this."""
 
 WHOLE = 32_768
-"""Tokens of a row that are read at once where that needs no mask."""
+"""The most tokens of a row that are read at once without a mask."""
 
 PART = 2048
-"""Tokens of a row that are read at once where it does: the mask has as many lines, each of all that is seen."""
+"""The most tokens of a row that are read at once with a mask: it has a line for each, as long as all that is seen."""
 
 DRAFTED = 256
-"""Tokens of the longest prompt of several that are read along with drafts: of different lengths, they need a mask."""
+"""The longest of several prompts that is read along with drafts: prompts of different lengths need a mask."""
 
 SPARE = {"cpu": 32, "cuda": 512}
 """Tokens of padding that cost less than a forward pass of their own, by kind of device."""
 
 
 def takes_slots(module: PreTrainedModel) -> bool:
-    """May the model's cache be ours? What its configuration says; a probe has the last word."""
+    """Does the model's configuration allow a cache of our own? A probe has the last word."""
     config = module.config.get_text_config(decoder=True)
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = {rope.get("rope_type")} | {r.get("rope_type") for r in rope.values() if isinstance(r, dict)}
@@ -58,9 +59,9 @@ def takes_slots(module: PreTrainedModel) -> bool:
 
 
 class SlotForward(Forward):
-    """Runs a causal model over rows that each stand where they stand.
+    """Runs a causal model over rows of any lengths.
 
-    Equal prompts that come together, as for several samples, are read once; so is what different ones begin with.
+    Equal prompts that come together, as for several samples, are read once, and so is the common beginning of others.
 
     Args:
         module: a model that `takes_slots`.
@@ -82,10 +83,8 @@ class SlotForward(Forward):
         self._place: dict[Row, int] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        if foreseen is not None:
-            with foreseen.pending():
-                return self._read(rows, foreseen)
-        return self._read(rows, None)
+        with nullcontext() if foreseen is None else foreseen.pending():
+            return self._read(rows, foreseen)
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0 where some rows have much to read and others little, or several begin alike.
@@ -139,7 +138,7 @@ class SlotForward(Forward):
         return logits if order == list(range(len(line))) else logits.index_select(0, upload_one(order, self._device))
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
-        """Reads once what prompts that are new begin with in common, where that saves more than a forward pass."""
+        """Reads the common beginning of new prompts once, where that saves more than a forward pass."""
         for shared in beginnings(rows, self._spare):
             leader, whole = shared.rows[0], shared.rows[0].ids
             leader.ids = whole[: shared.length]
@@ -196,17 +195,14 @@ class SlotForward(Forward):
         return torch.stack([known[row] for row in rows])
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
-        if self._steps is not None:
-            ends = [len(row.ids) for row in rows]
-            width, seen = max([end - row.valid for end, row in zip(ends, rows, strict=True)]), max(ends)
-            if self._steps.take(width):
-                self.count += 1
-                return self._run_static(self._steps, rows, foreseen, width, seen)
+        width = max([len(row.ids) - row.valid for row in rows])
+        if self._steps is not None and self._steps.take(width):
+            return self._run_static(self._steps, rows, foreseen, width)
         self._run_parts(rows)
         return self._run_each(rows, [()] * len(rows), foreseen)[:, 0]
 
     def _run_parts(self, rows: Sequence[Row]) -> None:
-        """Reads what is pending but for the last part of each row, where all of it is too much to be read at once."""
+        """Reads all but the last part of each row that has too much pending to be read at once."""
         while long := [row for row in rows if len(row.ids) - row.valid > self._part(rows)]:
             whole, part = [row.ids for row in long], self._part(rows)
             for row in long:
@@ -216,7 +212,7 @@ class SlotForward(Forward):
                 row.ids = ids
 
     def _part(self, rows: Sequence[Row]) -> int:
-        """How many tokens of each row are read at once."""
+        """The most tokens of each row that are read at once."""
         first = {*map(span, rows)}
         length = min(len(rows[0].ids), WHOLE)
         unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)
@@ -243,10 +239,10 @@ class SlotForward(Forward):
         last = 1 + max(map(len, drafts))
         return self._model(inputs[0], positions, inputs[1], places, last=last, **told)
 
-    def _run_static(
-        self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int, seen: int
-    ) -> Tensor:
+    def _run_static(self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int) -> Tensor:
         """`_run` by a step of a rounded shape: rows by their places, or picked where few of many are read."""
+        self.count += 1
+        seen = max([len(row.ids) for row in rows])
         places = [self._place[row] for row in rows]
         picked = rounded(len(rows)) < rounded(max(places) + 1)
         lines = list(range(len(rows))) if picked else places
@@ -277,9 +273,9 @@ class SlotForward(Forward):
         return SlotPlaces(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
 
     def _fill_in(self, ids: Tensor, lines: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
-        """Puts the foreseen ids in the last column of ids, int64[., columns]; the rows stand there `at` these lines."""
+        """Writes the foreseen ids into the last column of `ids`, int64[., columns]; `lines` are the rows' lines."""
         if len(lines) == len(foreseen.ids) and [foreseen.places.get(row) for row in rows] == list(lines):
-            torch.clamp(foreseen.ids, min=0, out=ids[: len(lines), -1])  # all of them, each at its place
+            torch.clamp(foreseen.ids, min=0, out=ids[: len(lines), -1])  # all of them, in the same order
             return
         known = [(i, foreseen.places[row]) for i, row in zip(lines, rows, strict=True) if row in foreseen.places]
         if known:

@@ -1,4 +1,4 @@
-"""Rows with a cache each, for models whose cache cannot be shared by rows that stand at different places.
+"""Rows with a cache each, for models whose cache cannot be shared by rows of different lengths.
 
 Encoder-decoder models, those that count positions by the cache, and with older releases of transformers those with
 recurrent states. Going back removes tokens from the cache where it can (attention), else restores a snapshot and reads
@@ -21,13 +21,13 @@ from structgen.models.recurrent import ONE_BY_ONE, Kept, ReadAhead
 from structgen.models.row import Foreseen, Forward, Row
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
-"""Kinds of layers that keep all keys and values in a cache without configuration, and can be shortened."""
+"""Kinds of layers that keep all keys and values where the cache has no configuration, so that it can be shortened."""
 
 AHEAD = 8
-"""Tokens of a draft, behind those that are pending, that are read at hardly more than the price of one token."""
+"""The most tokens of a draft: reading them behind pending tokens costs hardly more than one token."""
 
 AGAIN = "one by row, read again"
-"""The kind of a `SoloForward` that recomputes."""
+"""`SoloForward.kind` where it recomputes."""
 
 
 class SoloForward(Forward):
@@ -35,7 +35,7 @@ class SoloForward(Forward):
 
     Args:
         module: a causal or encoder-decoder model that takes a cache.
-        recompute: go back by reading all again, whatever the cache says it can.
+        recompute: go back by reading all again, whatever the cache can do.
         at_once: how many tokens behind a state one forward pass reads.
     """
 
@@ -98,7 +98,7 @@ class SoloForward(Forward):
         return logits
 
     def _begin(self, row: Row, kept: Kept[Any]) -> Tensor:
-        """Reads what is more than text: the prompt, or what the encoder gets. The logits after the prompt, if any."""
+        """Reads a prompt with inputs, or has the encoder read it. The logits after the prompt, if any."""
         if self._module.config.is_encoder_decoder:
             encoded(self._module, row)
             return torch.empty(0) if row.error is None else no_logits(self._module)
@@ -111,7 +111,7 @@ class SoloForward(Forward):
         return logits[0]
 
     def _run(self, kept: Kept[Any], row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
-        """Reads more of a row. The logits after each of the last ids: float[last, width]."""
+        """Reads ids behind what the row's cache holds. The logits after the last of them: float[last, width]."""
         told: dict[str, Any] = dict.fromkeys(self._options, last)
         if self._module.config.is_encoder_decoder:
             told["encoder_outputs"] = encoded(self._module, row)
@@ -124,12 +124,12 @@ class SoloForward(Forward):
         return logits[-last:]
 
     def _remember(self, kept: Kept[Any]) -> None:
-        """A snapshot, where the cache cannot be shortened and the last one is old."""
+        """Adds a snapshot, where the cache cannot be shortened and the last snapshot is old."""
         if not self._crops and not self._recompute:
             kept.add_snapshot_if_due(lambda: copy.deepcopy(kept.state))
 
     def _go_back(self, kept: Kept[Any], length: int) -> None:
-        """The cache of at most the first `length` tokens."""
+        """Restores the cache of at most the first `length` tokens."""
         if self._crops and not self._recompute and length:
             kept.state.crop(length - kept.length)
             kept.length = length

@@ -1,8 +1,8 @@
-"""The forward pass of a few tokens over tensors that stay where they are, so that a CUDA graph can hold it.
+"""The forward pass of a few tokens over tensors that stay in place, so that a CUDA graph can hold it.
 
-A step's shape is rounded up: rows and attended slots to a bucket, tokens per row to a chunk. What is too much is
-padding: it sees one slot, and writes to the slot that nobody sees. So there are few shapes, each a graph once it has
-come often enough; on other devices the same function runs as it is.
+A step's shape is rounded up: rows and attended slots to a bucket, tokens per row to a chunk. The surplus is padding,
+which sees one slot and writes to the trash slot. So there are few shapes, and each becomes a graph once it has come
+often enough. On other devices the same function runs without a graph.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from structgen.models.transfer import device_of
 B = TypeVar("B")
 
 CHUNKS = 1, 2, 4, 8, 16
-"""Tokens that each row reads."""
+"""The possible numbers of tokens that each row reads."""
 
 LEAST_SEEN = 128
-"""Attended slots are rounded up to this, or to it times a power of two, or halfway between two of these."""
+"""Attended slots are rounded up to this times a power of two, or to the middle between two of these."""
 
 CAPTURE_AFTER = 3
-"""A shape is captured when it has come so often."""
+"""A shape is captured when it has come this often."""
 
 MOST_CAPTURED = 96
-"""Graphs of one model; more shapes run as they are."""
+"""The most graphs of one model; further shapes run without one."""
 
 MOST_KEPT = 4 << 30
-"""Bytes of keys and values that stay with a model between two runs; a larger cache goes, and its graphs with it."""
+"""The most bytes of a cache that stays with a model between two runs; a larger one is freed with its graphs."""
 
 IDS, POSITIONS, SLOTS, WRITTEN, ROWS = range(5)
-"""The planes of a step's inputs: ids, their positions in the model's counting, the slot up to which they see, the slot
+"""The planes of a step's inputs: ids, their positions in the model's counting, the last slot that they see, the slot
 that they write, and the row of the cache, the same in all columns."""
 
 
 class StepShape(NamedTuple):
-    """What has to be equal for a step to be run again.
+    """What must be equal for a step to be run again.
 
     Attributes:
         rows: of the inputs.
         columns: tokens of each row.
         seen: slots that are attended.
-        picked: the cache's rows are picked one by one; otherwise they are its first ones.
+        picked: the cache's rows are picked by number; otherwise they are its first ones.
     """
 
     rows: int
@@ -62,14 +62,14 @@ class StepShape(NamedTuple):
 
 
 def rounded(count: int, least: int = 1) -> int:
-    """The first of `least` times 1, 2, 4, 8, ... that is not below the count."""
+    """The smallest of `least` times 1, 2, 4, 8, ... that is at least `count`."""
     while least < count:
         least *= 2
     return least
 
 
 def seen_bucket(slots: int) -> int:
-    """How many slots are attended where `slots` are in use."""
+    """The number of attended slots where `slots` are in use."""
     whole = rounded(slots, LEAST_SEEN)
     between = whole // 4 * 3
     return between if LEAST_SEEN < whole and slots <= between else whole
@@ -79,9 +79,9 @@ def planes(rows: Sequence[Row], lines: Sequence[int], places: Sequence[int], sha
     """A step's inputs: int64[5, shape.rows, shape.columns]. Padding reads id 0 at slot 0 and writes to the trash.
 
     Args:
-        rows: each with a pending token at least, and at most as many as there are columns.
-        lines: where each row stands in the inputs.
-        places: where it stands in the cache.
+        rows: each with at least one pending token, and at most as many as there are columns.
+        lines: each row's line in the inputs.
+        places: each row's place in the cache.
     """
     inputs = np.zeros((5, shape.rows, shape.columns), np.int64)
     inputs[WRITTEN] = TRASH
@@ -106,10 +106,10 @@ class StaticStep:
     """One forward pass of one shape.
 
     Args:
-        model: whose cache has room for the shape.
+        model: its cache has room for the shape.
 
     Attributes:
-        inputs: int64[5, rows, columns], the planes; filled before a run.
+        inputs: int64[5, rows, columns], the planes; to be filled before a run.
     """
 
     def __init__(self, model: SlotModel, shape: StepShape, device: torch.device) -> None:
@@ -121,20 +121,20 @@ class StaticStep:
         self._places = SlotPlaces(given, target, shape.seen, least=(0, 0))
 
     def run(self) -> Tensor:
-        """The logits after the last column, float[rows, width]: they stand until the next run of any step."""
+        """The logits after the last column, float[rows, width], valid until the next run of any step."""
         inputs = self.inputs
         return self._model(inputs[IDS], inputs[POSITIONS], inputs[SLOTS], self._places)[:, 0]
 
 
 class StaticSteps:
-    """The steps over one model's slots.
+    """All steps over one model's slots.
 
     Args:
         module: a model that `takes_slots`.
 
     Attributes:
         replays: runs that were replays of a graph.
-        why_not: why no further step will be captured; empty where one may be.
+        why_not: why no further step will be captured; empty where steps may be.
     """
 
     def __init__(self, module: PreTrainedModel) -> None:
@@ -149,22 +149,21 @@ class StaticSteps:
         self._generation = 0
 
     def take(self, width: int) -> bool:
-        """May rows with `width` pending tokens be read by a step? Not before there is anything in the cache."""
+        """May rows with at most `width` pending tokens be read by a step? Not before the cache is begun."""
         return width <= CHUNKS[-1] and self.model.is_begun and not self.model.tells_prompts
 
     def step(self, shape: StepShape) -> StaticStep:
-        """The step of a shape. The cache grows where it has to; what was captured over the old one is gone then."""
+        """The step of a shape. The cache grows where it must, and graphs over the old one are dropped then."""
         for layer in self.model.layers:
             layer.reserve(shape.rows, shape.seen + 1)
         if self.model.layers[0].generation != self._generation:
             self._forget()
-        step = self._steps.get(shape)
-        if step is None:
-            step = self._steps[shape] = StaticStep(self.model, shape, self._device)
-        return step
+        if shape not in self._steps:
+            self._steps[shape] = StaticStep(self.model, shape, self._device)
+        return self._steps[shape]
 
     def run(self, shape: StepShape) -> Tensor:
-        """Runs the step whose inputs were filled: float[rows, width], until the next run."""
+        """Runs the step whose inputs were filled: float[rows, width], valid until the next run."""
         captured = self._captured.get(shape)
         if captured is None:
             self._came[shape] += 1
@@ -175,7 +174,7 @@ class StaticSteps:
         return captured.replay()
 
     def _capture(self, shape: StepShape) -> Tensor:
-        """Captures a step for the next time: float[rows, width], by the step as it is."""
+        """Captures a step for the next time. Returns its logits without a graph, float[rows, width]."""
         step = self._steps[shape]
         logits = warm_up(step.run, self._device)
         captured = Captured(step.run, self._device, self._pool, logits)
@@ -194,11 +193,11 @@ _idle: weakref.WeakKeyDictionary[PreTrainedModel, tuple[Hashable, list[StaticSte
 
 
 def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
-    """Gives steps that nobody else uses to a borrower, and takes them back, with their graphs, when it is gone.
+    """Makes an object that uses steps, and takes the steps back, with their graphs, when the object is freed.
 
     Args:
         module: a model that `takes_slots`.
-        borrower: what is made with the steps.
+        borrower: makes the object; nothing else uses its steps meanwhile.
     """
     weights = _weights(module)
     known = _idle.get(module)
@@ -214,12 +213,12 @@ def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
 
 
 def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
-    """Keeps one for the next borrower, if it is not too large: the memory is held as long as the model lives."""
+    """Keeps one set of steps for the next borrower, if its cache is not too large; it is held as long as the model."""
     if not idle and steps.model.nbytes <= MOST_KEPT:
         idle.append(steps)
 
 
 def _weights(module: PreTrainedModel) -> Hashable:
-    """Equal as long as graphs are valid: where the weights are, and how they are used."""
+    """A key that is equal as long as graphs are valid: where the weights are, and how they are used."""
     attention = getattr(module.config.get_text_config(decoder=True), "_attn_implementation", None)
     return attention, cannot_capture(module), tuple(p.data_ptr() for p in module.parameters())

@@ -1,7 +1,7 @@
-"""Between host and device: one copy for all that a step sends, one for what comes back, no waiting before it must.
+"""Copies between host and device: one for all that a step sends, one for what comes back.
 
-The host waits for one event per step, behind the copy of the chosen ids. Work that is queued behind that event, the
-next forward pass for one, runs meanwhile.
+The host waits for one event per step, behind the copy of the chosen ids. Work queued behind that event, such as the
+next forward pass, runs meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from structgen.errors import OptionError
 from structgen.models.hosts.host import Host
 
 ALIGNED = 8
-"""Bytes: each part of an upload starts at a multiple of these."""
+"""Each part of an upload starts at a multiple of this many bytes."""
 
 _DTYPES = {
     np.dtype(np.int32): torch.int32,
@@ -31,9 +31,9 @@ _DTYPES = {
 
 
 def device_of(module: PreTrainedModel | Host) -> torch.device:
-    """Where a model reads its tokens; of one that another engine runs, where its logits come.
+    """The device where a model reads its tokens, or where the logits of a host come.
 
-    Weights that accelerate brings there only while they are needed are "meta" until then; its hook knows.
+    Weights that accelerate loads only while they are needed are on "meta" until then; its hook knows their device.
 
     Raises:
         OptionError: the model has no weights at all.
@@ -51,11 +51,11 @@ def device_of(module: PreTrainedModel | Host) -> torch.device:
 
 
 def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
-    """The arrays on the device, each of its own dtype and shape, by one copy that the host does not wait for.
+    """Copies arrays to the device by one copy that the host does not wait for; dtypes and shapes stay.
 
     Args:
         parts: of int32, int64, float32 or float64.
-        device: where they go. From pinned memory, where it is a CUDA device.
+        device: for a CUDA device the copy is made from pinned memory.
     """
     starts = [0, *accumulate(-(-part.nbytes // ALIGNED) * ALIGNED for part in parts)]
     buffer = torch.empty(starts.pop(), dtype=torch.uint8, pin_memory=device.type == "cuda")
@@ -70,7 +70,7 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
 
 
 def upload_one(numbers: ArrayLike, device: torch.device) -> Tensor:
-    """`upload` of one part: whole numbers, or nested lists of them as for `np.asarray`, as int64 of the same shape."""
+    """`upload` of whole numbers, or of nested lists of them as for `np.asarray`: int64 of the same shape."""
     return upload([np.asarray(numbers, np.int64)], device)[0]
 
 
@@ -78,7 +78,7 @@ class Download:
     """A tensor on its way to the host.
 
     Args:
-        tensor: on any device; what is queued behind this copy is not waited for.
+        tensor: on any device. Work queued behind this copy is not waited for.
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -92,7 +92,7 @@ class Download:
             self._there = tensor.cpu()
 
     def numbers(self) -> list[Any]:
-        """The tensor's values; waits until they are there."""
+        """Waits for the copy, and returns the tensor's values."""
         if self._event is not None:
             self._event.synchronize()
         values: list[Any] = self._there.tolist()

@@ -1,4 +1,4 @@
-"""Rows that are read from their beginning at every step: for models whose cache is none that we know how to hold."""
+"""Rows that are read from their beginning at every step, for models whose cache we cannot hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.models.transfer import device_of, upload_one
 
 
 class WholeForward(Forward):
-    """Runs any model that generates, without a cache: slow, and right whatever was taken back.
+    """Runs any model that generates, without a cache: slow, but always exact.
 
     For models that keep their state in themselves (RecurrentGemma), insist on a cache of their own (MiniMax, xLSTM), or
     take none (GPT-1, RWKV).
@@ -39,10 +39,10 @@ class WholeForward(Forward):
 
 
 def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
-    """Would a model have given other logits after all ids of a row but the last, had it read the last one?
+    """Do a model's logits depend on later tokens?
 
-    It attends to what is behind a token, then: as those do that fill in masked words (BERT, XLNet), or as a decoder
-    does in a release of transformers that forgets to mask it.
+    They do in models that fill in masked words (BERT, XLNet), and in a decoder that a release of transformers forgets
+    to mask. The logits of all ids but the last are compared with and without the last one.
     """
     with torch.inference_mode():
         seen = _after_each(module, row)[:-1]
@@ -51,9 +51,9 @@ def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
 
 
 def at_once(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after all ids of a row, without a cache: float[width]; with `row.error` set they are none.
+    """The logits after all ids of a row, without a cache: float[width]; not-a-numbers where `row.error` is set.
 
-    A prompt with inputs is read by itself, and what follows it token by token, as `generate` of transformers does.
+    A prompt with inputs is read by itself, and the rest token by token, as transformers' `generate` does.
     """
     if not module.config.is_encoder_decoder:
         return _after_each(module, row)[-1] if row.inputs is None else _behind_prompt(module, row)
@@ -62,7 +62,7 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
 
 
 def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after each id of a row of text, or of an encoder-decoder's: float[ids, width]."""
+    """The logits after each id of a row without inputs in its decoder: float[ids, width]."""
     ids = upload_one([row.ids], device_of(module))
     given: dict[str, Any] = {"input_ids": ids}
     if module.config.is_encoder_decoder:
@@ -72,7 +72,7 @@ def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
 
 
 def _behind_prompt(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after a row whose prompt has inputs, by a cache of transformers'."""
+    """The logits after a row whose prompt has inputs, by a cache of transformers: float[width]."""
     cache = DynamicCache()
     logits = read_prompt(module, row, cache, {})
     if logits is None:
