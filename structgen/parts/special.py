@@ -6,12 +6,12 @@ the vocabulary has. So masks, rollback and closing treat it like any other termi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import Edge
 from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
     Either,
     Entered,
@@ -42,7 +42,7 @@ class Special(Part):
     needed: bool = True
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(_spelled(automaton, [self.spelling], automaton.pop(0)), frozenset(), begun=True)
+        return Entered(_spelled(automaton, [self.spelling]), frozenset(), begun=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Stopped(Part):
         spellings = [token.spelling for token in self.tokens]
         first = {spelling[0] for spelling in spellings}
         (mark,) = first  # all special tokens begin with the same byte
-        behind = _spelled(automaton, [spelling[1:] for spelling in spellings], automaton.pop(0))
+        behind = _spelled(automaton, [spelling[1:] for spelling in spellings])
         start = lift(
             automaton,
             combine([self.closed, self.open]),
@@ -83,13 +83,11 @@ class Stopped(Part):
         return replace(self, tokens=kept) if kept else Words(self.closed, self.most)
 
 
-def _spelled(automaton: Automaton, spellings: Sequence[bytes], end: int) -> int:
-    """The state in which one of these spellings is read; `end` is the state behind it. None is a prefix of another."""
-    edges: list[Edge] = []
-    for byte in sorted({spelling[0] for spelling in spellings}):
-        rest = [spelling[1:] for spelling in spellings if spelling[0] == byte]
-        edges.append((byte, byte, end if rest == [b""] else _spelled(automaton, rest, end)))
-    return automaton.tables.ranges(automaton.tables.stub(), edges)
+def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
+    """The state in which one of these spellings is read, and then the frame left. None is a prefix of another."""
+    state, end = automaton.tables.stub(), automaton.pop(0)
+    write_literals(automaton, state, [(spelling, end) for spelling in spellings])
+    return state
 
 
 def tokens_of(part: Part) -> tuple[Special, ...]:

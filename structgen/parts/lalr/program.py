@@ -7,7 +7,7 @@ Cox, *Regular Expression Matching: the Virtual Machine Approach*).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
@@ -150,11 +150,14 @@ class Threads:
         """`settled` after a code point of class `taken`."""
         return self.settled(self.step(threads, taken), taken)
 
-    def settled(self, starts: Sequence[int], before: int | None) -> tuple[tuple[int, ...], int | None]:
+    def settled(
+        self, starts: Sequence[int], before: int | None, matched: list[int] | None = None
+    ) -> tuple[tuple[int, ...], int | None]:
         """The `Char` instructions reached from `starts`, in order, up to the first match; and the matching terminal.
 
         Args:
             before: class of the code point before; None at a token's start.
+            matched: where given, the terminal of each match goes there, and no match ends the search.
 
         Raises:
             Unsupported: look-behind from the start of a token.
@@ -169,8 +172,10 @@ class Threads:
             seen.add(thread)
             instruction = self._code[thread]
             if isinstance(instruction, Match):
-                return tuple(reached), instruction.terminal
-            if isinstance(instruction, Char):
+                if matched is None:
+                    return tuple(reached), instruction.terminal
+                matched.append(instruction.terminal)
+            elif isinstance(instruction, Char):
                 reached.append(thread)
             elif isinstance(instruction, Split):
                 todo += reversed(instruction.targets)
@@ -184,39 +189,18 @@ class Threads:
         instructions = (code[thread] for thread in threads)
         return [each.then for each in instructions if isinstance(each, Char) and members[each.chars] >> taken & 1]
 
-    def all_matches(self, starts: Sequence[int], classes: Sequence[int], report: Callable[[int, int], None]) -> bool:
-        """Call `report(terminal, length)` for each match of a prefix of `classes`.
-
-        Returns:
-            May a terminal that has matched all of `classes` so far take more?
-        """
-        threads, before = list(starts), None
+    def all_matches(self, starts: Sequence[int], classes: Sequence[int]) -> tuple[list[tuple[int, int]], bool]:
+        """The terminal and the length of each match of a prefix of `classes`; and whether a terminal may take more than
+        all of `classes`."""
+        matches: list[tuple[int, int]] = []
+        threads, before = starts, None
         for length, taken in enumerate([*classes, None]):
-            threads = self._everything(threads, before, length, report)
+            matched: list[int] = []
+            threads, _ = self.settled(threads, before, matched)
+            matches += [(terminal, length) for terminal in matched]
             if taken is not None:
                 threads, before = self.step(threads, taken), taken
-        return bool(threads)
-
-    def _everything(
-        self, starts: Sequence[int], before: int | None, length: int, report: Callable[[int, int], None]
-    ) -> list[int]:
-        """`settled` without an order: a match ends no other thread."""
-        reached: list[int] = []
-        seen, todo = set(starts), list(starts)
-        while todo:
-            thread = todo.pop()
-            instruction, nexts = self._code[thread], tuple[int, ...]()
-            if isinstance(instruction, Match):
-                report(instruction.terminal, length)
-            elif isinstance(instruction, Char):
-                reached.append(thread)
-            elif isinstance(instruction, Split):
-                nexts = instruction.targets
-            elif self._is_behind(instruction, before):
-                nexts = (instruction.then,)
-            todo += [each for each in nexts if each not in seen]
-            seen.update(nexts)
-        return reached
+        return matches, bool(threads)
 
     def _is_behind(self, look: Behind, before: int | None) -> bool:
         if before is None:

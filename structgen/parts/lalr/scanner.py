@@ -77,7 +77,40 @@ class Scanners:
         Args:
             viable: the terminals that may come next, the end among them or not.
         """
-        return _Scanner(self, self._grammar, tried, viable).build()
+        grammar, known = self._grammar, viable | self._grammar.ignore
+        keywords, hidden = grammar.keywords(tried)
+        terminals = [number for number, name in enumerate(grammar.names) if name in tried - hidden]
+        each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in terminals]
+        words = [number for numbers in each for number in numbers]
+        found, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
+        past = np.cumsum([0, *map(len, each)]).astype(np.int32)
+        end = self.number(Token(END, "")) if END in viable else 0
+        start = [end, 0, *map(self.states.start, terminals), *map(self.states.start, words)]
+        nexts, flags, kinds = self.states.nexts, self.states.flags, len(self.is_wide)
+        size = 1 << (FIRST_ROWS + kinds).bit_length()
+        places, rows = zeros((size, len(start)), np.int64), zeros((size, kinds), np.int32)
+        places[1], table = start, empty_table(places)
+        progress, open_ = np.array([1, 2, 0, 2], np.int64), np.zeros(kinds, np.uint8)
+        while (
+            answer := scan(
+                places, table, rows, progress, nexts, flags, found, past, word_tokens, self.ahead, self.is_wide, open_
+            )
+        ) != DONE:
+            if answer != FULL:
+                self.read_on(answer, int(progress[2]))
+                continue
+            if len(places) > MOST_STATES:
+                names = ", ".join(sorted(known))[:200]
+                raise LimitExceeded(f"the terminals {names} take more than {MOST_STATES:,} states")
+            places, rows = grown_rows(places, 2 * len(places)), grown_rows(rows, 2 * len(rows))
+            table, progress[3] = empty_table(places), 2
+        count = int(progress[1])
+        return tidied(grammar.bounds, grammar.classes, rows[:count], places[:count, TOKEN].tolist())
+
+    def _token_numbers(self, terminals: list[int], known: frozenset[str]) -> Int32:
+        """The numbers of the tokens of terminals plus 1; 0 for a terminal that is not `known`."""
+        names = [self._grammar.names[terminal] for terminal in terminals]
+        return np.array([self.number(Token(name, "")) if name in known else 0 for name in names], np.int32)
 
     def number(self, token: Token) -> int:
         """The number of a token plus 1. `ahead` has a row for it."""
@@ -109,10 +142,9 @@ class Scanners:
         grammar = self._grammar
         accepted = frozenset[str]().union(*(grammar.accepts(state) for state in states))
         numbers = [number for number, name in enumerate(grammar.names) if name in accepted]
-        matches: list[tuple[int, int]] = []
-        kinds = [self._kind[char] for char in text]
         entries = [grammar.entries[number] for number in numbers]
-        if grammar.threads.all_matches(entries, kinds, lambda number, length: matches.append((number, length))):
+        matches, goes_on = grammar.threads.all_matches(entries, [self._kind[char] for char in text])
+        if goes_on:
             return True
         for number, length in matches:
             name = grammar.names[number]
@@ -176,54 +208,3 @@ class _TerminalStates:
             groups += [group & ~members for group in groups if group & members and group & ~members]
             groups = [group & members or group for group in groups]
         return [[kind for kind in range(group.bit_length()) if group >> kind & 1] for group in groups]
-
-
-class _Scanner:
-    """Builds one scanner."""
-
-    def __init__(
-        self, scanners: Scanners, grammar: LalrGrammar, accepted: frozenset[str], viable: frozenset[str]
-    ) -> None:
-        self._scanners, self._grammar = scanners, grammar
-        self._viable = viable | grammar.ignore
-        keywords, hidden = grammar.keywords(accepted)
-        tried = [number for number, name in enumerate(grammar.names) if name in accepted - hidden]
-        each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in tried]
-        words = [number for numbers in each for number in numbers]
-        self._found, self._word_tokens = self._tokens(tried), self._tokens(words)
-        self._words = np.cumsum([0, *map(len, each)]).astype(np.int32)
-        end = scanners.number(Token(END, "")) if END in viable else 0
-        self._start = [end, 0, *map(scanners.states.start, tried), *map(scanners.states.start, words)]
-
-    def _tokens(self, terminals: list[int]) -> Int32:
-        """The numbers of the tokens of terminals plus 1; 0 for a terminal that is not viable."""
-        names = [self._grammar.names[terminal] for terminal in terminals]
-        tokens = [self._scanners.number(Token(name, "")) if name in self._viable else 0 for name in names]
-        return np.array(tokens, np.int32)
-
-    def build(self) -> CharDfa:
-        """The scanner, minimised."""
-        scanners, grammar = self._scanners, self._grammar
-        nexts, flags, kinds = scanners.states.nexts, scanners.states.flags, len(scanners.is_wide)
-        size = 1 << (FIRST_ROWS + kinds).bit_length()
-        places, rows = zeros((size, len(self._start)), np.int64), zeros((size, kinds), np.int32)
-        places[1], table = self._start, empty_table(places)
-        progress, open_ = np.array([1, 2, 0, 2], np.int64), np.zeros(kinds, np.uint8)
-        tokens = self._found, self._words, self._word_tokens
-        while (
-            answer := scan(
-                places, table, rows, progress, nexts, flags, *tokens, scanners.ahead, scanners.is_wide, open_
-            )
-        ) != DONE:
-            if answer != FULL:
-                scanners.read_on(answer, int(progress[2]))
-                continue
-            if len(places) > MOST_STATES:
-                raise LimitExceeded(f"the terminals {self._names()} take more than {MOST_STATES:,} states")
-            places, rows = grown_rows(places, 2 * len(places)), grown_rows(rows, 2 * len(rows))
-            table, progress[3] = empty_table(places), 2
-        count = int(progress[1])
-        return tidied(grammar.bounds, grammar.classes, rows[:count], places[:count, TOKEN].tolist())
-
-    def _names(self) -> str:
-        return ", ".join(sorted(self._viable))[:200]
