@@ -30,6 +30,9 @@ INNER = {
 }
 """Where the same value is described further."""
 OPAQUE = frozenset({"function-before", "function-wrap", "function-plain", "chain", "call", "arguments", "named-tuple"})
+WRAPPERS = FUNCTIONS - {"function-plain"} | {"nullable", "default", "json-or-python"}
+"""Core schemas of the same value as the one that they hold."""
+_UNHASHABLE = frozenset({"list", "set", "dict", "deque", "typed-dict", "counter", "ordered-dict"})
 _WRAPPED = ("schema", "json_schema", "lax_schema", "strict_schema")
 _MEMBERS = ("items_schema", "keys_schema", "values_schema", "extras_schema", "arguments_schema")
 _MORE = ("var_args_schema", "var_kwargs_schema")
@@ -63,7 +66,7 @@ class CoreParts:
         self.definitions: list[Any] = list(schema.get("definitions", ()))
         self._by_ref = {node["ref"]: node for node in self.definitions}
         self.root = ValuePart(schema["schema"] if schema["type"] == "definitions" else schema)
-        self._asking: dict[int, bool] = {}
+        self._custom_within: dict[int, bool] = {}
 
     def resolved(self, node: Node) -> Node:
         """The node that a reference means."""
@@ -95,7 +98,7 @@ class CoreParts:
         node = self.resolved(part.node)
         kind = node["type"]
         if kind in UNIONS:
-            for choice in _tagged(node, value) or _choices(node):
+            for choice in _tagged(node, value) or choices_of(node):
                 yield from self._containers(part._replace(node=choice), value)
         elif kind == "default" and node.get("on_error", "raise") != "raise":
             yield None
@@ -141,25 +144,27 @@ class CoreParts:
             return self.asks_anywhere(node["keys_schema"])
         return kind in INNER and self.asks(node[INNER[kind]])
 
-    def is_tagged(self, node: Node, seen: set[int] | None = None) -> bool:
-        """Is there a discriminated union in a value or anywhere within it?"""
-        seen, node = set() if seen is None else seen, self.resolved(node)
-        if id(node) in seen:
-            return False
-        seen.add(id(node))
-        return bool(tag_names(node.get("discriminator"))) or any(
-            self.is_tagged(child, seen) for child in _children(node)
-        )
+    @property
+    def is_tagged(self) -> bool:
+        """Is there a discriminated union anywhere?"""
+        return any(tag_names(node.get("discriminator")) for node in self._within(self.root.node))
 
     def asks_anywhere(self, node: Node) -> bool:
-        """Is there anything to judge in a value or anywhere within it?"""
-        node = self.resolved(node)
-        known = self._asking.get(id(node))
+        """Does a value, or anything within it, run code that may refuse it?"""
+        known = self._custom_within.get(id(node))
         if known is None:
-            self._asking[id(node)] = False  # a recursive type asks what its other parts ask
-            known = is_custom(node) or any(self.asks_anywhere(child) for child in _children(node))
-            self._asking[id(node)] = known
+            known = self._custom_within[id(node)] = any(map(is_custom, self._within(node)))
         return known
+
+    def _within(self, node: Node) -> Iterator[Node]:
+        """A node and all nodes below it, each once."""
+        stack, seen = [node], set[int]()
+        while stack:
+            node = self.resolved(stack.pop())
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+                stack += _children(node)
 
 
 def is_custom(node: Node) -> bool:
@@ -171,6 +176,32 @@ def is_custom(node: Node) -> bool:
     if node["type"] == "tagged-union":
         return callable(node["discriminator"])
     return bool(node.get("post_init") or node.get("custom_init") or node.get("now_op"))
+
+
+def unhashable(schema: Any, definitions: Mapping[str, Any]) -> str:
+    """Which values of a core schema Python cannot hash, so that no set can hold them; "" when none is known.
+
+    Args:
+        definitions: the core schemas that references lead to.
+    """
+    stack, seen = [schema], set[str]()
+    while stack:
+        core = stack.pop()
+        kind = core["type"]
+        if kind in _UNHASHABLE:
+            return f"{kind} values"
+        if kind in ("model", "dataclass") and core["cls"].__hash__ is None:
+            return f"{core['cls'].__name__} values"
+        if kind == "definition-ref" and core["schema_ref"] not in seen:
+            seen.add(core["schema_ref"])
+            stack += [definitions[name] for name in [core["schema_ref"]] if name in definitions]
+        elif kind in UNIONS:
+            stack += choices_of(core)
+        elif kind == "tuple":
+            stack += core["items_schema"]
+        elif kind in WRAPPERS:
+            stack.append(core[INNER.get(kind, "schema")])
+    return ""
 
 
 def spellings(field: Node, name: str, config: Any) -> list[str] | None:
@@ -219,7 +250,8 @@ def _is_tag(tag: Any, value: Any) -> bool:
     return type(plain) is type(value) and plain == value
 
 
-def _choices(node: Node) -> list[Any]:
+def choices_of(node: Node) -> list[Any]:
+    """The alternatives of a union."""
     choices = node["choices"]
     each = choices.values() if isinstance(choices, Mapping) else choices
     return [choice[0] if isinstance(choice, tuple) else choice for choice in each]
@@ -234,7 +266,7 @@ def _children(node: Node) -> Iterator[Any]:
         elif key == "items_schema" and child:
             yield from child
     if "choices" in node:
-        yield from _choices(node)
+        yield from choices_of(node)
     yield from node.get("steps", ())
     if "fields" in node and node["type"] != "dataclass":
         yield from (field["schema"] for _, field in fields_of(node))

@@ -16,13 +16,12 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.python.number_text import at_least, at_most, integers
+from structgen.schema.python.core_parts import INNER, WRAPPERS, choices_of
+from structgen.schema.python.number_text import integers, within
 from structgen.schema.python.python_types import float_bounds
 from structgen.schema.python.temporal_text import text
 
 Describe = Callable[[Any], dict[str, Any]]
-WRAPPERS = frozenset({"nullable", "default", "function-after", "function-before", "function-wrap"})
-"""Core schemas that hold one other under `schema`."""
 
 _FLOAT = r"-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]+)?"
 _ONE_FLOAT = r"0\.0|-?(?:0\.[0-9]{0,5}[1-9]|[1-9][0-9]{0,8}\.(?:0|[0-9]{0,5}[1-9]))"
@@ -44,18 +43,17 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
     """
     kind = keys["type"]
     if kind in WRAPPERS and "json_schema_input_schema" not in keys:
-        return names(keys["schema"], describe, counted=counted, strict=strict)
-    if kind == "json-or-python":
-        return names(keys["json_schema"], describe, counted=counted, strict=strict)
+        return names(keys[INNER.get(kind, "schema")], describe, counted=counted, strict=strict)
     if kind == "union":
-        return _any_of(
-            [choice[0] if isinstance(choice, tuple) else choice for choice in keys["choices"]],
-            describe,
-            counted,
-            strict,
-        )
-    if kind in _READERS:
-        return _READERS[kind](keys, counted)
+        return _any_of(choices_of(keys), describe, counted, strict)
+    if kind == "none":
+        raise UnsupportedSchema("no member name of JSON is None")
+    if kind == "bool":
+        return {"enum": ["true", "false"]}
+    if kind in ("int", "float"):
+        if keys.get("multiple_of") is not None:
+            raise UnsupportedSchema("keys that are multiples of a number")
+        return _int_names(keys) if kind == "int" else _float_names(keys, counted)
     if counted and kind in _SAME_IN_OTHER_WORDS:
         raise UnsupportedSchema(f"a least number of entries, with keys that can be written in two ways ({kind})")
     if kind in ("literal", "enum"):
@@ -77,13 +75,7 @@ def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool)
     return {"anyOf": branches}
 
 
-def _refuse_multiples(keys: Any) -> None:
-    if keys.get("multiple_of") is not None:
-        raise UnsupportedSchema("keys that are multiples of a number")
-
-
-def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
-    _refuse_multiples(keys)
+def _int_names(keys: Any) -> dict[str, Any]:
     lows = [math.ceil(keys["ge"])] if "ge" in keys else []
     lows += [math.floor(keys["gt"]) + 1] if "gt" in keys else []
     highs = [math.floor(keys["le"])] if "le" in keys else []
@@ -92,27 +84,10 @@ def _int_names(keys: Any, counted: bool) -> dict[str, Any]:
 
 
 def _float_names(keys: Any, counted: bool) -> dict[str, Any]:
-    _refuse_multiples(keys)
-    bounds = float_bounds({name: value for name, value in keys.items() if name != "allow_inf_nan"})
-    sides = [at_least(Decimal(repr(bounds["minimum"])), strict=False)] if "minimum" in bounds else []
-    sides += [at_most(Decimal(repr(bounds["maximum"])), strict=False)] if "maximum" in bounds else []
-    return text(_ONE_FLOAT if counted else _FLOAT, *sides)
-
-
-def _bool_names(keys: Any, counted: bool) -> dict[str, Any]:
-    return {"enum": ["true", "false"]}
-
-
-def _no_names(keys: Any, counted: bool) -> dict[str, Any]:
-    raise UnsupportedSchema("no member name of JSON is None")
-
-
-_READERS: dict[str, Callable[[Any, bool], dict[str, Any]]] = {
-    "int": _int_names,
-    "float": _float_names,
-    "bool": _bool_names,
-    "none": _no_names,
-}
+    described = float_bounds({name: value for name, value in keys.items() if name != "allow_inf_nan"})
+    ends = (("ge", "minimum"), ("le", "maximum"))
+    bounds = {name: Decimal(repr(described[keyword])) for name, keyword in ends if keyword in described}
+    return text(_ONE_FLOAT if counted else _FLOAT, *within(bounds))
 
 
 def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:

@@ -17,13 +17,13 @@ from pydantic_core import SchemaError, core_schema
 
 from structgen.errors import UnsupportedSchema, excerpt, quoted
 from structgen.schema.python import python_types, temporal_text
-from structgen.schema.python.hashability import unhashable
+from structgen.schema.python.core_parts import unhashable
 from structgen.schema.python.member_names import names
 from structgen.schema.python.network_text import url
+from structgen.schema.python.number_text import BOUNDS
 from structgen.schema.python.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
 from structgen.schema.python.python_patterns import ecma
 
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _LENGTHS = {
     "min_length": ("minLength", "minItems", "minProperties"),
     "max_length": ("maxLength", "maxItems", "maxProperties"),
@@ -290,8 +290,8 @@ class ExactSchema(GenerateJsonSchema):
         for name, value in function.keywords.items():
             if name in _LENGTHS:
                 described = {"allOf": [described], **dict.fromkeys(_LENGTHS[name], value)}
-            elif (name in _BOUNDS or name == "multiple_of") and isinstance(value, (int, float)):
-                described = {"allOf": [described], "type": "number", _BOUNDS.get(name, "multipleOf"): value}
+            elif (name in BOUNDS or name == "multiple_of") and isinstance(value, (int, float)):
+                described = {"allOf": [described], "type": "number", BOUNDS.get(name, "multipleOf"): value}
             else:
                 raise UnsupportedSchema(f"{name}={quoted(value)} on a type that does not know it itself")
         return described

@@ -18,7 +18,7 @@ from typing import Any
 
 from structgen.errors import UnsupportedSchema
 from structgen.schema.python.network_text import ADDRESSES, address, email
-from structgen.schema.python.number_text import at_least, at_most, decimals
+from structgen.schema.python.number_text import BOUNDS, bounds_of, decimals, within
 from structgen.schema.python.temporal_text import text
 
 SCALAR = {"type": ["null", "boolean", "number", "string"]}
@@ -98,7 +98,7 @@ def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
 def decimal(schema: Any) -> dict[str, Any]:
     """A decimal: a string of digits, within all bounds; or a number where a float's precision keeps it exact."""
     digits, places = schema.get("max_digits"), schema.get("decimal_places")
-    bounds = {name: Decimal(schema[name]) for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
+    bounds = {name: Decimal(bound) for name, bound in bounds_of(schema).items()}
     multiple = schema.get("multiple_of")
     number = _decimal_number(digits, places, bounds, multiple)
     if multiple is not None:
@@ -116,11 +116,7 @@ def _decimal_string(digits: int | None, places: int | None, bounds: dict[str, De
     if digits is None and places is None and not bounds:
         more = "|NaN|-?Infinity" if schema.get("allow_inf_nan") else ""
         return text(decimals(None, None) + "(?:[eE][+-]?[0-9]{1,9})?" + more)
-    sides = [
-        (at_least if name in ("ge", "gt") else at_most)(bound, strict=name in ("gt", "lt"))
-        for name, bound in bounds.items()
-    ]
-    return text(decimals(digits, places), *sides)
+    return text(decimals(digits, places), *within(bounds))
 
 
 def _decimal_number(
@@ -148,11 +144,10 @@ def _decimal_number(
         "maximum": _plain(largest),
         "multipleOf": _plain(step),
     }
-    for name, keyword in (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum")):
-        bound = bounds.get(name)
-        if bound is not None and abs(bound) <= largest:
-            schema[keyword] = _plain(bound)
-        elif bound is not None and (bound > 0) == (name in ("ge", "gt")):
+    for name, bound in bounds.items():
+        if abs(bound) <= largest:
+            schema[BOUNDS[name]] = _plain(bound)
+        elif (bound > 0) == (name[0] == "g"):
             return None
     return schema
 
@@ -172,15 +167,12 @@ def float_bounds(schema: Any) -> dict[str, Any]:
     if schema.get("allow_inf_nan") is False:
         largest = float.fromhex("0x1.fffffffffffffp+1023")
         described |= {"minimum": -int(largest), "maximum": int(largest)}
-    bounds = {name: schema[name] for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
-    for name, end in (("gt", math.inf), ("lt", -math.inf)):
-        if name in bounds:
-            bounds[name] = math.nextafter(bounds[name], end)
-    lows, highs = ([bounds[name] for name in names if name in bounds] for names in (("ge", "gt"), ("le", "lt")))
-    if (low := max(lows, default=-math.inf)) > -math.inf:
-        described["minimum"] = low
-    if (high := min(highs, default=math.inf)) < math.inf:
-        described["maximum"] = high
+    free = {"minimum": -math.inf, "maximum": math.inf}
+    bounds = dict(free)
+    for name, bound in bounds_of(schema).items():
+        end, keyword, tighter = (math.inf, "minimum", max) if name[0] == "g" else (-math.inf, "maximum", min)
+        bounds[keyword] = tighter(bounds[keyword], math.nextafter(bound, end) if name[1] == "t" else bound)
+    described |= {keyword: bound for keyword, bound in bounds.items() if bound != free[keyword]}
     if schema.get("multiple_of") is not None:
         described["multipleOf"] = schema["multiple_of"]
     return described
@@ -219,8 +211,7 @@ def scalars(values: Iterable[Any], owner: str) -> list[Any]:
 
 def fraction(schema: Any) -> dict[str, Any]:
     """A fraction: `1/2`, plain decimals, or a number; with bounds a number alone."""
-    bounds = {name: schema[name] for name in ("ge", "gt", "le", "lt") if schema.get(name) is not None}
-    if bounds:
+    if bounds := bounds_of(schema):
         return float_bounds({**bounds, "allow_inf_nan": False})
     string = text(r"-?(?:0|[1-9][0-9]{0,99})(?:/[1-9][0-9]{0,99}|\.[0-9]{1,99})?")
     return {"anyOf": [{"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST}, string]}

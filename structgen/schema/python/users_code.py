@@ -1,8 +1,9 @@
-"""The border to code that is not ours: what a type's own validators raise besides validation errors is their bug."""
+"""Calls of the user's validators: an exception that is no validation error is a bug in the user's code."""
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,26 +11,22 @@ from pydantic import TypeAdapter, ValidationError
 from structgen.errors import StructgenError, ValidatorError
 
 
-class UsersCode:
+@contextmanager
+def users_code(type_name: str, pointer: str, text: bytes) -> Iterator[None]:
     """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`."""
-
-    def __init__(self, type_name: str, pointer: str, text: bytes) -> None:
-        self._type_name, self._pointer, self._text = type_name, pointer, text
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if isinstance(error, Exception) and not isinstance(error, (ValidationError, StructgenError)):
-            text = self._text.decode("utf-8", errors="replace")
-            raise ValidatorError(self._type_name, self._pointer, text, error) from error
+    try:
+        yield
+    except (ValidationError, StructgenError):
+        raise
+    except Exception as error:
+        raise ValidatorError(type_name, pointer, text.decode("utf-8", errors="replace"), error) from error
 
 
 def validated(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        pydantic.ValidationError: it is refused. ValidatorError: a validator raised something else.
+        pydantic.ValidationError: the text is refused. ValidatorError: a validator raised another exception.
     """
-    with UsersCode("the type", "", text.encode() if isinstance(text, str) else text):
+    with users_code("the type", "", text.encode() if isinstance(text, str) else text):
         return adapter.validate_json(text)

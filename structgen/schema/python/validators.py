@@ -19,7 +19,7 @@ from structgen.memo import cached_up_to, kept_where_hashable
 from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
 from structgen.schema.python.object_fields import fields_of, with_fields
 from structgen.schema.python.types import from_type
-from structgen.schema.python.users_code import UsersCode
+from structgen.schema.python.users_code import users_code
 
 Path = tuple[str | int, ...]
 REMEMBERED = 4096
@@ -44,7 +44,7 @@ class Validators:
         self._name = name
         self._whole = adapter.validator
         self._core = CoreParts(adapter.core_schema)
-        self._is_tagged = self._core.is_tagged(self._core.root.node)
+        self._is_tagged = self._core.is_tagged
         self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
 
     @property
@@ -67,7 +67,7 @@ class Validators:
         Raises:
             ValidatorError: a validator raised what is no validation error.
         """
-        with UsersCode(self._name, "", text):
+        with users_code(self._name, "", text):
             return _judged(self._whole, text)
 
     def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
@@ -85,7 +85,7 @@ class Validators:
         parts = self._described(path, begun)
         if not self._ask(parts):
             return None
-        with UsersCode(self._name, pointer, text):
+        with users_code(self._name, pointer, text):
             refusals: list[str] = []
             for part in parts:
                 refusal = self._refusal(part, text, path[-1], members)

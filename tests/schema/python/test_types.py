@@ -1,7 +1,4 @@
-"""Python types: what the schema admits, the type's own validator accepts.
-
-Covers `hashability`.
-"""
+"""Python types: what the schema admits, the type's own validator accepts."""
 
 from __future__ import annotations
 
