@@ -58,10 +58,6 @@ SCHEMA_WAYS: dict[str, tuple[str, Off]] = {
         "objects of which only the order of members matters",
         without_plain_objects,
     ),
-    "`schema/inhabited.py`": (
-        "most schemas have a value at first sight",
-        lambda: patch("structgen.schema.reader.plainly_inhabited", lambda *_: False),
-    ),
     "`masks/alike.py`": (
         "places whose counters do not matter share a mask",
         lambda: patch("structgen.masks.grammar.alike", lambda _, position: position),

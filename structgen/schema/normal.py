@@ -39,11 +39,6 @@ class Node:
         return self._read()
 
     @property
-    def inhabited(self) -> bool:
-        """True when it is plain, without reading the shapes, that some value satisfies the schema."""
-        return self is ANY
-
-    @property
     def bare(self) -> tuple[Shape, ...] | None:
         """The shapes of a schema that says a type and nothing else, where a glance tells."""
         return None

@@ -16,7 +16,6 @@ from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
-from structgen.schema.inhabited import plainly_inhabited
 from structgen.schema.keywords import evaluation
 from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.keywords.facts import Facts, Where
@@ -121,11 +120,6 @@ class SchemaNode(Node):
     @cached_property
     def shapes(self) -> Shapes:
         return self.reader.shapes_of(self)
-
-    @property
-    def inhabited(self) -> bool:
-        """Does a glance at the schema tell that some value satisfies it?"""
-        return plainly_inhabited(self.schema, self.reader.target_schema)
 
     @property
     def bare(self) -> Shapes | None:

@@ -14,7 +14,7 @@ from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.keywords.arguments import MAX_DEPTH
-from structgen.schema.normal import Arrays, Node, Objects, Shape
+from structgen.schema.normal import ANY, Arrays, Node, Objects, Shape
 from structgen.schema.reader import SchemaNode
 
 _NONE = 1 << 60
@@ -32,14 +32,14 @@ class Emptiness:
     def __init__(self, algebra: Algebra) -> None:
         self.items = ItemSteps(algebra)
         self.members = MemberSteps(algebra)
-        self._known: dict[Node, bool] = {}
+        self._known: dict[Node, bool] = {ANY: False}
         self._closing: dict[Items, bool] = {}
         self._some: set[Objects] = set()
         """Sets in which a value was found."""
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
-        known = self._glance(node)
+        known = self._known.get(node)
         return self._answer(self._node(node), node) if known is None else known
 
     def culprit(self, node: Node) -> Node:
@@ -70,15 +70,7 @@ class Emptiness:
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        if objects in self._some or self._glance_objects(objects):
-            return False
-        return self._answer(self._objects(objects))
-
-    def _glance_objects(self, objects: Objects) -> bool:
-        """Does a glance tell that there are such objects? Only where the required members alone decide."""
-        if objects.patterns or objects.some or objects.min_properties or objects.max_properties is not None:
-            return False
-        return all(self._glance(member.value) is False for member in objects.properties if member.required)
+        return objects not in self._some and self._answer(self._objects(objects))
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """What may come next in an array that can then still be closed; nothing when it must close now."""
@@ -125,12 +117,6 @@ class Emptiness:
                 return result
             answer = self(wanted)
 
-    def _glance(self, node: Node) -> bool | None:
-        known = self._known.get(node)
-        if known is None and node.inhabited:
-            known = self._known[node] = False
-        return known
-
     def _answer(self, question: Asking[bool], subject: Node | None = None) -> bool:
         """Answer a question (about the node `subject`), and those that it asks."""
         # Each entry: the question, its node, and the lowest place in the stack that its "empty" leans on.
@@ -150,7 +136,7 @@ class Emptiness:
                 if not stack:
                     return answer
                 continue
-            answer = self._glance(wanted)
+            answer = self._known.get(wanted)
             if answer is None and wanted in places:
                 lowest[-1] = min(lowest[-1], places[wanted])
                 answer = True

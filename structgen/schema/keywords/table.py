@@ -33,8 +33,6 @@ class Keyword:
         apply: writes what the argument says; None when it says nothing about values.
         children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
         since, until: the first and the last draft that knows it, by number.
-        may_empty: may it leave a schema without any value, beside keywords of which that is not so? `inhabited` decides
-            on its own only where no keyword may; some it looks at itself.
         note: what a user should know of how it is enforced.
     """
 
@@ -46,7 +44,6 @@ class Keyword:
     since: int = 4
     until: int = 2020
     note: str = ""
-    may_empty: bool = True
 
 
 def _one(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
@@ -57,94 +54,60 @@ def _map(name: str, how: str, apply: Apply | None = None, since: int = 4) -> Key
     return Keyword(name, how, arguments.named_subschemas, apply, ("map",), since)
 
 
-def _harmless(name: str, how: str, check: arguments.Check, apply: Apply | None = None, **more: Any) -> Keyword:
-    """A keyword that empties no schema, or only where `inhabited` sees it."""
-    return Keyword(name, how, check, apply, **more, may_empty=False)
-
-
 def _list(name: str, how: str, apply: Apply | None = None, note: str = "", since: int = 4) -> Keyword:
     return Keyword(name, how, arguments.subschemas, apply, ("list",), since, note=note)
 
 
+_TOO_LARGE = "exact for decimals; multiples too large for an automaton are checked when the number ends"
+_TOO_COMPLEX = "ECMA-262; look-around, back-references and too many states: checked at the closing quote"
+_FORMATS = "those of the standard; regex and international host names are checked; unknown ones annotate"
+_UNIQUE = "masked where items have few values; else an item that equals an earlier one may not end"
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
 _ANY_SCHEMA = (
-    _harmless("type", MASKED, arguments.type_names, own.type_4, until=4),
-    _harmless("type", MASKED, arguments.type_names, own.type_, since=6),
-    _harmless("enum", MASKED, arguments.some_json_values, own.enum, until=4),
-    _harmless("enum", MASKED, arguments.json_values, own.enum, since=6),
-    _harmless("const", MASKED, arguments.json_value, own.const, since=6),
+    Keyword("type", MASKED, arguments.type_names, own.type_4, until=4),
+    Keyword("type", MASKED, arguments.type_names, own.type_, since=6),
+    Keyword("enum", MASKED, arguments.some_json_values, own.enum, until=4),
+    Keyword("enum", MASKED, arguments.json_values, own.enum, since=6),
+    Keyword("const", MASKED, arguments.json_value, own.const, since=6),
 )
 
 _NUMBERS = (
-    _harmless("minimum", MASKED, arguments.number, own.minimum),
-    _harmless("maximum", MASKED, arguments.number, own.maximum),
+    Keyword("minimum", MASKED, arguments.number, own.minimum),
+    Keyword("maximum", MASKED, arguments.number, own.maximum),
     Keyword("exclusiveMinimum", MASKED, arguments.exclusive_flag("minimum"), own.exclusive_minimum_4, until=4),
     Keyword("exclusiveMaximum", MASKED, arguments.exclusive_flag("maximum"), own.exclusive_maximum_4, until=4),
     Keyword("exclusiveMinimum", MASKED, arguments.number, own.exclusive_minimum, since=6),
     Keyword("exclusiveMaximum", MASKED, arguments.number, own.exclusive_maximum, since=6),
-    Keyword(
-        "multipleOf",
-        MASKED,
-        arguments.multiple,
-        own.multiple_of,
-        note="exact for decimals; multiples too large for an automaton are checked when the number ends",
-    ),
+    Keyword("multipleOf", MASKED, arguments.multiple, own.multiple_of, note=_TOO_LARGE),
 )
 
 _STRINGS = (
-    _harmless("minLength", MASKED, arguments.count, own.min_length),
-    _harmless("maxLength", MASKED, arguments.count, own.max_length),
-    Keyword(
-        "pattern",
-        MASKED,
-        arguments.pattern,
-        own.pattern,
-        note="ECMA-262; look-around, back-references and too many states: checked at the closing quote",
-    ),
-    _harmless(
-        "format",
-        MASKED,
-        arguments.text,
-        own.format_,
-        note="those of the standard; regex and international host names are checked; unknown ones annotate",
-    ),
+    Keyword("minLength", MASKED, arguments.count, own.min_length),
+    Keyword("maxLength", MASKED, arguments.count, own.max_length),
+    Keyword("pattern", MASKED, arguments.pattern, own.pattern, note=_TOO_COMPLEX),
+    Keyword("format", MASKED, arguments.text, own.format_, note=_FORMATS),
 )
 
 _ARRAYS = (
-    _harmless("items", MASKED, arguments.subschema_or_list, own.items, children=("one", "list"), until=2019),
-    _harmless("items", MASKED, arguments.items, own.items, children=("one",), since=2020),
+    Keyword("items", MASKED, arguments.subschema_or_list, own.items, ("one", "list"), until=2019),
+    Keyword("items", MASKED, arguments.items, own.items, ("one",), since=2020),
     _list("prefixItems", MASKED, own.prefix_items, since=2020),
-    _harmless(
-        "additionalItems",
-        MASKED,
-        arguments.subschema_or_flag,
-        own.additional_items,
-        children=("one",),
-        until=2019,
-    ),
+    Keyword("additionalItems", MASKED, arguments.subschema_or_flag, own.additional_items, ("one",), until=2019),
     Keyword("minItems", MASKED, arguments.count, own.min_items),
-    _harmless("maxItems", MASKED, arguments.count, own.max_items),
-    _harmless(
-        "uniqueItems",
-        CHECKED,
-        arguments.flag,
-        own.unique_items,
-        note="masked where items have few values; else an item that equals an earlier one may not end",
-    ),
+    Keyword("maxItems", MASKED, arguments.count, own.max_items),
+    Keyword("uniqueItems", CHECKED, arguments.flag, own.unique_items, note=_UNIQUE),
     Keyword("contains", MASKED, arguments.contained, own.contains, ("one",), since=6),
     Keyword("minContains", MASKED, arguments.count, since=2019),
-    _harmless("maxContains", MASKED, arguments.count, since=2019),
+    Keyword("maxContains", MASKED, arguments.count, since=2019),
     _one("unevaluatedItems", MASKED, since=2019),
 )
 
 _OBJECTS = (
-    _harmless("properties", MASKED, arguments.named_subschemas, own.properties, children=("map",)),
-    _harmless("required", MASKED, arguments.some_names, own.required, until=4),
-    _harmless("required", MASKED, arguments.names, own.required, since=6),
-    _harmless(
-        "additionalProperties", MASKED, arguments.subschema_or_flag, own.additional_properties, children=("one",)
-    ),
+    Keyword("properties", MASKED, arguments.named_subschemas, own.properties, ("map",)),
+    Keyword("required", MASKED, arguments.some_names, own.required, until=4),
+    Keyword("required", MASKED, arguments.names, own.required, since=6),
+    Keyword("additionalProperties", MASKED, arguments.subschema_or_flag, own.additional_properties, ("one",)),
     Keyword("minProperties", MASKED, arguments.count, own.min_properties),
     Keyword("maxProperties", MASKED, arguments.count, own.max_properties),
     Keyword("patternProperties", MASKED, arguments.patterned_subschemas, own.pattern_properties, ("map",)),
