@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
 from itertools import zip_longest
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
@@ -122,6 +121,8 @@ class Algebra(ContainerAlgebra):
         self._interned: dict[frozenset[Node], Node] = {}
         self._unions: dict[frozenset[Node], Node] = {}
         self.ranks = ranks
+        self._arrays = _Kind("arrays", self.arrays, self.arrays_not, FREE_ARRAYS)
+        self._objects = _Kind("objects", self.objects, self.objects_not, FREE_OBJECTS)
 
     def node(self, a: Node, b: Node) -> Node:
         """The node of what satisfies both `a` and `b`."""
@@ -201,10 +202,10 @@ class Algebra(ContainerAlgebra):
             a.null and b.null,
             a.true and b.true,
             a.false and b.false,
-            united_numbers(_pairs(numbers_and, a.numbers, b.numbers)),
-            united_strings(_pairs(strings_and, a.strings, b.strings)),
-            _all_in(self._arrays, a.arrays, b.arrays),
-            _all_in(self._objects, a.objects, b.objects),
+            united_numbers(_NUMBERS.pairs(a.numbers, b.numbers)),
+            united_strings(_STRINGS.pairs(a.strings, b.strings)),
+            self._arrays.all_in(a.arrays, b.arrays),
+            self._objects.all_in(a.objects, b.objects),
         ).packed()
 
     def negated(self, node: Node, limit: int = MAX_CONTAINERS) -> Shapes:
@@ -214,21 +215,11 @@ class Algebra(ContainerAlgebra):
             not columns.null,
             not columns.true,
             not columns.false,
-            united_numbers(_outside(numbers_and, numbers_not, FREE_NUMBERS, columns.numbers)),
-            united_strings(_outside(strings_and, strings_not, FREE_STRINGS, columns.strings)),
-            _none_in(self._arrays, columns.arrays, node, limit),
-            _none_in(self._objects, columns.objects, node, limit),
+            united_numbers(_NUMBERS.none_in(columns.numbers)),
+            united_strings(_STRINGS.none_in(columns.strings)),
+            self._arrays.none_in(columns.arrays, node, limit),
+            self._objects.none_in(columns.objects, node, limit),
         ).packed()
-
-    @cached_property
-    def _arrays(self) -> _Kind[Arrays]:
-        barring: Callable[[Node], Arrays] = lambda node: Arrays(rest=ANY, without=(node,))  # noqa: E731
-        return _Kind(self.arrays, self.arrays_not, FREE_ARRAYS, barring, lambda arrays: Shape(arrays=arrays))
-
-    @cached_property
-    def _objects(self) -> _Kind[Objects]:
-        barring: Callable[[Node], Objects] = lambda node: Objects(rest=ANY, without=(node,))  # noqa: E731
-        return _Kind(self.objects, self.objects_not, FREE_OBJECTS, barring, lambda objects: Shape(objects=objects))
 
     def _ordered(self, shapes: Shapes) -> Shapes:
         """The shapes with members in the user's own order: listed names first."""
@@ -241,59 +232,57 @@ class Algebra(ContainerAlgebra):
 
 @dataclass(frozen=True, slots=True)
 class _Kind(Generic[_Set]):
-    """The algebra of arrays, or of objects.
+    """The algebra of the sets of one JSON type.
 
     Attributes:
+        field: of a `Shape` that holds such a set.
         conjoin, negate: the two laws.
-        free: the set of all.
-        barring: the set of those that do not satisfy a node, told at the closing bracket.
-        shape: the shape that holds a set alone.
+        free: the set of all values of the type.
     """
 
+    field: str
     conjoin: Callable[[_Set | None, _Set | None], _Set | None]
     negate: Callable[[_Set], list[_Set]]
-    free: _Set
-    barring: Callable[[Node], _Set]
-    shape: Callable[[_Set], Shape]
+    free: Any
+
+    def pairs(self, a: list[_Set], b: list[_Set]) -> list[_Set]:
+        """What is in both unions, pair by pair."""
+        if len(a) * len(b) > MAX_PAIRS:
+            raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
+        pairs = [both for x in a for y in b if (both := self.conjoin(x, y)) is not None]
+        if len(pairs) > MAX_SHAPES:
+            raise LimitExceeded(f"{len(pairs)} alternatives in one place; the limit is {MAX_SHAPES}")
+        return pairs
+
+    def all_in(self, a: list[_Set], b: list[_Set]) -> list[_Set]:
+        """What is in both unions: all pairs, or, where they are too many, `a` with `b` left to the closing bracket."""
+        if len(a) > 1 < len(b) and len(a) * len(b) > MAX_CONTAINERS:
+            inside = tuple(self._shape(each) for each in b)
+            outside = (self._shape(self._barring(Node("", lambda: inside))),)
+            b = [self._barring(Node("", lambda: outside))]
+        return self.pairs(a, b)
+
+    def none_in(self, sets: list[_Set], node: Node = NEVER, limit: int | None = None) -> list[_Set]:
+        """What is in none of the sets; with more than `limit` alternatives, all but `node`, told at the closing
+        bracket."""
+        sets_left: list[_Set] = [self.free]
+        for each in sets:
+            outside = self.negate(each)
+            if limit is not None and len(sets_left) * len(outside) > limit:
+                return [self._barring(node)]
+            sets_left = self.pairs(sets_left, outside)
+        return sets_left
+
+    def _barring(self, node: Node) -> Any:
+        """The containers that do not satisfy `node`, told at the closing bracket."""
+        return replace(self.free, without=(node,))
+
+    def _shape(self, value: _Set) -> Shape:
+        return Shape(**{self.field: value})  # type: ignore[arg-type]
 
 
-def _all_in(kind: _Kind[_Set], a: list[_Set], b: list[_Set]) -> list[_Set]:
-    """What is in both unions: all pairs, or, where they are too many, `a` with `b` left to the closing bracket."""
-    if len(a) > 1 < len(b) and len(a) * len(b) > MAX_CONTAINERS:
-        inside = tuple(map(kind.shape, b))
-        neither = (kind.shape(kind.barring(Node("", lambda: inside))),)
-        b = [kind.barring(Node("", lambda: neither))]
-    return _pairs(kind.conjoin, a, b)
-
-
-def _none_in(kind: _Kind[_Set], sets: list[_Set], node: Node, limit: int) -> list[_Set]:
-    """What is in none of the sets, which are those of `node`."""
-    sets_left = [kind.free]
-    for each in sets:
-        outside = kind.negate(each)
-        if len(sets_left) * len(outside) > limit:
-            return [kind.barring(node)]
-        sets_left = _pairs(kind.conjoin, sets_left, outside)
-    return sets_left
-
-
-def _pairs(conjoin: Callable[[_Set | None, _Set | None], _Set | None], a: list[_Set], b: list[_Set]) -> list[_Set]:
-    if len(a) * len(b) > MAX_PAIRS:
-        raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
-    pairs = [both for x in a for y in b if (both := conjoin(x, y)) is not None]
-    if len(pairs) > MAX_SHAPES:
-        raise LimitExceeded(f"{len(pairs)} alternatives in one place; the limit is {MAX_SHAPES}")
-    return pairs
-
-
-def _outside(
-    conjoin: Callable[[_Set | None, _Set | None], _Set | None],
-    negate: Callable[[_Set], list[_Set]],
-    free: _Set,
-    sets: list[_Set],
-) -> list[_Set]:
-    """What is in none of the sets of scalars."""
-    return reduce(lambda left, each: _pairs(conjoin, left, negate(each)), sets, [free])
+_NUMBERS = _Kind("numbers", numbers_and, numbers_not, FREE_NUMBERS)
+_STRINGS = _Kind("strings", strings_and, strings_not, FREE_STRINGS)
 
 
 def _sorted_members(shape: Shape, ranks: dict[str, int], last: int) -> Shape:

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from structgen.memo import cached_method
-from structgen.schema.algebra import Algebra, Shapes
+from structgen.schema.algebra import Algebra, Shapes, is_empty
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
 from structgen.schema.scalars import numbers_and, strings_and
 
 Peek = Callable[[Node], Shapes | None]
+Literal = str | int | float
 
 MAX_BRANCHES = 256
 _DEPTH = 4
@@ -38,37 +40,28 @@ class Disjointness:
         return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
 
     def _told_apart(self, branches: Sequence[Shapes]) -> bool:
-        """Whether a member that every branch requires has texts of its own in each: the usual tag. Or whether all
-        branches are literals, and different ones."""
-        every = [shape for shapes in branches for shape in shapes]
-        if all(_only_literals(shape) for shape in every):
-            listed = [value for shapes in branches for value in {v for shape in shapes for v in _literals(shape)}]
-            return len(set(listed)) == len(listed)
-        if len(branches) < 3 or not every or not all(_only_objects(shape) for shape in every):
+        """Are all branches different literals, or has each its own values of a member that all require: a tag?"""
+        if _all_different(map(_literals, branches)):
+            return True
+        first = next((shape.objects for shapes in branches for shape in shapes), None)
+        if len(branches) < 3 or first is None:
             return False
-        first = every[0].objects
-        names = [member.name for member in first.properties if member.required] if first else []
-        return any(self._tells_apart(name, branches) for name in names)
+        names = [member.name for member in first.properties if member.required]
+        return any(_all_different(self._tags(name, shapes) for shapes in branches) for name in names)
 
-    def _tells_apart(self, name: str, branches: Sequence[Shapes]) -> bool:
-        taken: set[str] = set()
-        for shapes in branches:
-            texts: set[str] = set()
-            for shape in shapes:
-                values = self._texts(name, shape.objects)
-                if values is None or not taken.isdisjoint(values):
-                    return False
-                texts.update(values)
-            taken |= texts
-        return True
-
-    def _texts(self, name: str, objects: Objects | None) -> tuple[str, ...] | None:
-        """All values of the required member `name`, when they are finitely many texts."""
-        member = self._members(objects).get(name) if objects else None
-        shapes = self._peek(member.value) if member and member.required else None
-        if shapes is None or not all(_only_texts(shape) for shape in shapes):
-            return None
-        return tuple(text for shape in shapes for text in (shape.strings and shape.strings.literals) or ())
+    def _tags(self, name: str, shapes: Shapes) -> list[Literal] | None:
+        """All values of the required member `name`, where the shapes are of objects and the values are literals."""
+        tags: list[Literal] = []
+        for shape in shapes:
+            member = self._members(shape.objects).get(name) if shape.objects else None
+            if member is None or not member.required or not is_empty(replace(shape, objects=None)):
+                return None
+            values = self._peek(member.value)
+            literals = None if values is None else _literals(values)
+            if literals is None:
+                return None
+            tags += literals
+        return tags
 
     def unions(self, a: Shapes, b: Shapes, depth: int = _DEPTH) -> bool:
         """Whether no value is in both unions."""
@@ -130,24 +123,25 @@ def _counts_apart(a: Objects, b: Objects) -> bool:
     return a.max_properties is not None and a.max_properties < b.min_properties
 
 
-def _only_objects(shape: Shape) -> bool:
-    scalar = shape.null or shape.true or shape.false or shape.numbers is not None or shape.strings is not None
-    return shape.objects is not None and shape.arrays is None and not scalar
+def _literals(shapes: Shapes) -> list[Literal] | None:
+    """Texts and numbers, of which all values of the shapes are some; None where there may be other values."""
+    literals: list[Literal] = []
+    for shape in shapes:
+        if not is_empty(replace(shape, numbers=None, strings=None)):
+            return None
+        for scalars in (shape.numbers, shape.strings):
+            if scalars is not None:
+                if scalars.literals is None:
+                    return None
+                literals += scalars.literals
+    return literals
 
 
-def _only_literals(shape: Shape) -> bool:
-    other = shape.null or shape.true or shape.false or shape.arrays is not None or shape.objects is not None
-    return not other and all(each is None or each.literals is not None for each in (shape.strings, shape.numbers))
-
-
-def _literals(shape: Shape) -> tuple[str | int | float, ...]:
-    """The texts and numbers of a shape of literals; what else is said of them only takes some away."""
-    strings, numbers = shape.strings, shape.numbers
-    return (*(strings.literals or () if strings else ()), *(numbers.literals or () if numbers else ()))
-
-
-def _only_texts(shape: Shape) -> bool:
-    other = shape.null or shape.true or shape.false or shape.numbers is not None
-    if other or shape.arrays is not None or shape.objects is not None:
-        return False
-    return shape.strings is not None and shape.strings.literals is not None
+def _all_different(branches: Iterable[list[Literal] | None]) -> bool:
+    """Are the literals of all branches known, and is none in two of them?"""
+    taken: set[Literal] = set()
+    for literals in branches:
+        if literals is None or not taken.isdisjoint(literals):
+            return False
+        taken.update(literals)
+    return True

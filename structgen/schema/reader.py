@@ -217,10 +217,6 @@ class SchemaReader:
         """The draft that `schema` is written in."""
         return self._drafts[id(schema)]
 
-    def draft(self, schema: dict[str, Any]) -> int:
-        """The number of the draft that `schema` is written in."""
-        return self._drafts[id(schema)].number
-
     def shapes_of(self, place: SchemaNode) -> Shapes:
         """Read `place`, after every place that must be read before it."""
         content = leaf_content(place.schema)

@@ -122,14 +122,10 @@ def number(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         raise Malformed(value, "a finite number")
 
 
-def positive(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     number(scan, schema, value)
     if value <= 0:
         raise Malformed(value, "a number above 0")
-
-
-def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    positive(scan, schema, value)
     scan.multiples.add(value)
 
 
@@ -164,12 +160,6 @@ def names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         raise Malformed(value, "each name only once")
 
 
-def some_names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    names(scan, schema, value)
-    if not value:
-        raise Malformed(value, "at least one name")
-
-
 def json_value(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     """Any JSON value that nests at most `MAX_DEPTH` deep; walks containers without recursion, level by level."""
     level, depth = [value], 0
@@ -191,6 +181,7 @@ def json_value(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    """`enum`. A value may stand there twice: draft 4 forbids it, but real schemas have it, and it does no harm."""
     listing(scan, schema, value)
     if len(value) > LONG:
         scan.long.append(schema)
@@ -200,11 +191,15 @@ def json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         json_value(scan, schema, value)
 
 
-def some_json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """Draft 4's `enum`. A value may stand there twice: draft 4 forbids it, but real schemas have it, to no harm."""
-    json_values(scan, schema, value)
-    if not value:
-        raise Malformed(value, "at least one value")
+def not_empty(check: Check, expected: str) -> Check:
+    """`check`, for drafts in which the argument must not be empty."""
+
+    def checked(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+        check(scan, schema, value)
+        if not value:
+            raise Malformed(value, expected)
+
+    return checked
 
 
 def canonical(value: Any) -> tuple[object, ...]:
@@ -266,10 +261,15 @@ def subschema_or_list(scan: ScanContext, schema: dict[str, Any], value: Any) -> 
         scan.stack.append(value)
 
 
-def named_subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+def _object(value: Any, values: str) -> None:
+    """Refuses what is no JSON object. `values`: what its values must be, for the message."""
     if not isinstance(value, dict):
-        raise Malformed(value, "an object of schemas")
+        raise Malformed(value, f"an object of {values}")
     keys(value)
+
+
+def named_subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    _object(value, "schemas")
     scan.stack.extend(value.values())
     if len(value) > LONG:
         scan.long.append(schema)
@@ -343,23 +343,19 @@ def anchor(allowed: str, described: str) -> Check:
 
 
 def vocabulary(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    if not isinstance(value, dict) or not all(isinstance(used, bool) for used in value.values()):
+    _object(value, "booleans")
+    if not all(isinstance(used, bool) for used in value.values()):
         raise Malformed(value, "an object of booleans")
-    keys(value)
 
 
 def dependent_names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    if not isinstance(value, dict):
-        raise Malformed(value, "an object of arrays of strings")
-    keys(value)
+    _object(value, "arrays of strings")
     for required in value.values():
         names(scan, schema, required)
 
 
 def dependencies(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    if not isinstance(value, dict):
-        raise Malformed(value, "an object of schemas or arrays of strings")
-    keys(value)
+    _object(value, "schemas or arrays of strings")
     for needed in value.values():
         if isinstance(needed, list):
             names(scan, schema, needed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,13 @@ class Dialect:
     identifier: str
 
 
-def _dialect(number: int) -> Dialect:
-    rows = {row.name: row for row in KEYWORDS if row.since <= number <= row.until}
+def _dialect(number: int, rows: Iterable[Keyword] = KEYWORDS) -> Dialect:
+    known = {row.name: row for row in rows if row.since <= number <= row.until}
     return Dialect(
         number=number,
-        keywords=rows,
-        checks={name: row.check for name, row in rows.items()},
-        applies={name: row.apply for name, row in rows.items() if row.apply is not None},
+        keywords=known,
+        checks={name: row.check for name, row in known.items()},
+        applies={name: row.apply for name, row in known.items() if row.apply is not None},
         booleans=number > 4,
         lone_references=number <= 7,
         identifier="id" if number == 4 else "$id",
@@ -100,10 +101,4 @@ def _with_vocabularies(metaschema: Any, name: str, registry: Registry[Any]) -> D
         raise UnsupportedSchema(f"the dialect {quoted(name)} needs the vocabulary {quoted(unknown[0])}", "/$schema")
     if "validation" in known:
         return base
-    rows = {keyword: row for keyword, row in base.keywords.items() if keyword not in VALIDATION}
-    return replace(
-        base,
-        keywords=rows,
-        checks={keyword: check for keyword, check in base.checks.items() if keyword in rows},
-        applies={keyword: apply for keyword, apply in base.applies.items() if keyword in rows},
-    )
+    return _dialect(base.number, (row for row in base.keywords.values() if row.name not in VALIDATION))

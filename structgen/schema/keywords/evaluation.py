@@ -7,12 +7,12 @@ keywords is read as a union of *cases*: in each it is settled which branches hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 from structgen.errors import LimitExceeded
-from structgen.schema.algebra import Algebra, Shapes, pack
-from structgen.schema.keywords.facts import Where
+from structgen.schema.algebra import Shapes, pack
+from structgen.schema.keywords.facts import Reader
 from structgen.schema.keywords.in_place import depending
 from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
 
@@ -21,20 +21,6 @@ MAX_CASES = 256
 APPLICATORS = frozenset("$ref $dynamicRef $recursiveRef allOf anyOf oneOf not if dependentSchemas dependencies".split())
 """Keywords whose schemas apply to the same value, and so may evaluate parts of it."""
 KEYWORDS = frozenset(("unevaluatedProperties", "unevaluatedItems"))
-
-
-class EvaluationContext(Protocol):
-    """What is needed of the whole schema."""
-
-    algebra: Algebra
-
-    def node(self, schema: Any, where: Where) -> Node: ...
-
-    def target(self, place: Any, keyword: str) -> Node: ...
-
-    def draft(self, schema: dict[str, Any]) -> int: ...
-
-    def plain(self, place: Any) -> Shapes: ...
 
 
 @dataclass(frozen=True)
@@ -69,33 +55,30 @@ Case = tuple[Shapes, Evaluated]
 NOTHING = Evaluated()
 
 
-def shapes(reader: EvaluationContext, place: Any) -> Shapes:
+def shapes(reader: Reader, place: Any) -> Shapes:
     """The shapes of a place that has `unevaluatedProperties` or `unevaluatedItems`.
 
     Raises:
         LimitExceeded: too many combinations of branches.
     """
-    kept = []
+    union: list[Shape] = []
     for case, evaluated in _Cases(reader).of_schema(place):
-        rules = [rule for rule in _rules(reader, place, evaluated) if rule is not None]
-        kept.append(reader.algebra.product([case, *((rule,) for rule in rules)]))
-    return pack([shape for union in kept for shape in union])
+        union += reader.algebra.product([case, *((rule,) for rule in _rules(reader, place, evaluated))])
+    return pack(union)
 
 
-def _rules(reader: EvaluationContext, place: Any, evaluated: Evaluated) -> Iterable[Shape | None]:
-    """What the two keywords ask of the rest."""
-    every = ANY.shapes[0]
+def _rules(reader: Reader, place: Any, evaluated: Evaluated) -> Iterable[Shape]:
+    """What the two keywords ask of the members and items that nothing has evaluated."""
     for keyword in KEYWORDS & place.schema.keys():
         node = reader.node(place.schema[keyword], (place, keyword))
-        parts = {field: getattr(every, field) for field in ("null", "true", "false", "numbers", "strings")}
         if node is ANY:
             continue
         if keyword == "unevaluatedItems":
             if not evaluated.every_item:
                 rest = reader.algebra.union([*evaluated.matching, node])
-                yield Shape(**parts, arrays=Arrays((ANY,) * evaluated.items, rest), objects=every.objects)
+                yield replace(ANY.shapes[0], arrays=Arrays((ANY,) * evaluated.items, rest))
         elif not evaluated.every_member:
-            yield Shape(**parts, arrays=every.arrays, objects=_other_members(evaluated, node))
+            yield replace(ANY.shapes[0], objects=_other_members(evaluated, node))
 
 
 def _other_members(evaluated: Evaluated, node: Node) -> Objects:
@@ -111,23 +94,25 @@ def _other_members(evaluated: Evaluated, node: Node) -> Objects:
 class _Cases:
     """The cases of one reading."""
 
-    def __init__(self, reader: EvaluationContext) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._algebra = reader.algebra
 
     def of(self, node: Node) -> list[Case]:
         """The ways in which `node` can hold, with what each evaluates."""
-        if getattr(node, "schema", None) is None:
+        schema = getattr(node, "schema", None)
+        if schema is None:
             return [(node.shapes, NOTHING)]
-        if not KEYWORDS.isdisjoint(node.schema):  # type: ignore[attr-defined]
-            own = [case[1] | self._rest(node) for case in self.of_schema(node)]
-            return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own)]
-        return self.of_schema(node)
+        cases = self.of_schema(node)
+        if KEYWORDS.isdisjoint(schema):
+            return cases
+        rest = Evaluated(every_member="unevaluatedProperties" in schema, every_item="unevaluatedItems" in schema)
+        return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own | rest for _, own in cases)]
 
     def of_schema(self, place: Any) -> list[Case]:
         """`of` for a schema object, without what `unevaluated...` in it asks."""
         cases: list[Case] = [(self._reader.plain(place), self._own(place))]
-        if self._reader.draft(place.schema) <= 7 and "$ref" in place.schema:
+        if self._reader.dialect(place.schema).number <= 7 and "$ref" in place.schema:
             return self.of(self._reader.target(place, "$ref"))
         for keyword in place.schema:
             if keyword in APPLICATORS:
@@ -137,7 +122,7 @@ class _Cases:
 
     def _own(self, place: Any) -> Evaluated:
         """What the keywords of one schema object evaluate themselves, whatever the value."""
-        schema, draft = place.schema, self._reader.draft(place.schema)
+        schema, draft = place.schema, self._reader.dialect(place.schema).number
         items = schema.get("items")
         listed = items if isinstance(items, list) else schema.get("prefixItems", ()) if draft >= 2020 else ()
         contains = "contains" in schema and draft >= 2020
@@ -150,11 +135,6 @@ class _Cases:
             isinstance(items, (dict, bool)) or (isinstance(items, list) and "additionalItems" in schema),
             frozenset(matching),
         )
-
-    def _rest(self, place: Any) -> Evaluated:
-        """What `unevaluated...` itself looks at: all that is left."""
-        members, items = ("unevaluatedProperties" in place.schema, "unevaluatedItems" in place.schema)
-        return Evaluated(every_member=members, every_item=items)
 
     def _applied(self, place: Any, keyword: str) -> Iterable[list[Case]]:
         """The factors of one applicator: each is a list of cases."""
@@ -187,14 +167,13 @@ class _Cases:
 
     def _dependent(self, place: Any, keyword: str) -> Iterable[list[Case]]:
         for name, schema in place.schema[keyword].items():
+            absent, present = depending(name)
             if isinstance(schema, list):
                 needed = Objects(tuple(Property(other, ANY, True, False) for other in schema), ANY)
-                absent, present = depending(name)
-                yield [(absent, NOTHING), (self._algebra.product([present, (Shape(objects=needed),)]), NOTHING)]
+                then: list[Case] = [((Shape(objects=needed),), NOTHING)]
             else:
-                absent, present = depending(name)
-                node = self._reader.node(schema, (place, keyword, name))
-                yield [(absent, NOTHING), *self._product([(present, NOTHING)], self.of(node))]
+                then = self.of(self._reader.node(schema, (place, keyword, name)))
+            yield [(absent, NOTHING), *self._product([(present, NOTHING)], then)]
 
     def _some(self, branches: Sequence[Node], *, exactly_one: bool) -> list[Case]:
         """At least one of the branches holds, or exactly one."""

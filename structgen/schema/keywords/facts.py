@@ -26,8 +26,8 @@ _INTEGERS = Numbers(integer=True)
 Where = str | tuple[Any, ...] | None
 
 
-class FactsContext(Protocol):
-    """What the facts of one place need of the whole."""
+class Reader(Protocol):
+    """What reading the keywords of one place needs of the whole schema: see `SchemaReader`."""
 
     algebra: Algebra
     formats: bool
@@ -36,7 +36,9 @@ class FactsContext(Protocol):
 
     def target(self, place: Any, keyword: str) -> Node: ...
 
-    def draft(self, schema: dict[str, Any]) -> int: ...
+    def dialect(self, schema: dict[str, Any]) -> Any: ...
+
+    def plain(self, place: Any) -> Shapes: ...
 
     def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes: ...
 
@@ -52,7 +54,7 @@ class Facts:
         home: where among `factors` the plain keywords stand, so that members keep the document's order.
     """
 
-    def __init__(self, reader: FactsContext, schema: dict[str, Any], place: Node) -> None:
+    def __init__(self, reader: Reader, schema: dict[str, Any], place: Node) -> None:
         self.reader = reader
         self.schema = schema
         self.place = place

@@ -136,7 +136,7 @@ def unique_items(facts: Facts, value: Any) -> None:
 def contains(facts: Facts, value: Any) -> None:
     """`minContains` and `maxContains` stand beside it, from 2019-09 on."""
     least, most = 1, None
-    if facts.reader.draft(facts.schema) >= 2019:
+    if facts.reader.dialect(facts.schema).number >= 2019:
         least, most = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")
     if least or most is not None:
         most = None if most is None else int(most)

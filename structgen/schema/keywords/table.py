@@ -64,10 +64,13 @@ _FORMATS = "those of the standard; regex and international host names are checke
 _UNIQUE = "masked where items have few values; else an item that equals an earlier one may not end"
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
+_VALUES_4 = arguments.not_empty(arguments.json_values, "at least one value")
+_NAMES_4 = arguments.not_empty(arguments.names, "at least one name")
+
 _ANY_SCHEMA = (
     Keyword("type", MASKED, arguments.type_names, own.type_4, until=4),
     Keyword("type", MASKED, arguments.type_names, own.type_, since=6),
-    Keyword("enum", MASKED, arguments.some_json_values, own.enum, until=4),
+    Keyword("enum", MASKED, _VALUES_4, own.enum, until=4),
     Keyword("enum", MASKED, arguments.json_values, own.enum, since=6),
     Keyword("const", MASKED, arguments.json_value, own.const, since=6),
 )
@@ -105,7 +108,7 @@ _ARRAYS = (
 
 _OBJECTS = (
     Keyword("properties", MASKED, arguments.named_subschemas, own.properties, ("map",)),
-    Keyword("required", MASKED, arguments.some_names, own.required, until=4),
+    Keyword("required", MASKED, _NAMES_4, own.required, until=4),
     Keyword("required", MASKED, arguments.names, own.required, since=6),
     Keyword("additionalProperties", MASKED, arguments.subschema_or_flag, own.additional_properties, ("one",)),
     Keyword("minProperties", MASKED, arguments.count, own.min_properties),
