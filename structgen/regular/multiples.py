@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.chardfa import CharDfa, literals, tidied, union
-from structgen.regular.digits import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
+from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
+from structgen.regular.numbers import decimal_places
 
 MULTIPLES_LIMIT = 20_000
 """How many remainders `multiples_dfa` keeps apart before it leaves some together."""
@@ -36,26 +37,16 @@ def common_step(steps: Iterable[Fraction]) -> Fraction | None:
         if step is not None:
             other = Fraction(math.lcm(step.numerator, other.numerator), math.gcd(step.denominator, other.denominator))
         step = other
-    return None if step is None else Fraction(step.numerator, _decimal_part(step.denominator))
-
-
-def _decimal_part(value: int) -> int:
-    """The largest divisor of `value` that divides a power of ten."""
-    part = 1
-    for prime in (2, 5):
-        while value % prime == 0:
-            value //= prime
-            part *= prime
-    return part
+    if step is None:
+        return None
+    decimal = math.gcd(step.denominator, 10 ** step.denominator.bit_length())  # the part that divides a power of ten
+    return Fraction(step.numerator, decimal)
 
 
 def _scaled(step: Fraction) -> tuple[int, int, int]:
     """`step` as `whole * 10**zeros / 10**places`, where one of `zeros` and `places` is 0."""
-    places = 0
-    while 10**places % step.denominator:
-        places += 1
+    places, zeros = decimal_places(step), 0
     whole = step.numerator * (10**places // step.denominator)
-    zeros = 0
     while places == 0 and whole % 10 == 0:
         whole //= 10
         zeros += 1

@@ -7,19 +7,23 @@ A JSON `number` is read as a double nearly everywhere, so a number that is no in
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import count
 
 import numpy as np
 
 from structgen.regular.chardfa import CharDfa, from_pattern, literals, tidied, union
-from structgen.regular.digits import ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, Rows
-from structgen.regular.intervals import End, integer_rows, interval_rows
+from structgen.regular.intervals import (
+    ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
+)  # fmt: skip
 from structgen.schema.normal import Numbers
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
+_ZEROS = 2
+"""The state in zeros at the end of a fraction, in the table of `_with_zeros`."""
 DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _ANY_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 LARGEST = Fraction(1797693134862315807, 10**18) * 10**308
@@ -110,17 +114,18 @@ def exact_decimal(value: int | float) -> Decimal:
 
 def spellings(values: Sequence[Fraction]) -> CharDfa:
     """All plain decimal spellings of finitely many numbers with a finite decimal expansion, and `json.dumps`'s own."""
-    trie = _SpellingTrie()
+    texts = ["-0"] * (0 in values)
     for value in values:
-        places = 0
-        while 10**places % value.denominator:
-            places += 1
-        digits = abs(value.numerator) * (10**places // value.denominator)
-        trie.insert(format(Decimal((int(value < 0), tuple(map(int, str(digits))), -places)), "f"))
-        if value == 0:
-            trie.insert("-0")
-    texts = [(json.dumps(float(value)), value) for value in values if abs(value) < LARGEST]
-    return _with_exponents(trie.finish(), [text for text, value in texts if Fraction(text) == value])
+        places = decimal_places(value)
+        digits = tuple(map(int, str(abs(value.numerator) * (10**places // value.denominator))))
+        texts.append(format(Decimal((int(value < 0), digits, -places)), "f"))
+    floats = [(json.dumps(float(value)), value) for value in values if abs(value) < LARGEST]
+    return _with_exponents(_with_zeros(texts), [text for text, value in floats if Fraction(text) == value])
+
+
+def decimal_places(value: Fraction) -> int:
+    """The number of digits behind the point of a number with a finite decimal expansion."""
+    return next(places for places in count() if 10**places % value.denominator == 0)
 
 
 def _literal_dfa(numbers: Numbers) -> CharDfa:
@@ -128,10 +133,7 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
     texts = [format(exact_decimal(value), "f") for value in values] + ["-0"] * (0 in values)
     if numbers.plain:
         return literals(text for text in texts if "." not in text)
-    trie = _SpellingTrie()
-    for text in texts:
-        trie.insert(text)
-    return _with_exponents(trie.finish(), list(map(_as_float, values)))
+    return _with_exponents(_with_zeros(texts), list(map(_as_float, values)))
 
 
 def _with_exponents(plain: CharDfa, texts: list[str]) -> CharDfa:
@@ -156,44 +158,31 @@ def within(value: Fraction, numbers: Numbers) -> bool:
     return above and below and not (numbers.integer and value.denominator != 1)
 
 
-class _SpellingTrie:
-    """Plain decimal spellings without trailing zeros, to which zeros are added at the end."""
+def _with_zeros(texts: Iterable[str]) -> CharDfa:
+    """Plain decimal texts without trailing zeros, and each followed by any number of zeros in its fraction.
 
-    def __init__(self) -> None:
-        self.rows: list[list[int]] = [[0] * COLUMNS, [0] * COLUMNS]
-        self.final: set[int] = set()
-        self.ends: list[tuple[int, bool]] = []
+    An integer that no double equals has no fraction: it would be read as another number.
+    """
+    rows = [[0] * COLUMNS for _ in range(3)]
+    rows[_ZEROS][1] = _ZEROS
+    ends, final = [], {_ZEROS}
 
-    def child(self, state: int, column: int) -> int:
-        if self.rows[state][column] == 0:
-            self.rows[state][column] = len(self.rows)
-            self.rows.append([0] * COLUMNS)
-        return self.rows[state][column]
+    def child(state: int, char: str) -> int:
+        if not rows[state][_COLUMN_OF[char]]:
+            rows[state][_COLUMN_OF[char]] = len(rows)
+            rows.append([0] * COLUMNS)
+        return rows[state][_COLUMN_OF[char]]
 
-    def insert(self, spelling: str) -> None:
-        state = 1
-        for char in spelling:
-            state = self.child(state, _COLUMN_OF[char])
-        if "." in spelling or _as_float(Fraction(Decimal(spelling))):
-            self.ends.append((state, "." in spelling))
-        self.final.add(state)
-
-    def finish(self) -> CharDfa:
-        """Let every spelling be followed by zeros: along the trie as far as it goes, then round and round.
-
-        An integer that no double equals has no fraction: it would be read as another number.
-        """
-        final = self.final
-        zeros = len(self.rows)
-        self.rows.append([0] * COLUMNS)
-        self.rows[zeros][1] = zeros
-        final.add(zeros)
-        for state, has_point in self.ends:
-            here = state if has_point else self.child(state, POINT)
-            while here != zeros:
-                if self.rows[here][1] == 0:
-                    self.rows[here][1] = zeros
-                here = self.rows[here][1]
-                final.add(here)
-        accepts = [int(state in final) for state in range(len(self.rows))]
-        return tidied(BOUNDS, CLASSES, np.array(self.rows, np.int32), accepts)
+    for text in texts:
+        state = reduce(child, text, 1)
+        final.add(state)
+        if "." in text:
+            ends.append(state)
+        elif _as_float(Fraction(Decimal(text))):
+            ends.append(child(state, "."))
+    for state in ends:
+        while state != _ZEROS:
+            rows[state][1] = rows[state][1] or _ZEROS
+            state = rows[state][1]
+            final.add(state)
+    return tidied(BOUNDS, CLASSES, np.array(rows, np.int32), [int(state in final) for state in range(len(rows))])

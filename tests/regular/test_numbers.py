@@ -1,7 +1,4 @@
-"""number_dfa against exact arithmetic.
-
-Covers `digits`.
-"""
+"""number_dfa against exact arithmetic."""
 
 from __future__ import annotations
 
