@@ -9,8 +9,8 @@ from typing import NamedTuple
 from structgen.errors import LimitExceeded, OptionError, RequestError, quoted
 from structgen.guards.folding import begun_character
 from structgen.guards.words import Hit
-from structgen.regular.chardfa import CharDfa, from_pattern
-from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_predicate
+from structgen.regular.chardfa import STATE_LIMIT, CharDfa, from_pattern
+from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex.compiler import check
 
 

@@ -14,7 +14,8 @@ from structgen.arguments import is_whole, require, require_flag, require_unicode
 from structgen.callbacks import Calling
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.phrases.table import MOST_STATES, PhraseTable, table_of_language, table_of_machine
-from structgen.regular.patterns import STATE_LIMIT, pattern_language, pattern_predicate
+from structgen.regular.chardfa import STATE_LIMIT
+from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.texts import cases, escaped, one_of
 
 S = TypeVar("S", bound=Hashable)

@@ -7,10 +7,11 @@ is trimmed and minimal, so a state that is entered can still be left towards acc
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,18 @@ from numpy.typing import NDArray
 from structgen.regular.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
-from structgen.regular.regex.compiler import leading_conditions, listed_texts, pattern_table
+from structgen.regular.regex.compiler import MOST_INSTRUCTIONS, leading_conditions, listed_texts
+from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
-from structgen.errors import LimitExceeded
+from structgen.regular.regex.program import Assembler, without_anchors
+from structgen.regular.regex.subset import determinise
+from structgen.errors import LimitExceeded, quoted
 
 STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
 _GROUP = 32
 """The most sets that are combined at a time."""
+_JointFinals: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.int64]], "list[int]"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,29 +139,47 @@ def _looked_up(places: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32
 
 
 @lru_cache(maxsize=1024)
-def from_pattern(pattern: str, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
-    """The strings in which an ECMA-262 pattern (with the `u` flag's meaning) matches somewhere; the whole of
-    them must match when `anchored`. Compiled patterns are kept, process-wide.
+def from_pattern(pattern: str, anchored: bool = False) -> CharDfa:
+    """The strings in which an ECMA-262 pattern (with the `u` flag's meaning) matches somewhere; as a whole, when
+    `anchored`. Compiled patterns are cached, process-wide.
 
-    Look-aheads right after a leading `^` are held exactly (as intersection and complement), others are
-    refused.
+    Look-aheads right after a leading `^` are held exactly (as intersection and complement), others are refused.
 
     Raises:
         PatternError: malformed; `offset` says where.
         PatternUnsupported: look-behind, a back-reference, other look-aheads (for all of which there is
             `patterns.pattern_language`), a construct without a clear meaning.
-        LimitExceeded: more than `limit` states.
+        LimitExceeded: more than `STATE_LIMIT` states.
     """
     parsed = parse(pattern)
     texts = listed_texts(parsed, anchored)
     if texts is not None:
         return literals(texts)
     conditions, tree = leading_conditions(parsed, anchored)
-    result = tidied(*pattern_table(pattern, tree, anchored, limit))
+    result = from_tree(pattern, tree, anchored)
     for ahead, negative in conditions:
-        prefix = tidied(*pattern_table(pattern, ahead, False, limit))
-        result = intersect(result, complement(prefix) if negative else prefix, limit=limit)
+        prefix = from_tree(pattern, ahead)
+        result = intersect(result, complement(prefix) if negative else prefix)
     return result
+
+
+def from_tree(pattern: str, tree: Node, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
+    """The strings in which a part of a pattern matches somewhere; as a whole, when `anchored`.
+
+    Raises:
+        PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
+        LimitExceeded: more than `limit` states.
+    """
+    tree, leading, trailing = without_anchors(tree, anchored=anchored)
+    assembler = Assembler(pattern)
+    program = assembler.search(tree, leading=leading, trailing=trailing)
+    small = len(program) <= MOST_INSTRUCTIONS
+    table = determinise(program, assembler, trailing=trailing, limit=limit) if small else None
+    if table is None:
+        raise LimitExceeded(
+            f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
+        )
+    return tidied(*table)
 
 
 def _is_text(word: str) -> bool:
@@ -211,21 +234,21 @@ _TEXT_CLASSES = np.array([1, 0, 1], np.int32)
 
 
 @lru_cache(maxsize=256)
-def length(least: int = 0, most: int | None = None, limit: int = STATE_LIMIT) -> CharDfa:
+def length(least: int = 0, most: int | None = None) -> CharDfa:
     """The strings of `least` to `most` code points (None: any number). Raises LimitExceeded, see `lengths`."""
-    return lengths([(least, most)], limit)
+    return lengths([(least, most)])
 
 
-def lengths(ranges: Sequence[tuple[int, int | None]], limit: int = STATE_LIMIT) -> CharDfa:
-    """The union of `length` of each range, with bit i of a state's `final` telling whether `ranges[i]` accepts there.
+def lengths(ranges: Sequence[tuple[int, int | None]]) -> CharDfa:
+    """`combine` of the `length` of each range, made at once.
 
     Raises:
-        LimitExceeded: a bound is beyond `limit`.
+        LimitExceeded: a bound is beyond `STATE_LIMIT`.
     """
     living = [(1 << i, least, most) for i, (least, most) in enumerate(ranges) if most is None or least <= most]
     last = max((least if most is None else most for _, least, most in living), default=0)
-    if last > limit:
-        raise LimitExceeded(f"a length of {last:,} exceeds the limit of {limit:,} automaton states")
+    if last > STATE_LIMIT:
+        raise LimitExceeded(f"a length of {last:,} exceeds the limit of {STATE_LIMIT:,} automaton states")
     changes = {0, *(least for _, least, _ in living), *(most + 1 for _, _, most in living if most is not None)}
     final, mask = [0], 0  # of the dead state, and then of the state behind each number of code points
     for low, high in pairwise([*sorted(changes), max(changes) + 1]):
@@ -246,30 +269,27 @@ def intersect(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
     """The strings in every set (of none: all strings). Raises LimitExceeded beyond `limit` joint states."""
     if len(dfas) < 2:
         return dfas[0] if dfas else length()
-    bounds, classes, table, states = _joint(dfas, ALL, limit)
-    return tidied(bounds, classes, table, np.all(_accepts(dfas, states), axis=1).astype(int).tolist())
+    return _product(dfas, ALL, lambda accepts, _: accepts.all(1).astype(int).tolist(), limit)
 
 
-def union(*dfas: CharDfa, limit: int = STATE_LIMIT) -> CharDfa:
-    """The strings in any set (of none: no string). Raises LimitExceeded beyond `limit` joint states."""
+def union(*dfas: CharDfa) -> CharDfa:
+    """The strings in any set (of none: no string). Raises LimitExceeded beyond `STATE_LIMIT` joint states."""
     if len(dfas) < 2:
         return dfas[0] if dfas else literals(())
-    bounds, classes, table, states = _joint(dfas, SOME, limit)
-    return tidied(bounds, classes, table, np.any(_accepts(dfas, states), axis=1).astype(int).tolist())
+    return _product(dfas, SOME, lambda accepts, _: accepts.any(1).astype(int).tolist())
 
 
 def complement(dfa: CharDfa) -> CharDfa:
     """The strings that are not in the set."""
-    bounds, classes, table, states = _joint((dfa,), EVERY, dfa.next.shape[0] + 2)
-    final = [0, *(1 - _accepts((dfa,), states)[1:, 0].astype(int)).tolist()]
-    return tidied(bounds, classes, table, final)
+    limit = len(dfa.final) + 2
+    return _product((dfa,), EVERY, lambda accepts, _: [0, *(~accepts[1:, 0]).astype(int).tolist()], limit)
 
 
-def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
+def combine(dfas: Sequence[CharDfa]) -> CharDfa:
     """The union, with bit i of a state's `final` telling whether `dfas[i]` accepts there.
 
     Raises:
-        LimitExceeded: more than `limit` joint states.
+        LimitExceeded: more than `STATE_LIMIT` joint states.
     """
     if not dfas:
         return literals(())
@@ -277,48 +297,49 @@ def combine(dfas: Sequence[CharDfa], limit: int = STATE_LIMIT) -> CharDfa:
     if len(dfas) == 1 and max(dfas[0].kinds[0]) < 2:
         return dfas[0]
     if len(distinct) < len(dfas):  # each is combined once, and its bit stands for all its places
-        joint = combine(distinct, limit)
+        joint = combine(distinct)
         bits = [sum(1 << place for place, dfa in enumerate(dfas) if dfa is each) for each in distinct]
         marks = {mask: sum(bit for i, bit in enumerate(bits) if mask >> i & 1) for mask in joint.kinds[0]}
         return replace(joint, final=tuple(map(marks.__getitem__, joint.final)))
-    # A state of a product is as wide as what it combines, so thousands are combined in groups: joint states of few
-    # are never more than those of all.
-    level = [_combined(dfas[i : i + _GROUP], limit) for i in range(0, len(dfas), _GROUP)]
+    # A joint state is as wide as the number of automata, so thousands of them are combined in groups: a group never
+    # has more joint states than all of them together.
+    level = [_combined(dfas[i : i + _GROUP]) for i in range(0, len(dfas), _GROUP)]
     width = _GROUP
     while len(level) > 1:
-        level = [_recombined(level[i : i + _GROUP], width, limit) for i in range(0, len(level), _GROUP)]
+        level = [beside(level[i : i + _GROUP], width) for i in range(0, len(level), _GROUP)]
         width *= _GROUP
     return level[0]
 
 
-def beside(low: CharDfa, high: CharDfa, width: int, limit: int = STATE_LIMIT) -> CharDfa:
-    """The union, with the `final` of `high` above the lowest `width` bits, which are those of `low`.
+def _combined(dfas: Sequence[CharDfa]) -> CharDfa:
+    bits = np.int64(1) << np.arange(len(dfas))
+    return _product(dfas, SOME, lambda accepts, _: (accepts @ bits).tolist())
+
+
+def beside(dfas: Sequence[CharDfa], width: int) -> CharDfa:
+    """The union, with the `final` masks side by side: that of each automaton has `width` bits, the first the lowest.
 
     Raises:
-        LimitExceeded: more than `limit` joint states.
+        LimitExceeded: more than `STATE_LIMIT` joint states.
     """
-    return _recombined((low, high), width, limit)
+
+    def final(accepts: NDArray[np.bool_], states: NDArray[np.int64]) -> list[int]:
+        masks = [0] * len(states)
+        for state, place in zip(*(indices.tolist() for indices in np.nonzero(accepts)), strict=True):
+            masks[state] |= dfas[place].final[states[state, place]] << place * width
+        return masks
+
+    return _product(dfas, SOME, final)
 
 
-def _combined(dfas: Sequence[CharDfa], limit: int) -> CharDfa:
-    bounds, classes, table, states = _joint(dfas, SOME, limit)
-    bits = _accepts(dfas, states) @ (np.int64(1) << np.arange(len(dfas)))
-    return tidied(bounds, classes, table, bits.tolist())
+def _product(dfas: Sequence[CharDfa], live: int, final: _JointFinals, limit: int = STATE_LIMIT) -> CharDfa:
+    """The automata run in step over their joint classes.
 
-
-def _recombined(groups: Sequence[CharDfa], width: int, limit: int) -> CharDfa:
-    """The union of unions, with their bits side by side; `width`: how many bits each has."""
-    bounds, classes, table, states = _joint(groups, SOME, limit)
-    masks = [0] * len(table)
-    for state, group in zip(*(indices.tolist() for indices in np.nonzero(_accepts(groups, states))), strict=True):
-        masks[state] |= groups[group].final[states[state, group]] << group * width
-    return tidied(bounds, classes, table, masks)
-
-
-def _joint(
-    dfas: Sequence[CharDfa], live: int, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """The product of `dfas` over their joint classes, and per joint state the state of each: int64[states, dfas]."""
+    Args:
+        live: the joint states that are kept, see `chardfa_kernels.product`.
+        final: gives the masks of all joint states, from which of the automata accept there, bool[states, dfas], and
+            from the state that each of them is in, int64[states, dfas].
+    """
     parts = [(dfa.bounds, dfa.classes) for dfa in dfas]
     if live == EVERY:
         parts.append((_TEXT_BOUNDS, _TEXT_CLASSES))
@@ -334,13 +355,9 @@ def _joint(
             f"combining {len(dfas)} patterns takes more than {limit:,} automaton states; "
             "use shorter bounds in {m,n} or fewer overlapping patterns"
         )
-    table, rows = joint
-    return bounds, classes, table, rows
-
-
-def _accepts(dfas: Sequence[CharDfa], states: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool[states, dfas]: per joint state, which of `dfas` accept."""
-    return np.stack([np.array(dfa.final, dtype=bool)[states[:, i]] for i, dfa in enumerate(dfas)], axis=1)
+    table, states = joint
+    accepts = np.stack([np.array(dfa.final, dtype=bool)[states[:, i]] for i, dfa in enumerate(dfas)], axis=1)
+    return tidied(bounds, classes, table, final(accepts, states))
 
 
 def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

@@ -10,13 +10,13 @@ instruction, the one with fewer obligations decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
+from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from structgen.regular.chardfa import CharDfa, tidied
-from structgen.regular.regex.charsets import ANY, SURROGATES, WORD, Ranges
+from structgen.regular.regex.charsets import LAST, SURROGATES, WORD, Ranges, partition
 from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Look, Node, Anchor, Concatenation, everywhere,
 )  # fmt: skip
@@ -105,12 +105,13 @@ class _Determiniser:
         self.behind = [number for number, is_behind in enumerate(behind) if is_behind]
         self.tables = [dfa.next.tolist() for dfa in languages]
         self.certain = [_accepts_all(dfa) for dfa in languages]
-        self.sets = list(assembler.sets)
         self.bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
-        self.bounds, self.classes, self.samples = _joint_classes([*self.sets, WORD], languages)
-        self.members = [frozenset(k for k, code in self.samples if _contains(ranges, code)) for ranges in self.sets]
-        self.wordly = frozenset(k for k, code in self.samples if _contains(WORD, code)) if self.bounded else frozenset()
-        self.columns = [{k: _column(dfa, code) for k, code in self.samples} for dfa in languages]
+        parts = [list(assembler.sets), [WORD] if self.bounded else [], *map(class_ranges, languages)]
+        self.bounds, self.classes, members = partition(list(chain.from_iterable(parts)))
+        joint = iter(members)
+        self.members, wordly, *columns = ([frozenset(each) for each in islice(joint, len(part))] for part in parts)
+        self.wordly = frozenset(chain.from_iterable(wordly))
+        self.columns = [{k: column for column, ks in enumerate(dfa) for k in ks} for dfa in columns]
         self.steps = 0
 
     def run(self) -> CharDfa:
@@ -118,13 +119,14 @@ class _Determiniser:
         start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), 0)
         known = {start: 1}
         todo = [start]
-        rows = [[0] * (len(self.samples) + 1)]
+        width = max(self.classes) + 1
+        rows = [[0] * width]
         final = [0]
         for state in todo:
-            row = [0] * (len(self.samples) + 1)
+            row = [0] * width
             final.append(int(self.accepts(state)))
             closed: dict[int, list[Thread]] = {}
-            for current, _ in self.samples:
+            for current in range(1, width):
                 kind = 2 if current in self.wordly else 1
                 if kind not in closed:
                     closed[kind] = self.closure(state, kind)
@@ -246,35 +248,14 @@ def _accepts_all(dfa: CharDfa) -> int:
 
 
 def _covers_text(dfa: CharDfa) -> bool:
-    ends = [*(dfa.bounds[1:] - 1).tolist(), ANY[0][1]]
-    dead = [(low, high) for low, high, k in zip(dfa.bounds.tolist(), ends, dfa.classes.tolist(), strict=True) if k == 0]
-    return dead == [SURROGATES]
+    """Is every character but the surrogates in a class other than 0?"""
+    return class_ranges(dfa)[0] == (SURROGATES,)
 
 
-def _contains(ranges: Ranges, code: int) -> bool:
-    return any(low <= code <= high for low, high in ranges)
-
-
-def _column(dfa: CharDfa, code: int) -> int:
-    return int(dfa.classes[np.searchsorted(dfa.bounds, code, side="right") - 1])
-
-
-def _joint_classes(sets: list[Ranges], dfas: list[CharDfa]) -> tuple[list[int], list[int], list[tuple[int, int]]]:
-    """The coarsest classes that no set and no class of an automaton cuts through; and one member of each."""
-    cuts = {0, SURROGATES[0], SURROGATES[1] + 1}
-    cuts.update(cut for ranges in sets for low, high in ranges for cut in (low, high + 1))
-    cuts.update(int(bound) for dfa in dfas for bound in dfa.bounds)
-    bounds = sorted(cut for cut in cuts if cut <= ANY[0][1])
-    known: dict[tuple[object, ...], int] = {}
-    samples: list[tuple[int, int]] = []
-    classes = []
-    for low, _ in pairwise([*bounds, ANY[0][1] + 1]):
-        if SURROGATES[0] <= low <= SURROGATES[1]:
-            classes.append(0)
-            continue
-        key = (*(_contains(ranges, low) for ranges in sets), *(_column(dfa, low) for dfa in dfas))
-        if key not in known:
-            known[key] = len(known) + 1
-            samples.append((known[key], low))
-        classes.append(known[key])
-    return bounds, classes, samples
+def class_ranges(dfa: CharDfa) -> list[Ranges]:
+    """The characters of each class."""
+    ends = [*(dfa.bounds[1:] - 1).tolist(), LAST]
+    ranges: list[list[tuple[int, int]]] = [[] for _ in range(dfa.next.shape[1])]
+    for low, high, number in zip(dfa.bounds.tolist(), ends, dfa.classes.tolist(), strict=True):
+        ranges[number].append((low, high))
+    return [tuple(each) for each in ranges]

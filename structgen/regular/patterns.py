@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, tidied
+from structgen.regular.chardfa import STATE_LIMIT, CharDfa, complement, from_pattern, from_tree, intersect, length
 from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
-from structgen.regular.regex.compiler import leading_conditions, pattern_table
+from structgen.regular.regex.compiler import leading_conditions
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.lazy import LazyTable
 from structgen.regular.regex.nodes import Node
@@ -18,9 +18,6 @@ from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-STATE_LIMIT = 50_000
-
 
 LOOSE_LIMIT = 5_000
 """States of a superset: it is tried with several bounds."""
@@ -44,7 +41,7 @@ def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
         return None
     tables = _lazy_tables(pattern)
     if tables is None:
-        return Backtracker(parse(pattern)).search
+        return Backtracker(pattern, parse(pattern)).search
     return lambda text: all(table.search(text) is wanted for table, wanted in tables)
 
 
@@ -91,7 +88,7 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
 
     conditions, rest = leading_conditions(tree, False)
     try:
-        result = tidied(*pattern_table(pattern, rest, False, STATE_LIMIT))
+        result = from_tree(pattern, rest)
     except PatternUnsupported:
         result = look_around(pattern, rest, language, anchored=False)
     for ahead, negative in conditions:
@@ -122,7 +119,7 @@ def _loose(pattern: str, part: Node, whole: Node) -> CharDfa:
     bare = relaxed(part, whole)
     for candidate in dict.fromkeys((bare, *(loosened(bare, bound) for bound in _BOUNDS))):
         try:
-            return tidied(*pattern_table(pattern, candidate, False, STATE_LIMIT if candidate is bare else LOOSE_LIMIT))
+            return from_tree(pattern, candidate, limit=STATE_LIMIT if candidate is bare else LOOSE_LIMIT)
         except LimitExceeded:
             continue
     return length()

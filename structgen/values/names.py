@@ -52,7 +52,7 @@ class Joint:
         self.sets, self.listed = sets, sorted(listed)
         self.predicates = [string_predicate(names) for names in sets]
         told = self._combined()
-        self._dfa = beside(told, numbered(self.listed), 1 + len(sets)) if listed else told
+        self._dfa = beside((told, numbered(self.listed)), 1 + len(sets)) if listed else told
 
     def _combined(self) -> CharDfa:
         """The sets in one automaton. Where that is too large, the largest sets are asked about where a name ends.

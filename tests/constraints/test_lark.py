@@ -261,6 +261,14 @@ def test_characters_that_begin_with_the_same_byte_may_go_on_or_begin_what_follow
         assert not plain_verdict(grammar, text.encode()), text
 
 
+def test_python_leaves_out_the_least_bound():
+    """In ECMA-262 `{,2}` and `{,}` are characters."""
+    grammar = Lark("start: /ab{,2}c{,}/").compile(byte_vocabulary())
+    assert [text for text in ("a", "abb", "abbb", "accc", "a{,}") if plain_verdict(grammar, text.encode())] == [
+        "a", "abb", "accc",
+    ]  # fmt: skip
+
+
 def test_rules_that_never_end_are_left_out():
     """`x` would begin what no text ends."""
     grammar = Lark('start: "y" | b "z"\nb: "x" b | c\nc: "w" c "v"').compile(byte_vocabulary())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 Ranges = tuple[tuple[int, int], ...]
@@ -37,6 +38,12 @@ def negation(ranges: Ranges) -> Ranges:
     return tuple(gaps)
 
 
+def contains(ranges: Ranges, code: int) -> bool:
+    """Whether a code point is in the set."""
+    index = bisect_right(ranges, (code, LAST + 1)) - 1
+    return index >= 0 and code <= ranges[index][1]
+
+
 def _code_points(text: str) -> Ranges:
     return union((ord(char), ord(char)) for char in text)
 
@@ -55,23 +62,6 @@ CLASS_ESCAPES: dict[str, Ranges] = {
     "s": SPACES,
     "S": negation(SPACES),
 }
-
-POSIX: dict[str, Ranges] = {
-    "alpha": ((0x41, 0x5A), (0x61, 0x7A)),
-    "digit": DIGITS,
-    "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
-    "upper": ((0x41, 0x5A),),
-    "lower": ((0x61, 0x7A),),
-    "punct": ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E)),
-    "space": ((0x09, 0x0D), (0x20, 0x20)),
-    "blank": ((0x09, 0x09), (0x20, 0x20)),
-    "cntrl": ((0x00, 0x1F), (0x7F, 0x7F)),
-    "graph": ((0x21, 0x7E),),
-    "print": ((0x20, 0x7E),),
-    "word": WORD,
-    "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
-}
-"""The classes of POSIX, `[[:alpha:]]`, in the C locale."""
 
 
 def partition(sets: Sequence[Ranges]) -> tuple[list[int], list[int], list[list[int]]]:

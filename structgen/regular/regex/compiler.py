@@ -1,19 +1,13 @@
-"""From a pattern to a table over code points."""
+"""What is known of a pattern before any automaton is made: its length, leading conditions, whether it lists texts."""
 
 from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
 
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Alternation, Look, Node, Anchor, Concatenation, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
-from structgen.regular.regex.program import (
-    PROGRAM_LIMIT, Assembler, too_long, without_anchor, without_anchors, written_out,
-)  # fmt: skip
-from structgen.regular.regex.subset import determinise
+from structgen.regular.regex.program import PROGRAM_LIMIT, too_long, without_anchor, written_out
 from structgen.regular.regex.supersets import loosened
 from structgen.errors import LimitExceeded, quoted
 from structgen.schema.scalars import counted_class
@@ -68,7 +62,7 @@ def check(pattern: str) -> None:
         if size > PROGRAM_LIMIT:
             raise too_long(pattern)
     if 8 * size > PROGRAM_LIMIT and any(isinstance(node, (Look, BackReference, Atomic)) for node in everywhere(tree)):
-        Backtracker(tree)
+        Backtracker(pattern, tree)
 
 
 def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
@@ -100,26 +94,3 @@ def _text(tree: Node) -> str | None:
             return None
         codes.append(item.ranges[0][0])
     return "".join(map(chr, codes))
-
-
-def pattern_table(
-    pattern: str, tree: Node, anchored: bool, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], list[int]]:
-    """Bounds, classes, transitions and final flags of the strings in which `tree` matches.
-
-    Anchors that every match begins or ends with are taken off the tree, so most patterns need no assertion.
-
-    Raises:
-        PatternUnsupported: look-around, a back-reference or an atomic group is left in the tree.
-        LimitExceeded: more than `limit` states.
-    """
-    tree, leading, trailing = without_anchors(tree, anchored=anchored)
-    assembler = Assembler(pattern)
-    program = assembler.search(tree, leading=leading, trailing=trailing)
-    small = len(program) <= MOST_INSTRUCTIONS
-    table = determinise(program, assembler, trailing=trailing, limit=limit) if small else None
-    if table is None:
-        raise LimitExceeded(
-            f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
-        )
-    return table.bounds, table.classes, table.next, table.final.tolist()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from structgen.regular.regex import charsets
-from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, POSIX, Ranges
+from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, Ranges
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.regular.regex.folding import folded
 from structgen.regular.regex.properties import property_ranges
 from structgen.errors import quoted
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
-_LONGEST_NAME = 16
-"""Characters in which a class as `[:alpha:]` is looked for."""
+_POSIX_CLASS = re.compile(r"\[:\^?(alpha|digit|alnum|upper|lower|punct|space|blank|cntrl|graph|print|word|xdigit):\]")
 _DISPUTED_CONTROLS = {"a": 7, "e": 27}
 
 
@@ -174,9 +175,7 @@ class PatternScanner:
     def class_atom(self) -> int | Ranges:
         char = self.text[self.at]
         if char == "[" and not self.strict:
-            named = self.posix_class()
-            if named is not None:
-                return named
+            self.refuse_posix_class()
         if char != "\\":
             self.at += 1
             return ord(char)
@@ -184,18 +183,11 @@ class PatternScanner:
             return 8
         return self.escaped()
 
-    def posix_class(self) -> Ranges | None:
-        """Read `[:alpha:]` and its like inside a class; None, and nothing read, where it is none."""
-        close = self.text.find(":]", self.at + 2, self.at + 2 + _LONGEST_NAME)
-        if close < 0 or not self.text.startswith("[:", self.at):
-            return None
-        name = self.text[self.at + 2 : close]
-        ranges = POSIX.get(name.removeprefix("^"))
-        if ranges is None:
-            return None
-        self.disputed(f"[:{name}:]", self.at, r"write the characters, as in [a-z], or a property, as in \p{Letter}")
-        self.at = close + 2
-        return charsets.negation(ranges) if name.startswith("^") else ranges
+    def refuse_posix_class(self) -> None:
+        """Raise PatternUnsupported where `[:alpha:]` or its like stands inside a class."""
+        name = _POSIX_CLASS.match(self.text, self.at)
+        if name is not None:
+            self.disputed(name[0], self.at, r"write the characters, as in [a-z], or a property, as in \p{Letter}")
 
 
 def _is_hex(text: str) -> bool:

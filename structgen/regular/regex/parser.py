@@ -186,7 +186,7 @@ class PatternParser(PatternScanner):
                 return None
             self.disputed("{,n}", self.at, f"write {{0,{excerpt(most)}}}, or \\{{ for the character")
         start, self.at = self.at, written.end()
-        lowest = self.bound(least, start)
+        lowest = self.bound(least or "0", start)
         if not comma:
             return lowest, lowest
         if not most:

@@ -46,14 +46,14 @@ class _PythonParser(PatternParser):
     def disputed(self, construct: str, offset: int, remedy: str) -> None:
         """Nothing: here it is known which dialect is meant."""
 
-    def posix_class(self) -> None:
-        """Python has none: the bracket is a character of the class."""
-
     def atom(self, char: str) -> Node:
         if char == "." and not self.dotall:
             self.at += 1
             return _NOT_NEWLINE
         return super().atom(char)
+
+    def bounds(self) -> tuple[int, int | None] | None:
+        return (0, None) if self.accept("{,}") else super().bounds()
 
     def escape(self) -> Node:
         if self.text[self.at + 1 : self.at + 2] in tuple(_CLASSES):

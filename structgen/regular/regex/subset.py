@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import accumulate, chain
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,21 +33,6 @@ MOST_BYTES = 1 << 28
 """What the bit sets of all states of a table may take while it is made."""
 MOST_CELLS = 1 << 24
 """States times classes of a table."""
-
-
-class Table(NamedTuple):
-    """A deterministic automaton over code points, not trimmed; state 0 is dead, state 1 the start.
-
-    Attributes:
-        bounds, classes: int32[k], the first code point of each interval and its class; class 0 is never text.
-        next: int32[states, classes].
-        final: int32[states], 1 where the automaton accepts.
-    """
-
-    bounds: NDArray[np.int32]
-    classes: NDArray[np.int32]
-    next: NDArray[np.int32]
-    final: NDArray[np.int32]
 
 
 class SubsetMachine:
@@ -105,17 +89,23 @@ class SubsetMachine:
         )  # fmt: skip
 
 
-def determinise(program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int) -> Table | None:
-    """Run `program` on every string at once; None where more is needed than `limit` states, or our limits.
+def determinise(
+    program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], list[int]] | None:
+    """A program as a deterministic automaton, not trimmed: the `bounds`, `classes`, `next` and `final` of a `CharDfa`.
 
     Args:
         trailing: accept whatever follows a match (else the match must end where the string ends).
+
+    Returns:
+        None where it takes more than `limit` states, `MOST_BYTES` or `MOST_CELLS`.
     """
     machine = SubsetMachine(program, assembler, trailing)
     subsets = _subsets(machine, min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count))
     if subsets is None:
         return None
-    return Table(np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), *subsets)
+    next_, final = subsets
+    return np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), next_, final.tolist()
 
 
 def after(machine: SubsetMachine, state: bytes) -> tuple[bool, list[bytes]]:
@@ -287,7 +277,7 @@ def _expand(
         code, flat, starts, wordly, context, trailing: see `SubsetMachine`.
         rows: `[capacity, words + 1]`: a bit for each instruction a state stands at and, last, what came before it.
         table: for `intern`; empty: the rows there are are interned first.
-        next_, final: `[capacity, classes]` and `[capacity]`, see `Table`.
+        next_, final: `[capacity, classes]` and `[capacity]`, see `_subsets`.
         scratch: see `_closure`.
         reached: `[classes, words + 1]`, all zero, and left so: the row that each class leads to.
         progress: `DONE`, `COUNT` and `EVERYTHING`, read and written.
