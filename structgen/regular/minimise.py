@@ -11,12 +11,12 @@ from structgen.regular.interning import zeros
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-BEGIN, TAIL, LETTERS, QUEUE = range(4)
+BEGIN, TAIL, LETTER, QUEUE = range(4)
 """Rows of `work`, int32[4, .]. Transitions are numbers from 0 on, in the order of their heads.
 
-BEGIN: those into state i are `begin[i]:begin[i + 1]`. TAIL: the state from which each comes; 0 where its head is
-useless. LETTERS: filled by `_useful` with the transitions by letter; then scratch, the items to be marked. QUEUE:
-filled by `_useful` with the useful states; then scratch, the blocks that were touched.
+BEGIN: those into state i are `begin[i]:begin[i + 1]`. TAIL: the state that each comes from; 0 where its head is
+useless. LETTER: the class of each; then scratch, the items to be marked. QUEUE: filled by `_useful` with the useful
+states; then scratch, the blocks that were touched.
 """
 ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
 """Rows of a partition, int32[6, .]: items (states or transitions) in blocks.
@@ -42,7 +42,7 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
     total = int(np.count_nonzero(next_))
     size = max(states, total, kinds, classes) + 2
     work, blocks, cords = zeros((4, size), np.int32), zeros((6, size), np.int32), zeros((6, size), np.int32)
-    useful = _useful(next_, final, work, cords[MARKED], blocks[OWNER])
+    useful = _useful(next_, final, work, blocks[OWNER])
     count = _refine(final, kinds, classes, work, useful, blocks, cords)
     small = zeros((count + 2, classes), np.int32)
     merged = np.zeros(classes, np.int64)
@@ -54,10 +54,10 @@ def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
 
 
 @inner_kernel
-def _by_head(next_: Int32, work: Int32, ends: Int32) -> None:
-    """Fill `begin`, `tail` and `letters` of `work`, by a counting sort; those of letter i end at `ends[i]`."""
+def _by_head(next_: Int32, work: Int32) -> None:
+    """Fill `begin`, `tail` and `letter` of `work`, by a counting sort."""
     states, classes = next_.shape
-    begin, tail, letters = work[BEGIN], work[TAIL], work[LETTERS]
+    begin, tail, letter = work[BEGIN], work[TAIL], work[LETTER]
     # Counted one entry too far: filling then moves `begin[head + 1]` to where the head's transitions end.
     for state in range(1, states):
         for current in range(1, classes):
@@ -65,7 +65,6 @@ def _by_head(next_: Int32, work: Int32, ends: Int32) -> None:
     begin[2] = 0
     for head in range(2, states + 2):
         begin[head] += begin[head - 1]
-    count = 0
     for current in range(1, classes):
         for state in range(1, states):
             head = next_[state, current]
@@ -73,25 +72,22 @@ def _by_head(next_: Int32, work: Int32, ends: Int32) -> None:
                 transition = begin[head + 1]
                 begin[head + 1] = transition + 1
                 tail[transition] = state
-                letters[count] = transition
-                count += 1
-        ends[current] = count
+                letter[transition] = current
 
 
 @kernel
-def _useful(next_: Int32, final: Int32, work: Int32, ends: Int32, block: Int32) -> int:
+def _useful(next_: Int32, final: Int32, work: Int32, block: Int32) -> int:
     """Find the states from which a final one can be reached: a search backwards from the final ones.
 
     Args:
         work: filled.
-        ends: filled with where each letter's transitions end in LETTERS.
         block: filled with 0 for useful states and `USELESS` for others.
 
     Returns:
         How many states are useful.
     """
     states = next_.shape[0]
-    _by_head(next_, work, ends)
+    _by_head(next_, work)
     begin, tail, queue = work[BEGIN], work[TAIL], work[QUEUE]
     count = 0
     for state in range(states):
@@ -126,16 +122,21 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
     transitions ("cords") refine each other, and of what is divided the smaller part becomes new.
 
     Args:
-        work, useful: what `_useful` filled, and returned; LETTERS and QUEUE are used up.
+        work, useful: what `_useful` filled, and returned; LETTER and QUEUE are used up.
         blocks: of the states.
-        cords: of the transitions; MARKED holds the `ends` of `_useful`.
+        cords: of the transitions.
 
     Returns:
         The number of blocks; OWNER has the block of each state.
     """
-    begin, tail, split, queue = work[BEGIN], work[TAIL], work[LETTERS], work[QUEUE]
-    n_blocks = _first_blocks(final, kinds, queue, useful, blocks)
-    n_cords = _first_cords(classes, tail, split, cords)
+    begin, tail, split, queue = work[BEGIN], work[TAIL], work[LETTER], work[QUEUE]
+    n_blocks = _group(queue, useful, final, kinds, blocks)
+    count = 0
+    for transition in range(begin[final.size]):
+        if tail[transition]:
+            queue[count] = transition
+            count += 1
+    n_cords = _group(queue, count, work[LETTER], classes, cords)
     block, cord = 1, 0  # the next ones to split by; block 0 needs none: Hopcroft's "all but one"
     while block < n_blocks or cord < n_cords:
         count = 0
@@ -159,51 +160,38 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
 
 
 @inner_kernel
-def _first_blocks(final: Int32, kinds: int, queue: Int32, useful: int, blocks: Int32) -> int:
-    """The blocks of `_refine` at the start: the useful states by kind. How many there are."""
-    first, past, marked = blocks[FIRST], blocks[PAST], blocks[MARKED]
-    count = 0
-    for i in range(useful):
-        marked[final[queue[i]]] += 1
-    place = 0
+def _group(wanted: Int32, count: int, key: Int32, kinds: int, part: Int32) -> int:
+    """Put the first `count` of the wanted items into a block for each of their keys, by a counting sort.
+
+    Args:
+        key: of each item, below `kinds`.
+        part: the partition, filled; MARKED is zero, and left so.
+
+    Returns:
+        The number of blocks.
+    """
+    first, past, marked = part[FIRST], part[PAST], part[MARKED]
+    for i in range(count):
+        marked[key[wanted[i]]] += 1
+    blocks, place = 0, 0
     for kind in range(kinds):  # from here on, `marked` of a kind is its block
         if marked[kind] > 0:
-            first[count] = place
-            past[count] = place
+            first[blocks] = place
+            past[blocks] = place
             place += marked[kind]
-            marked[kind] = count
-            count += 1
-    for i in range(useful):
-        state = queue[i]
-        block = marked[final[state]]
+            marked[kind] = blocks
+            blocks += 1
+    for i in range(count):
+        item = wanted[i]
+        block = marked[key[item]]
         place = past[block]
         past[block] = place + 1
-        blocks[ITEMS, place] = state
-        blocks[PLACE, state] = place
-        blocks[OWNER, state] = block
+        part[ITEMS, place] = item
+        part[PLACE, item] = place
+        part[OWNER, item] = block
     for kind in range(kinds):
         marked[kind] = 0
-    return count
-
-
-@inner_kernel
-def _first_cords(classes: int, tail: Int32, letters: Int32, cords: Int32) -> int:
-    """The cords of `_refine` at the start: the transitions by letter. How many there are."""
-    count, place, i = 0, 0, 0
-    for current in range(1, classes):
-        cords[FIRST, count] = place
-        while i < cords[MARKED, current]:
-            transition = letters[i]
-            i += 1
-            if tail[transition]:
-                cords[ITEMS, place] = transition
-                cords[PLACE, transition] = place
-                cords[OWNER, transition] = count
-                place += 1
-        cords[PAST, count] = place
-        cords[MARKED, current] = 0
-        count += place > cords[FIRST, count]
-    return count
+    return blocks
 
 
 @inner_kernel
