@@ -45,9 +45,9 @@ def use_kernels() -> None:
     from structgen.constraints.compositions import Sequence
     from structgen.constraints.languages import Lark
     from structgen.endings.closing import Closing
-    from structgen.vocabulary import Vocabulary
+    from structgen.vocabulary.vocabulary import single_bytes
 
-    vocabulary = Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], [256])
+    vocabulary = single_bytes()
     words = [f"{number:05}" for number in range(4000)]
     text = json.dumps(VALUE, ensure_ascii=False)
     texts: list[tuple[Constraint, str]] = [

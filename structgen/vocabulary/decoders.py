@@ -8,14 +8,24 @@ exception is left out on purpose: what is generated follows a prompt.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from structgen.errors import VocabularyError, quoted
-from structgen.vocabulary.alphabet import byte_level
 
 Piece = str | bytes
 Step = Callable[[list[Piece]], list[Piece]]
+
+# The alphabet of byte-level BPE writes every byte as one visible character: GPT-2's table.
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = sorted(set(range(256)) - set(_VISIBLE))
+CODE_POINTS: dict[int, int] = {b: b for b in _VISIBLE} | {0x100 + k: b for k, b in enumerate(_HIDDEN)}
+"""Code point -> byte. A visible Latin-1 character stands for itself, the other bytes for U+0100 on."""
+_BYTE_OF = np.full(max(CODE_POINTS) + 2, -1, np.int16)
+_BYTE_OF[list(CODE_POINTS)] = list(CODE_POINTS.values())
 
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 """How SentencePiece writes a token that is a single byte."""
@@ -40,6 +50,23 @@ def spell(pieces: Iterable[str], decoder: Mapping[str, Any] | None) -> list[byte
     for step in _steps(decoder):
         tokens = step(tokens)
     return [token.encode() if isinstance(token, str) else token for token in tokens]
+
+
+def byte_level(pieces: Sequence[str]) -> list[bytes]:
+    """The bytes of each piece of byte-level BPE.
+
+    A piece with a character outside the alphabet stands for itself in UTF-8, as in the ByteLevel decoder: added tokens
+    such as `<|im end|>`.
+    """
+    codes = np.frombuffer("".join(pieces).encode("utf-32-le"), np.uint32)
+    values = _BYTE_OF[np.minimum(codes, len(_BYTE_OF) - 1)]
+    data = values.astype(np.uint8).tobytes()
+    ends = np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+    starts = [0, *ends.tolist()]
+    tokens = [data[a:b] for a, b in pairwise(starts)]
+    for k in np.unique(np.searchsorted(ends, np.flatnonzero(values < 0), side="right")).tolist():
+        tokens[k] = pieces[k].encode()
+    return tokens
 
 
 def _steps(decoder: Mapping[str, Any] | None) -> list[Step]:

@@ -8,33 +8,26 @@ from typing import Any
 from structgen.errors import VocabularyError
 from structgen.vocabulary.added import looks_like_control
 from structgen.vocabulary.decoders import BYTE_PIECE
-from structgen.vocabulary.table import TokenTable, digest
+from structgen.vocabulary.table import Source, TokenTable, digest
 
 SPACE = "\u2581"
 
 
-class SentencePieceSource:
-    """A `sentencepiece.SentencePieceProcessor`."""
+def sentencepiece_source(processor: Any) -> Source:
+    """The source of a `sentencepiece.SentencePieceProcessor`."""
 
-    def __init__(self, processor: Any) -> None:
-        self._processor = processor
-
-    def end_ids(self) -> list[int]:
-        end: int = self._processor.eos_id()
-        return [end] if end >= 0 else []
-
-    def signature(self) -> bytes:
-        return digest("sentencepiece", self._processor.serialized_model_proto())
-
-    def table(self) -> TokenTable:
-        ids = list(range(self._processor.get_piece_size()))
-        special = special_pieces(self._processor, ids)
-        pieces = self._processor.id_to_piece(ids)
-        is_byte = self._processor.is_byte(ids)
-        tokens: list[bytes | None] = list(map(spell_piece, pieces, is_byte))
+    def table() -> TokenTable:
+        ids = list(range(processor.get_piece_size()))
+        special = special_pieces(processor, ids)
+        pieces = processor.id_to_piece(ids)
+        tokens: list[bytes | None] = list(map(spell_piece, pieces, processor.is_byte(ids)))
         for i in special:
             tokens[i] = None
         return TokenTable(tokens, {i: pieces[i] for i in special})
+
+    end: int = processor.eos_id()
+    signature = digest("sentencepiece", processor.serialized_model_proto())
+    return Source([end] if end >= 0 else [], signature, table)
 
 
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:

@@ -9,12 +9,12 @@ from structgen.errors import VocabularyError, quoted
 from structgen.vocabulary.added import is_word
 from structgen.vocabulary.decoders import spell
 from structgen.vocabulary.pieces import special_pieces, spell_piece
-from structgen.vocabulary.table import TableSource, TokenTable
+from structgen.vocabulary.table import Source, TokenTable, table_source
 
 Speller = Callable[[str], bytes]
 
 
-def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
+def slow_source(tokenizer: Any, ends: list[int]) -> Source:
     """The source of a `transformers.PythonBackend` (version 4: `PreTrainedTokenizer`).
 
     Raises:
@@ -36,7 +36,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> TableSource:
     for i in special:
         tokens[i] = None
     names = {i: added[i].content if i in added else str(pieces.get(i, "")) for i in special}
-    return TableSource(TokenTable(tokens, names), ends)
+    return table_source(TokenTable(tokens, names), ends)
 
 
 def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:

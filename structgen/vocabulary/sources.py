@@ -6,11 +6,10 @@ from typing import Any
 
 from structgen.errors import VocabularyError
 from structgen.vocabulary.ends import as_ids
-from structgen.vocabulary.huggingface import FastSource
-from structgen.vocabulary.pieces import SentencePieceSource
+from structgen.vocabulary.huggingface import fast_source
+from structgen.vocabulary.pieces import sentencepiece_source
 from structgen.vocabulary.slow import slow_source
-from structgen.vocabulary.table import Source
-from structgen.vocabulary.tiktokens import tekken_source, tiktoken_source
+from structgen.vocabulary.table import Source, TokenTable, table_source
 
 
 def source_of(tokenizer: Any) -> Source:
@@ -20,11 +19,11 @@ def source_of(tokenizer: Any) -> Source:
         VocabularyError: nothing that structgen knows.
     """
     if _is(tokenizer, "tokenizers", "Tokenizer"):
-        return FastSource(tokenizer, frozenset(), [])
+        return fast_source(tokenizer, frozenset(), [])
     if _is(tokenizer, "tiktoken", "Encoding"):
-        return tiktoken_source(tokenizer)
+        return _tiktoken_source(tokenizer)
     if _is(tokenizer, "sentencepiece", "SentencePieceProcessor"):
-        return SentencePieceSource(tokenizer)
+        return sentencepiece_source(tokenizer)
     if type(tokenizer).__module__.startswith("mistral_common."):
         return _mistral_source(tokenizer)
     if type(getattr(tokenizer, "tokenizer", None)).__module__.startswith("mistral_common."):
@@ -50,7 +49,7 @@ def _transformers_source(tokenizer: Any) -> Source:
         return slow_source(tokenizer, ends)
     # A special token that is named in the configuration but not in the vocabulary has the id None.
     special = frozenset(i for i in tokenizer.all_special_ids if i is not None)
-    return FastSource(backend, special, ends)
+    return fast_source(backend, special, ends)
 
 
 def _mistral_source(tokenizer: Any) -> Source:
@@ -58,7 +57,35 @@ def _mistral_source(tokenizer: Any) -> Source:
     inner = getattr(tokenizer, "instruct_tokenizer", tokenizer)
     inner = getattr(inner, "tokenizer", inner)
     if _is(inner, "mistral_common", "Tekkenizer"):
-        return tekken_source(inner)
+        return _tekken_source(inner)
     if _is(inner, "mistral_common", "SentencePieceTokenizer"):
-        return SentencePieceSource(inner._model)
+        return sentencepiece_source(inner._model)
     raise VocabularyError(f"mistral-common's {type(inner).__name__} is neither tekken nor SentencePiece")
+
+
+def _tiktoken_source(encoding: Any) -> Source:
+    """The source of a `tiktoken.Encoding`, whose own end is `<|endoftext|>`, where it has that token."""
+    special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
+    names = {i: text for text, i in special.items()}
+    table = TokenTable(_tiktoken_tokens(encoding, frozenset(names)), names)
+    return table_source(table, [i for text, i in special.items() if text == "<|endoftext|>"])
+
+
+def _tekken_source(tokenizer: Any) -> Source:
+    """The source of a mistral-common `Tekkenizer`: `num_special_tokens` special ids, then the encoding's."""
+    front: int = tokenizer.num_special_tokens
+    text = _tiktoken_tokens(tokenizer._model, frozenset())
+    special = {i: str(tokenizer.id_to_piece(i)) for i in range(front)}
+    return table_source(TokenTable([*[None] * front, *text], special), [tokenizer.eos_id])
+
+
+def _tiktoken_tokens(encoding: Any, special: frozenset[int]) -> list[bytes | None]:
+    """The bytes by id; None for special ids and holes."""
+    bytes_of = encoding.decode_single_token_bytes
+    tokens: list[bytes | None] = []
+    for i in range(encoding.max_token_value + 1):
+        try:
+            tokens.append(None if i in special else bytes_of(i))
+        except KeyError:
+            tokens.append(None)
+    return tokens

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,46 +15,36 @@ class TokenTable:
     """A tokenizer as bytes.
 
     Attributes:
-        tokens: the bytes of each token by id; None where an id is no text (special, or nobody's).
-        special: the ids that exist and are no text, each with the tokenizer's name for it.
+        tokens: the bytes of each token by id; None where an id is not text (special, or unused).
+        special: the ids that exist and are not text, each with the tokenizer's name for it.
     """
 
     tokens: list[bytes | None]
     special: Mapping[int, str]
 
 
-class Source(Protocol):
-    """A tokenizer of some library, as the reader of that library sees it."""
-
-    def end_ids(self) -> list[int]:
-        """The ids that the tokenizer itself declares to end a text, possibly none."""
-
-    def signature(self) -> bytes:
-        """A digest of all that `table` depends on; much cheaper than `table` where that is slow."""
-
-    def table(self) -> TokenTable:
-        """Read the tokenizer.
-
-        Raises:
-            VocabularyError: a token cannot be represented; the message names it.
-        """
-
-
 @dataclass(frozen=True, slots=True)
-class TableSource:
-    """A tokenizer that is read at once, so that its table is its signature."""
+class Source:
+    """A tokenizer of some library, as the reader of that library sees it.
 
-    content: TokenTable
+    Attributes:
+        ends: the ids that the tokenizer itself declares to end a text, possibly none.
+        signature: a digest of all that the table depends on.
+        table: reads the tokenizer, which may take longer than the signature. It raises VocabularyError where a token
+            cannot be represented, and names the token.
+        backend: the tokenizer of Hugging Face's `tokenizers`, where it is one.
+    """
+
     ends: list[int]
+    signature: bytes
+    table: Callable[[], TokenTable]
+    backend: Any = None
 
-    def end_ids(self) -> list[int]:
-        return self.ends
 
-    def signature(self) -> bytes:
-        return digest("table", repr(sorted(self.content.special.items())), digest_tokens(self.content.tokens))
-
-    def table(self) -> TokenTable:
-        return self.content
+def table_source(table: TokenTable, ends: list[int]) -> Source:
+    """The source of a tokenizer that was read at once: its table is its signature."""
+    signature = digest("table", repr(sorted(table.special.items())), digest_tokens(table.tokens))
+    return Source(ends, signature, lambda: table)
 
 
 def digest(*parts: str | bytes) -> bytes:
@@ -68,7 +58,7 @@ def digest(*parts: str | bytes) -> bytes:
 
 
 def digest_tokens(tokens: Sequence[str | None] | Sequence[bytes | None]) -> bytes:
-    """A digest of the tokens, the missing ones told apart from the empty ones."""
+    """A digest of the tokens that tells missing ones from empty ones."""
     lengths = np.fromiter((-1 if t is None else len(t) for t in tokens), np.int32, len(tokens))
     present = [t for t in tokens if t]
     if present and isinstance(present[0], str):

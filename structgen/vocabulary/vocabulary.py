@@ -49,7 +49,7 @@ class Vocabulary:
         end_ids: Iterable[int],
         special: Mapping[int, str],
     ) -> None:
-        self._backend: Any = None  # what encodes, where that is a tokenizer of Hugging Face
+        self._backend: Any = None  # see `Source.backend`
         self._text = data.tobytes()
         self._offset = offsets.item
         self.data: NDArray[np.uint8] = np.frombuffer(self._text, np.uint8)
@@ -118,16 +118,16 @@ class Vocabulary:
         source = source_of(tokenizer)
         given = _ids("end_ids", end_ids)
         rows = declared_width(model_config) if width is None else _width(width)
-        declared = source.end_ids() + declared_ends(model_config, generation_config)
+        declared = source.ends + declared_ends(model_config, generation_config)
         request = repr((_FORMAT, rows, sorted(set(given)), sorted(set(declared))))
-        key = digest(request, source.signature()).hex()
+        key = digest(request, source.signature).hex()
         stored = load(key)
         if stored is not None:
             vocabulary = cls._from_arrays(stored)
         else:
             vocabulary = cls._assemble(source.table(), given, rows, declared)
             store(key, vocabulary._arrays())
-        vocabulary._backend = getattr(source, "backend", None)
+        vocabulary._backend = source.backend
         return vocabulary
 
     @classmethod

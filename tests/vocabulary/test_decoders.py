@@ -1,7 +1,4 @@
-"""`spell` gives each token the bytes that the decoder of `tokenizers` gives it inside a text.
-
-Covers `alphabet`.
-"""
+"""`spell` gives each token the bytes that the decoder of `tokenizers` gives it inside a text."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, decoders
 
 from structgen.errors import VocabularyError
-from structgen.vocabulary.alphabet import CODE_POINTS, byte_level
-from structgen.vocabulary.decoders import spell
+from structgen.vocabulary.decoders import CODE_POINTS, byte_level, spell
 
 LLAMA = decoders.Sequence(
     [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]

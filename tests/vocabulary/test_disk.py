@@ -14,7 +14,6 @@ import pytest
 from tokenizers import Tokenizer, decoders, models
 
 from structgen.vocabulary import Vocabulary, disk
-from structgen.vocabulary.huggingface import FastSource
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +36,7 @@ def read(*words: str, **options: Any) -> Vocabulary:
 def test_second_reading_comes_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second time the tokenizer's tokens are not read again, and everything is the same."""
     made = read("b", width=50)
-    monkeypatch.delattr(FastSource, "table")
+    monkeypatch.delattr("structgen.vocabulary.huggingface.spell")
     again = read("b", width=50)
     assert again.fingerprint == made.fingerprint
     assert (again.width, again.end_ids, again.special_ids) == (50, (0,), {0})

@@ -3,7 +3,7 @@
 The one exception is documented: SentencePiece and WordPiece put a space before the first word, which their
 decoders take away again at the start of a text.
 
-Covers `pieces` and `tiktokens`.
+Covers `pieces`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegac
 
 from structgen.errors import VocabularyError
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.alphabet import CODE_POINTS
+from structgen.vocabulary.decoders import CODE_POINTS
 from structgen.vocabulary.pieces import spell_piece
 
 
