@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.regular.number_sets import number_is_empty
 from structgen.regular.string_sets import string_is_empty
-from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, Options
+from structgen.values.object_progress import Inhabited, Members, MemberSteps, Options
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
@@ -100,11 +98,6 @@ class Emptiness:
             return [(node, after)] if self.members.closes(after, can) else []
         options = self.members.options(node, after, marks)
         return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
-
-    @cached_method
-    def open_members(self, objects: Objects) -> OpenMembers:
-        """Tells the declared members that may come next, of a set without existential rules."""
-        return OpenMembers(objects, self)
 
     def _told(self, asking: Asking[T]) -> T:
         """The result of something that asks for the emptiness of nodes."""
@@ -201,44 +194,3 @@ class Emptiness:
             return False
         can = yield from self.members.inhabited(objects)
         return not self.members.closes(Members(0, objects), can)
-
-
-class OpenMembers:
-    """Which declared members may come next, of one set of objects without existential rules (`some`).
-
-    `of` tells by arrays what `Emptiness.next_members` tells of each member: to ask about each takes too long where
-    there are many.
-    """
-
-    def __init__(self, objects: Objects, is_empty: Emptiness) -> None:
-        self._objects, self._is_empty = objects, is_empty
-        self._required = np.array([member.required for member in objects.properties], np.bool_)
-        self._living = np.zeros(self._required.size, np.bool_)
-        self._asked = np.zeros(self._required.size, np.bool_)
-        self._unasked = self._required.size
-
-    def of(self, progress: Members) -> Flags:
-        """bool[declared members]: may it come next, and the object still be closed?"""
-        flags: Flags = progress.open_flags(self._required.size)
-        flags &= self._that_live(flags)
-        objects, can = self._objects, self._is_empty.inhabited(self._objects)
-        if can.uncounted:
-            return flags
-        members = progress.members_after
-        if objects.max_properties is not None:
-            flags &= members + progress.left_after(self._required) <= objects.max_properties
-        others = can.others_left(progress)
-        if members < objects.min_properties and others is not None:
-            possible = self._that_live(np.ones(self._living.size, np.bool_))
-            flags &= members + progress.left_after(possible) + others >= objects.min_properties
-        return flags
-
-    def _that_live(self, wanted: Flags) -> Flags:
-        """The members that some value satisfies, as far as it is wanted to know."""
-        if self._unasked:
-            new, outline = np.flatnonzero(wanted & ~self._asked), self._is_empty.members.outline(self._objects)
-            for i in new.tolist():
-                self._living[i] = not self._is_empty(outline.member(i))
-            self._asked[new] = True
-            self._unasked -= new.size
-        return self._living

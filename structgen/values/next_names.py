@@ -14,9 +14,9 @@ import numpy as np
 from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Node, Objects
 from structgen.values.emptiness import Emptiness
-from structgen.values.name_frames import NameTable
+from structgen.values.name_frames import Flags, NameTable
 from structgen.values.names import Joint
-from structgen.values.object_progress import Flags, Int64, Members
+from structgen.values.object_progress import Members
 
 MOST_PROGRESS = 1 << 13
 """Progress whose other names are remembered."""
@@ -83,24 +83,18 @@ class NextNames:
         flags: Flags = np.zeros(len(table.names), np.bool_)
         for marks, places in self._others_in(table, objects).items() if own else ():
             flags[places] = marks in own
-        if objects.some or self._few(objects):
-            flags[[table.ranks[name] for name in self.open_names(progress)]] = True
-        else:
-            flags[self._declared_in(table, objects)] = self._is_empty.open_members(objects).of(progress)
+        flags[[table.ranks[name] for name in self.open_names(progress)]] = True
         return flags
 
     def open_names(self, progress: Members) -> list[str]:
         """The names that a progress knows and that may come next."""
         properties, is_empty = progress.objects.properties, self._is_empty
         if is_empty.inhabited(progress.objects).uncounted:
-            return [properties[i].name for i in progress.open() if not is_empty(properties[i].value)]
-        names = [properties[i].name for i in progress.open() if self._declared(progress, i)]
+            member = self._outline(progress.objects).member
+            names = [properties[i].name for i in progress.open() if not is_empty(member(i))]
+        else:
+            names = [properties[i].name for i in progress.open() if self._declared(progress, i)]
         return names + [name for name, each in self._few(progress.objects).items() if self._one_of_few(progress, *each)]
-
-    @cached_method
-    def _declared_in(self, table: NameTable, objects: Objects) -> Int64:
-        """The places in a table of the names that these objects declare."""
-        return np.array([table.ranks[member.name] for member in objects.properties], np.int64)
 
     @cached_method
     def _others_in(self, table: NameTable, objects: Objects) -> dict[int, list[int]]:
@@ -163,12 +157,12 @@ class NextNames:
 
     def _declared(self, progress: Members, i: int) -> NextMembers:
         """The next members under the name of declared member `i`, which is open."""
-        member, after = progress.objects.properties[i], progress.with_declared(i)
-        if self._is_empty.inhabited(progress.objects).uncounted:
-            return () if self._is_empty(member.value) else (NextMember(member.value, after, False),)
-        outline = self._outline(progress.objects)
-        marks = outline.marks(member.name) if progress.objects.some else 0
-        options = self._is_empty.next_members(outline.member(i), after, marks)
+        objects, outline, after = progress.objects, self._outline(progress.objects), progress.with_declared(i)
+        node = outline.member(i)
+        if self._is_empty.inhabited(objects).uncounted:
+            return () if self._is_empty(node) else (NextMember(node, after, False),)
+        marks = outline.marks(objects.properties[i].name) if objects.some else 0
+        options = self._is_empty.next_members(node, after, marks)
         return tuple([NextMember(node, then, False) for node, then in options])
 
     def _one_of_few(self, progress: Members, k: int, marks: int) -> NextMembers:

@@ -77,7 +77,7 @@ class ObjectWriter:
             return None
         ((k, lane),) = living
         part, can = lane.part, self._is_empty.inhabited(lane.part)
-        if not can.uncounted or part.without or len(part.properties) > self._names.many_names:
+        if not can.uncounted or part.patterns or part.without or len(part.properties) > self._names.many_names:
             return None
         close = self._context.accept(choice, choice.objects.accepted((k,)))
         return PlainObject(self._context, part, close=close, depth=depth, takes_others=bool(can.others))
