@@ -88,13 +88,19 @@ class NextNames:
 
     def open_names(self, progress: Members) -> list[str]:
         """The names that a progress knows and that may come next."""
-        properties, is_empty = progress.objects.properties, self._is_empty
-        if is_empty.inhabited(progress.objects).uncounted:
-            member = self._outline(progress.objects).member
-            names = [properties[i].name for i in progress.open() if not is_empty(member(i))]
+        objects = progress.objects
+        if self._is_empty.inhabited(objects).uncounted:
+            possible = self._possible(objects)
+            names = [possible[i] for i in progress.open() if i in possible]
         else:
-            names = [properties[i].name for i in progress.open() if self._declared(progress, i)]
-        return names + [name for name, each in self._few(progress.objects).items() if self._one_of_few(progress, *each)]
+            names = [objects.properties[i].name for i in progress.open() if self._declared(progress, i)]
+        return names + [name for name, each in self._few(objects).items() if self._one_of_few(progress, *each)]
+
+    @cached_method
+    def _possible(self, objects: Objects) -> dict[int, str]:
+        """The names of the declared members that some value satisfies, by their index."""
+        outline = self._outline(objects)
+        return {i: name for name, i in outline.declared.items() if not self._is_empty(outline.member(i))}
 
     @cached_method
     def _others_in(self, table: NameTable, objects: Objects) -> dict[int, list[int]]:
