@@ -155,7 +155,6 @@ class PlainObject:
             comma=-1 if phase.begun else len(layout.comma),
             required=required, came=0 if self._any_order else phase.came, number=phases,
             first=self._behind_names(phase) if members else 0, other=other,
-            shared=members > 0 and not (self._any_order or phase.others or other),
         )  # fmt: skip
         self._names.write(self._automaton, written)
 

@@ -15,7 +15,7 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_uint8
 
 
-LITERAL_WORDS, NODE_WORDS = 4, 5
+LITERAL_WORDS, NODE_WORDS = 3, 5
 """Numbers of a literal, and of a node on the stack, in the work space of `insert`."""
 MANY_BYTES = 1 << 14
 """Literals of more bytes are counted before there is made room for them: mostly they have much in common."""
@@ -111,9 +111,9 @@ def _push_node(scratch: Int32, top: int, low: int, high: int, depth: int, state:
 
 
 @inner_kernel
-def put_literal(scratch: Int32, row: int, start: int, end: int, target: int, chain: int) -> int:
+def put_literal(scratch: Int32, row: int, start: int, end: int, target: int) -> int:
     """Write the row of a literal in the work space of `insert`; the place of the next one."""
-    scratch[row], scratch[row + 1], scratch[row + 2], scratch[row + 3] = start, end, target, chain
+    scratch[row], scratch[row + 1], scratch[row + 2] = start, end, target
     return row + LITERAL_WORDS
 
 
@@ -161,8 +161,7 @@ def insert(
     more bytes to come, is a node in turn, and any other leads to its literal's target.
 
     In the scratch space each literal has a row, from the place `rows` on: where it starts and ends in the bytes at
-    address `text`, its target, and the first of the states that read it alone behind its first byte, where they are
-    written already (0: they are not; never where there is another text). Behind the rows is the stack of the nodes
+    address `text`, and its target. Behind the rows is the stack of the nodes
     still to be written, `NODE_WORDS` each: rows of the literals that share its prefix (the first, and the one behind
     the last), length of the prefix, state, and the state of the other text (0: none).
     """
@@ -181,9 +180,7 @@ def insert(
                 high += LITERAL_WORDS
             target = int64(scratch[low + 2])
             alone, left = high == low + LITERAL_WORDS, scratch[low + 1] - scratch[low] - depth - 1
-            if alone and left > 0 and scratch[low + 3]:
-                target = scratch[low + 3] + depth
-            elif left > 0 or not alone:
+            if left > 0 or not alone:
                 target = n_states
                 n_states += 1
                 top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(base, fallback, byte))
@@ -209,7 +206,7 @@ def insert_literals(
     row, start = rows, int64(0)
     for i in range(count):
         end = int64(scratch[i])
-        row = put_literal(scratch, row, start, end, int64(scratch[count + i]), int64(0))
+        row = put_literal(scratch, row, start, end, int64(scratch[count + i]))
         start = end
     text = registers_at(base)[R_SCRATCH] + 8 * count
     return insert(base, text, rows, count, state, inner, other, n_states, n_edges)

@@ -23,11 +23,11 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 
 SPACES = (0x20, 0x0A, 0x0D, 0x09)
-_HEAD_WORDS = 17
-(_STATE, _CLOSE, _OTHER, _FIRST, _CHAINS, _BEFORE, _LAST, _COMMA, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES,
+_HEAD_WORDS = 16
+(_STATE, _CLOSE, _OTHER, _FIRST, _BEFORE, _LAST, _COMMA, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES,
  _F_COUNT, _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
 """What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
-_ASKED, _KEPT = Struct("10q"), Struct("7q")
+_ASKED, _KEPT = Struct("9q"), Struct("7q")
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
 """States and edges of a phase beside those of its names, of `before` and of `last`."""
@@ -50,7 +50,6 @@ class Phases(NamedTuple):
         first: the first of the states behind the spellings of the members.
         other: the state behind the closing quote of any other name in the first phase, those of the next ones follow
             it; 0 where none may come.
-        shared: are there more phases with this `first`? The rest of a name that no other has is written once then.
     """
 
     state: int
@@ -64,7 +63,6 @@ class Phases(NamedTuple):
     number: int = 1
     first: int = 0
     other: int = 0
-    shared: bool = False
 
 
 class MemberNames:
@@ -75,7 +73,7 @@ class MemberNames:
         bound: the longest run of free white space; 0 for none.
     """
 
-    __slots__ = ("_bound", "_chains", "_count", "_data", "_longest", "size")
+    __slots__ = ("_bound", "_count", "_data", "_longest", "size")
 
     def __init__(self, spellings: list[bytes], *, behind: int, bound: int) -> None:
         order = sorted(range(len(spellings)), key=spellings.__getitem__)
@@ -85,14 +83,12 @@ class MemberNames:
         self._data = b"".join((head, array("i", ends).tobytes(), array("i", order).tobytes(), names))
         self._bound, self._count, self.size = bound, len(order), len(names)
         self._longest = max(map(len, spellings), default=0)
-        self._chains: dict[int, int] = {}
 
     def write(self, automaton: Automaton, phases: Phases) -> None:
         """Write phases of the object."""
-        state, before, last, close, members, comma, required, came, number, first, other, shared = phases
+        state, before, last, close, members, comma, required, came, number, first, other = phases
         tables, size = automaton.tables, (self._count + 7) // 8
-        chains = (self._chains.get(first) or -1) if shared and self._count else 0
-        asked = _ASKED.pack(state, close, other, first, chains, len(before), len(last), comma, came, number)
+        asked = _ASKED.pack(state, close, other, first, len(before), len(last), comma, came, number)
         bits = members.to_bytes(size, "little") + required.to_bytes(size, "little")
         data = b"".join((asked, self._data, before, last, bits))
         place = (len(data) + 3) // 4
@@ -100,11 +96,8 @@ class MemberNames:
         names = self.size if other or members & members - 1 else self._longest
         room = names + _OF_PHASE + len(before) + len(last)
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
-        rest = self.size if chains else 0
-        taken = tables.take(number * (room + blocks[1]) + rest, number * (room + 2 * len(SPACES) + blocks[3]) + rest)
+        taken = tables.take(number * (room + blocks[1]), number * (room + 2 * len(SPACES) + blocks[3]))
         tables.n_states, tables.n_edges = write_phases(tables.base, place, self._bound, *taken)
-        if chains < 0:
-            self._chains[first] = taken[0]
 
 
 def write_calls(
@@ -204,18 +197,6 @@ def _owed(base: int) -> int:
 
 
 @inner_kernel
-def _write_chains(base: int, n_states: int, n_edges: int) -> tuple[int, int]:
-    """Write states that read each spelling alone behind its first byte; the new counts."""
-    at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
-    head, text, start = view_int64(at), _names_at(base), int64(0)
-    for i in range(2 * _HEAD_WORDS, 2 * _HEAD_WORDS + head[_COUNT]):
-        end, target = int64(scratch[i]), head[_FIRST] + scratch[i + head[_COUNT]]
-        _, n_states, n_edges = _write_chain(base, text + start + 1, end - start - 1, target, n_states, n_edges)
-        start = end
-    return n_states, n_edges
-
-
-@inner_kernel
 def _list_names(base: int, place: int) -> int:
     """Write the literals of a phase to the work space from `place` on; where another name may come too, the refused
     ones lead to DEAD. How many literals there are."""
@@ -226,10 +207,9 @@ def _list_names(base: int, place: int) -> int:
     for i in range(count):
         end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
         if came <= member <= owed and bits[member >> 3] >> (member & 7) & 1:
-            chain = head[_CHAINS] + start - i if head[_CHAINS] and not other else int64(0)
-            row = put_literal(scratch, row, start, end, head[_FIRST] + member, chain)
+            row = put_literal(scratch, row, start, end, head[_FIRST] + member)
         elif other:
-            row = put_literal(scratch, row, start, end - head[_BEHIND], int64(DEAD), int64(0))
+            row = put_literal(scratch, row, start, end - head[_BEHIND], int64(DEAD))
         start = end
     return (row - place) // LITERAL_WORDS
 
@@ -297,17 +277,13 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
     `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
 
     The scratch space holds `_HEAD_WORDS` numbers (the phase's state; the states behind the brace, another name, the
-    first member's spelling; those that read a spelling alone, -1 where they are to be written; how many bytes are in
-    `before` and in `last`, and how many the first phase leaves out; how many members can come no more, and how many
+    first member's spelling; how many bytes are in `before` and in `last`, and how many the first phase leaves out; how many members can come no more, and how many
     phases are to be written; how many members there are and bytes in their spellings, and behind the closing quotes;
     the block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and as bits which
     members may come, and which nothing may pass over. Behind all that, from `place` on, is the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
     close, other = head[_CLOSE], head[_OTHER]
-    if head[_CHAINS] < 0:
-        head[_CHAINS] = n_states
-        n_states, n_edges = _write_chains(base, n_states, n_edges)
     for phase in range(head[_PHASES]):
         free = _owed(base) == head[_COUNT]
         head[_CLOSE] = close if free else int64(0)

@@ -43,15 +43,13 @@ def test_a_phase_takes_the_members_that_may_come_other_names_and_the_end(seed: i
     others = named_state(automaton)
     close = named_state(automaton)
     living = draw.getrandbits(count) if count else 0
-    takes_others, may_end, shared = draw.random() < 0.5, draw.random() < 0.5, draw.random() < 0.5
+    takes_others, may_end = draw.random() < 0.5, draw.random() < 0.5
     before, last = draw.choice([(b"", b"}"), (b"," if bound else b", ", b"}"), (b",\n ", b"\n}")][: 2 if bound else 3])
-    for _ in range(2):  # the second time, what is shared is there
-        state = automaton.tables.stub()
-        phase = Phases(
-            state, before, last, close if may_end else 0, living,
-            first=behind[0], other=others if takes_others else 0, shared=shared and not takes_others,
-        )  # fmt: skip
-        members.write(automaton, phase)
+    state = automaton.tables.stub()
+    phase = Phases(
+        state, before, last, close if may_end else 0, living, first=behind[0], other=others if takes_others else 0
+    )
+    members.write(automaton, phase)
     for blanks in (b"", b" \n")[: 1 + bool(bound)]:
         lead = blanks + before + (blanks if before else b"")
         for i, spelling in enumerate(spellings):
@@ -80,7 +78,7 @@ def test_phases_that_follow_each_other_are_written_at_once(seed: int) -> None:
     begun, comma = draw.random() < 0.5, draw.choice([1, 2])
     written = Phases(
         state, b", ", b"\n}", close, living, comma=-1 if begun else comma, required=required, came=came, number=phases,
-        first=behind[0], other=others[0] if takes_others else 0, shared=not takes_others,
+        first=behind[0], other=others[0] if takes_others else 0,
     )  # fmt: skip
     members.write(automaton, written)
     for phase in range(came, came + phases):
