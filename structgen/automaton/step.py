@@ -17,8 +17,8 @@ from numba import types
 from structgen.automaton.table_format import (
     ACTION, ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB, TARGET,
-    UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
+    R_OUTCOME, R_PURE, RANGES, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB,
+    TARGET, UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
 )  # fmt: skip
 from structgen.kernels.views import table, view_int64
 from structgen.kernels import inner_kernel
@@ -38,6 +38,28 @@ _buckets_at = table(types.int32, 0, R_BUCKETS)
 _returns_at = table(types.int64, 2, R_RETURNS)
 
 _hash_frame = inner_kernel(hash_frame)
+
+
+@inner_kernel
+def write_row(base: int, s: int, kind: int, start: int, count: int, action: int, a: int, b: int, high: int) -> None:
+    """Write the row of a state. Its counter has no lower bound."""
+    states = states_at(base)
+    states[s, START], states[s, COUNT], states[s, KIND] = start, count, kind
+    states[s, MISS], states[s, A], states[s, B] = action, a, b
+    states[s, LO], states[s, HI] = 0, high
+
+
+@inner_kernel
+def write_plain_row(base: int, s: int, start: int, count: int, high: int) -> None:
+    """Write the row of a state that refuses what its edges do not take."""
+    write_row(base, s, int64(RANGES), start, count, int64(NOTHING), int64(0), int64(0), high)
+
+
+@inner_kernel
+def write_edge(base: int, e: int, byte: int, target: int) -> None:
+    """Write the edge of one byte, to a target with its flags."""
+    edges = edges_at(base)
+    edges[e, 0], edges[e, 1] = byte | byte << 8, target
 
 
 @inner_kernel

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.step import edges_at, int64, states_at
+from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    COUNT, HI, KIND, LO, MISS, NOTHING, RANGES, ROOM, START, STUB, UNBOUNDED, A, B, Int32, Int64,
+    HI, NOTHING, RANGES, ROOM, STUB, UNBOUNDED, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import (
     COUNTING, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_between, in_run,
@@ -34,6 +34,8 @@ _SHORT: Int32 = np.array(
 )
 """Short escapes: the letter, and its character."""
 _SLASH = 0x2F
+CONTROLS: Int32 = np.array([(0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F)], np.int32)
+"""The characters that names spell by digits: control characters without a short escape."""
 MOST_STATES, MOST_EDGES = 17, 48
 """No call of a kernel below writes more new states, and more edges."""
 
@@ -72,9 +74,12 @@ def _astral(high: int, low: int) -> int:
 
 
 @inner_kernel
-def _span(part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
+def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
     """The first and the last of the characters that code units in `low..high` begin (end, behind a high surrogate), in
-    three parts: pairs, then below and above the surrogates. The first is greater than the last where there are none."""
+    three parts: pairs, then below and above the surrogates; for names the three spans of `CONTROLS`. The first is
+    greater than the last where there are none."""
+    if settings[NAMED]:
+        return max(low, int64(CONTROLS[part, 0])), min(high, int64(CONTROLS[part, 1]))
     if high_surrogate:
         if part:
             return int64(1), int64(0)
@@ -88,13 +93,14 @@ def _span(part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int
 
 @inner_kernel
 def _led(
-    nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int, high_surrogate: int
-) -> tuple[int, int]:
+    settings: Int64, nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int,
+    high_surrogate: int,
+) -> tuple[int, int]:  # fmt: skip
     """To which living state code units in `low..high` lead from `q`: 0 for none, `SEVERAL` for different ones; and the
     greatest limit among these."""
     target, room = int64(0), int64(0)
     for part in range(3):
-        first, last = _span(int64(part), low, high, high_surrogate)
+        first, last = _span(settings, int64(part), low, high, high_surrogate)
         i = _interval(bounds, first) if first <= last else int64(bounds.size)
         while i < bounds.size and bounds[i] <= last:
             t = int64(nexts[q, classes[i]])
@@ -118,29 +124,21 @@ def _all_live(nexts: Int32, bounds: Int32, classes: Int32, q: int, low: int, hig
 
 @inner_kernel
 def _row(base: int, s: int, start: int, count: int, high: int) -> None:
-    """Write the row of a state with edges alone. A and B stay."""
+    """Write the row of a stub. What it says of the text that was read, in A and B, stays."""
     states = states_at(base)
-    states[s, START], states[s, COUNT], states[s, MISS] = start, count, NOTHING
-    states[s, LO], states[s, HI], states[s, KIND] = 0, high, RANGES
-
-
-@inner_kernel
-def _clear(base: int, s: int) -> None:
-    """Let the row of a new state say nothing of what was read."""
-    states = states_at(base)
-    states[s, A], states[s, B] = 0, 0
+    q, mark = int64(states[s, A]), int64(states[s, B])
+    write_row(base, s, int64(RANGES), start, count, int64(NOTHING), q, mark, high)
 
 
 @inner_kernel
 def _stub(base: int, settings: Int64, limits: Int32, q: int, target: int, room: int, mark: int, s: int) -> int:
     """Write a stub in the middle of a character that leads from `q` to `target`; the edge to it."""
-    states, high = states_at(base), int64(UNBOUNDED)
+    high = int64(UNBOUNDED)
     if settings[INC_FLAG]:
         high = room
     elif target == q:
         high = int64(limits[q])
-    states[s, KIND], states[s, START], states[s, COUNT], states[s, MISS] = STUB, 0, 0, NOTHING
-    states[s, A], states[s, B], states[s, LO], states[s, HI] = q, mark, 0, high
+    write_row(base, s, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
     flag = int64(ROOM) if in_run(settings, limits, q) else settings[ROOM_FLAG]
     edge: int = s | flag
     return edge
@@ -154,7 +152,7 @@ def _digits(
     """The edge to where the last `left` digits of an escape are missing (0 when no character there is alive), and the
     new count of states."""
     limits, high = per_state[LIMITS], low + (int64(1) << 4 * left) - 1
-    target, room = _led(nexts, limits, bounds, classes, q, low, high, high_surrogate)
+    target, room = _led(settings, nexts, limits, bounds, classes, q, low, high, high_surrogate)
     if target == 0:
         return int64(0), n_states
     mark = _marked(low, left, high_surrogate)
@@ -163,7 +161,7 @@ def _digits(
             return edge_between(settings, limits, q, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
     elif (
-        target != SEVERAL and not high_surrogate and not in_run(settings, limits, q)
+        target != SEVERAL and not high_surrogate and not settings[NAMED] and not in_run(settings, limits, q)
         and _all_live(nexts, bounds, classes, q, low, high)
     ):  # fmt: skip
         shared = per_state[SHARED + left - 1]
@@ -183,16 +181,8 @@ def _append(base: int, start: int, n: int, byte: int, target: int) -> int:
     if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] >> 8 == byte - 1:
         edges[n - 1, 0] = edges[n - 1, 0] & 255 | byte << 8
         return n
-    edges[n, 0], edges[n, 1] = byte | byte << 8, target
+    write_edge(base, n, byte, target)
     return n + 1
-
-
-@inner_kernel
-def _one_edge(base: int, byte: int, target: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
-    """Write a state with one edge; the state, and the new counts."""
-    _clear(base, n_states)
-    _row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
-    return n_states, n_states + 1, _append(base, n_edges, n_edges, byte, target)
 
 
 @kernel
@@ -213,9 +203,11 @@ def write_digits(
         target, n_states = _digits(
             base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
         )
-        second, n_states, n_edges = _one_edge(base, int64(0x75), target, n_states, n_edges)
-        _row(base, state, n_edges, int64(1), high)
-        return n_states, _append(base, n_edges, n_edges, int64(0x5C), second)
+        write_edge(base, n_edges, int64(0x75), target)
+        write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
+        write_edge(base, n_edges + 1, int64(0x5C), n_states)
+        _row(base, state, n_edges + 1, int64(1), high)
+        return n_states + 1, n_edges + 2
     high_surrogate = before - 1 + 0xD800 if before else int64(0)
     start, letters, step = n_edges, n_edges, int64(1) << 4 * (left - 1)
     for value in range(16):
@@ -227,46 +219,11 @@ def write_digits(
         if target:
             byte = int64(0x30 + value) if value < 10 else int64(0x61 + value - 10)
             n_edges = _append(base, letters if value >= 10 else start, n_edges, byte, target)
-    for e in range(letters, n_edges):  # the same in capitals
+    for e in range(letters, letters if settings[NAMED] else n_edges):  # the same in capitals
         edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0] - 0x2020, edges[e, 1]
         n_edges += 1
     _row(base, state, start, n_edges - start, high)
     return n_states, n_edges
-
-
-@inner_kernel
-def _controls(
-    base: int, settings: Int64, nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, n_states: int,
-    n_edges: int,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Write the states of the digits of control characters without a short escape; the first of them, 0 where none is
-    alive, and the new counts."""
-    rows, first = int64(0), n_states
-    for high in range(2):
-        start = n_edges
-        for low in range(16):
-            target = int64(nexts[q, classes[_interval(bounds, int64(16 * high + low))]])
-            short = high == 0 and 8 <= low and low <= 13 and low != 11
-            if target > 0 and not short:
-                byte = int64(0x30 + low) if low < 10 else int64(0x61 + low - 10)
-                n_edges = _append(base, start, n_edges, byte, edge_between(settings, limits, q, target))
-        if n_edges > start:
-            _clear(base, n_states)
-            _row(base, n_states, start, n_edges - start, int64(UNBOUNDED))
-            rows |= 1 << high
-            n_states += 1
-    if rows == 0:
-        return int64(0), n_states, n_edges
-    start = n_edges
-    for high in range(2):
-        if rows >> high & 1:
-            n_edges = _append(base, start, n_edges, int64(0x30 + high), first)
-            first += 1
-    _clear(base, n_states)
-    _row(base, n_states, start, n_edges - start, int64(UNBOUNDED))
-    third, n_states, n_edges = _one_edge(base, int64(0x30), n_states, n_states + 1, n_edges)
-    fourth, n_states, n_edges = _one_edge(base, int64(0x30), third, n_states, n_edges)
-    return fourth, n_states, n_edges
 
 
 @kernel
@@ -276,12 +233,9 @@ def write_escape(
 ) -> tuple[int, int]:  # fmt: skip
     """Write the state behind a backslash, see `write_digits`. In a name each character has one spelling."""
     limits, q = per_state[LIMITS], state - settings[ESCAPES_FROM] + 1
-    if settings[NAMED]:
-        digits, n_states, n_edges = _controls(base, settings, nexts, limits, bounds, classes, q, n_states, n_edges)
-    else:
-        digits, n_states = _digits(
-            base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
-        )
+    digits, n_states = _digits(
+        base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
+    )
     start = n_edges
     for i in range(_SHORT.shape[0]):
         target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])

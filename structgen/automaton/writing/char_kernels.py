@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import edges_at, int64, states_at
+from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, KIND, LO, MISS, NOTHING, POP, RANGES, ROOM, START, STUB, TARGET, UNBOUNDED,
-    ZERO, A, B, Int32, Int64,
+    CHARS, COUNT, HI, INC, KIND, NOTHING, POP, RANGES, ROOM, START, STUB, TARGET, UNBOUNDED,
+    ZERO, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -23,20 +23,21 @@ SEVERAL = -1
 MANY = 64
 """Depths below this are told exactly: more than the masks tell apart."""
 
-_COMPLETE = -1
+COMPLETE = -1
 """In place of the state that follows: the character is complete."""
-# The bytes between the lead of a character beyond ASCII and its end: seven states, by first byte, last byte, and the
-# state that follows; and which of them each lead byte goes to.
-_CONTINUED: Int32 = np.array(
-    [(0x80, 0xBF, _COMPLETE), (0x80, 0xBF, 0), (0x80, 0xBF, 1), (0xA0, 0xBF, 0), (0x80, 0x9F, 0), (0x90, 0xBF, 1),
+UTF8_STATES: Int32 = np.array(
+    [(0x80, 0xBF, COMPLETE), (0x80, 0xBF, 0), (0x80, 0xBF, 1), (0xA0, 0xBF, 0), (0x80, 0x9F, 0), (0x90, 0xBF, 1),
      (0x80, 0x8F, 1)],
     np.int32,
 )  # fmt: skip
-_LEADS: Int32 = np.array(
-    [(0xC2, 0xDF, 0), (0xE0, 0xE0, 3), (0xE1, 0xEC, 1), (0xED, 0xED, 4), (0xEE, 0xEF, 1), (0xF0, 0xF0, 5),
-     (0xF1, 0xF3, 2), (0xF4, 0xF4, 6)],
+"""The seven states between the lead byte of a character beyond ASCII and its end: the first and the last byte that each
+takes, and the state that follows."""
+UTF8_LEADS: Int32 = np.array(
+    [(0xC2, 0xDF, 0), (0xE1, 0xEC, 1), (0xEE, 0xEF, 1), (0xE0, 0xE0, 3), (0xED, 0xED, 4), (0xF1, 0xF3, 2),
+     (0xF0, 0xF0, 5), (0xF4, 0xF4, 6)],
     np.int32,
 )  # fmt: skip
+"""The lead bytes, and which of the seven states each leads to; the commonest first."""
 
 
 def alive_depths(
@@ -146,14 +147,12 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     Returns:
         The new count of edges.
     """
-    states, edges = states_at(base), edges_at(base)
-    for i in range(_CONTINUED.shape[0]):
-        follows = _CONTINUED[i, 2]
-        edges[n, 0] = _CONTINUED[i, 0] | _CONTINUED[i, 1] << 8
-        edges[n, 1] = target if follows == _COMPLETE else first + follows
-        states[first + i, KIND], states[first + i, START], states[first + i, COUNT] = RANGES, n, 1
-        states[first + i, MISS], states[first + i, A], states[first + i, B] = NOTHING, 0, 0
-        states[first + i, LO], states[first + i, HI] = 0, limit
+    edges = edges_at(base)
+    for i in range(UTF8_STATES.shape[0]):
+        follows = int64(UTF8_STATES[i, 2])
+        to = target if follows == COMPLETE else first + follows
+        edges[n, 0], edges[n, 1] = UTF8_STATES[i, 0] | UTF8_STATES[i, 1] << 8, to
+        write_plain_row(base, first + i, n, int64(1), limit)
         n += 1
     return n
 
@@ -255,17 +254,17 @@ def _quote_edges(
 ) -> int:
     """Write the edges of `q` for the closing quote, to `end` (0: none), and for the backslash of an escape; the new
     count of edges."""
-    edges, room = edges_at(base), settings[ROOM_FLAG]
+    room = settings[ROOM_FLAG]
     if in_run(settings, limits, q):
-        room, end = ROOM, (end | ZERO if end else 0)
+        room, end = int64(ROOM), (end | ZERO if end else 0)
     if end:
-        edges[n, 0], edges[n, 1] = 0x22 | 0x22 << 8, end
+        write_edge(base, n, int64(0x22), end)
         n += 1
     alive = 0
     for i in range(escaped.size):
         alive |= nexts[q, escaped[i]]
     if alive:
-        edges[n, 0], edges[n, 1] = 0x5C | 0x5C << 8, settings[ESCAPES] + q - 1 | room
+        write_edge(base, n, int64(0x5C), settings[ESCAPES] + q - 1 | room)
         n += 1
     return n
 
@@ -275,9 +274,8 @@ def _lead_edges(base: int, continued: int, n: int) -> int:
     """Write the edges for the lead bytes of characters beyond ASCII to the seven states from `continued` on (which may
     carry a flag); the new count of edges."""
     edges = edges_at(base)
-    for i in range(_LEADS.shape[0]):
-        edges[n, 0] = _LEADS[i, 0] | _LEADS[i, 1] << 8
-        edges[n, 1] = continued + _LEADS[i, 2]
+    for i in range(UTF8_LEADS.shape[0]):
+        edges[n, 0], edges[n, 1] = UTF8_LEADS[i, 0] | UTF8_LEADS[i, 1] << 8, continued + UTF8_LEADS[i, 2]
         n += 1
     return n
 
@@ -325,11 +323,9 @@ def lift_rows(
         if wide > 0:
             n_edges = _lead_edges(base, _middle_edge(settings, per_state, int64(q), wide), n_edges)
         leaves = settings[QUOTED] == 0 and ends[q] > 0
-        states[s, KIND] = STUB if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
-        states[s, START], states[s, COUNT] = start, n_edges - start
-        states[s, MISS] = POP if leaves else NOTHING
-        states[s, A], states[s, B] = ends[q] - 1 if leaves else 0, 0
-        states[s, LO], states[s, HI] = 0, limits[q]
+        kind = int64(STUB) if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
+        action, outcome = (int64(POP), int64(ends[q]) - 1) if leaves else (int64(NOTHING), int64(0))
+        write_row(base, s, kind, start, n_edges - start, action, outcome, int64(0), int64(limits[q]))
     return n_states, n_edges
 
 
@@ -385,9 +381,7 @@ def write_wide(
             for e in range(first, n_edges):
                 behind = int64(states[edges[e, 1] & TARGET, HI])
                 limit = max(limit, int64(UNBOUNDED) if edges[e, 1] & ZERO else behind)
-            states[n_states, KIND], states[n_states, START], states[n_states, COUNT] = RANGES, first, n_edges - first
-            states[n_states, MISS], states[n_states, A], states[n_states, B] = NOTHING, 0, 0
-            states[n_states, LO], states[n_states, HI] = 0, limit
+            write_plain_row(base, n_states, first, n_edges - first, limit)
             nodes[node] = n_states | room
             n_states += 1
     first = n_edges

@@ -20,9 +20,9 @@ from structgen.automaton.table_format import (
     CHARS, COUNT, HI, INC, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
-    MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
+    CONTROLS, MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, lift_rows, write_wide
+from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, lift_rows, write_wide
 from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.writing.counted_runs import counted_runs
 from structgen.automaton.writing.outline import outline_of
@@ -222,7 +222,9 @@ class Lifted:
     @cached_method
     def _unit_classes(self, low: int, high: int, high_surrogate: int) -> set[int]:
         """The classes of the characters that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
-        if high_surrogate:
+        if self._settings[NAMED]:
+            spans = [(max(low, first), min(high, last)) for first, last in CONTROLS.tolist()]
+        elif high_surrogate:
             spans = [(_astral(high_surrogate, max(low, 0xDC00)), _astral(high_surrogate, min(high, 0xDFFF)))]
         else:
             pairs = _astral(max(low, 0xD800), 0xDC00), _astral(min(high, 0xDBFF), 0xDFFF)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edge, edges_at, int64, registers_at, scratch_at, states_at
+from structgen.automaton.step import edge, int64, registers_at, scratch_at, write_edge, write_row
 from structgen.automaton.table_format import (
-    COUNT, GOTO, HI, KIND, LO, MISS, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, START, TARGET, UNBOUNDED, A, B, Int32,
+    GOTO, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, TARGET, UNBOUNDED, B, Int32,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_uint8
@@ -141,14 +141,10 @@ def _other_after(base: int, other: int, byte: int) -> int:
 @inner_kernel
 def _write_node(base: int, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
     """Write the row of a trie's node, whose edges are `start..end - 1`."""
-    states = states_at(base)
-    states[node, KIND] = RANGES
+    kind, action = int64(RANGES), int64(GOTO) if other else int64(NOTHING)
     if other and inner:  # aux is 1 between the bytes of a character, where another state than `inner` goes on
-        states[node, KIND] = RANGES | OVERLAY << 4 | (other != inner) << 8
-    states[node, START], states[node, COUNT] = start, end - start
-    states[node, MISS] = GOTO if other else NOTHING
-    states[node, A], states[node, B] = other, shortest + 1
-    states[node, LO], states[node, HI] = 0, UNBOUNDED
+        kind = RANGES | OVERLAY << 4 | int64(other != inner) << 8
+    write_row(base, node, kind, start, end - start, action, other, shortest + 1, int64(UNBOUNDED))
 
 
 @inner_kernel
@@ -165,7 +161,7 @@ def insert(
     still to be written, `NODE_WORDS` each: rows of the literals that share its prefix (the first, and the one behind
     the last), length of the prefix, state, and the state of the other text (0: none).
     """
-    edges, scratch, blob = edges_at(base), scratch_at(base), view_uint8(text)
+    scratch, blob = scratch_at(base), view_uint8(text)
     bottom = rows + LITERAL_WORDS * count
     top = _push_node(scratch, bottom, rows, bottom, int64(0), state, other)
     while top > bottom:
@@ -184,8 +180,7 @@ def insert(
                 target = n_states
                 n_states += 1
                 top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(base, fallback, byte))
-            edges[n_edges, 0] = byte | byte << 8
-            edges[n_edges, 1] = target
+            write_edge(base, n_edges, byte, target)
             n_edges += 1
             low = high
         _write_node(base, node, first_edge, n_edges, inner, fallback, shortest)

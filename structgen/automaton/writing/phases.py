@@ -11,14 +11,13 @@ from struct import Struct
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edges_at, int64, registers_at, scratch_at, states_at
+from structgen.automaton.step import int64, registers_at, scratch_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    CALL, COUNT, DEAD, EAGER, GAP, GOTO, HI, INC, KIND, LO, MISS, NOTHING, R_SCRATCH, RANGES, ROOM, START, UNBOUNDED, A,
-    B,
+    CALL, DEAD, EAGER, GAP, GOTO, INC, R_SCRATCH, RANGES, ROOM, UNBOUNDED,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 from structgen.automaton.writing.literals import LITERAL_WORDS, insert, put_literal, work_space
-from structgen.automaton.writing.strings import NAME, PLACES, copied_block
+from structgen.automaton.writing.strings import NAME, PLACES, copy_block
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_int64, view_uint8
 
@@ -126,28 +125,11 @@ def write_gap(tables: Tables, state: int, miss: tuple[int, int, int], bound: int
 
 
 @inner_kernel
-def _write_row(base: int, s: int, start: int, count: int, action: int, a: int, b: int, high: int) -> None:
-    """Write the row of a state."""
-    states = states_at(base)
-    states[s, KIND], states[s, START], states[s, COUNT] = RANGES, start, count
-    states[s, MISS], states[s, A], states[s, B] = action, a, b
-    states[s, LO], states[s, HI] = 0, high
-
-
-@inner_kernel
-def _write_edge(base: int, e: int, byte: int, target: int) -> None:
-    """Write the edge of one byte."""
-    edges = edges_at(base)
-    edges[e, 0], edges[e, 1] = byte | byte << 8, target
-
-
-@inner_kernel
 def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
     """Write a state that takes free white space and goes on at `target`; the new count of edges."""
-    _write_row(base, s, n_edges, int64(4), int64(GOTO), target, int64(0), bound)
-    states_at(base)[s, KIND] = RANGES | GAP << 4
+    write_row(base, s, int64(RANGES | GAP << 4), n_edges, int64(4), int64(GOTO), target, int64(0), bound)
     for byte in SPACES:
-        _write_edge(base, n_edges, int64(byte), s | INC | ROOM)
+        write_edge(base, n_edges, int64(byte), s | INC | ROOM)
         n_edges += 1
     return n_edges
 
@@ -161,8 +143,8 @@ def _write_chain(base: int, text: int, length: int, target: int, n_states: int, 
     """
     blob, first = view_uint8(text), n_states
     for i in range(length):
-        _write_row(base, n_states, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
-        _write_edge(base, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
+        write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
+        write_edge(base, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
         n_states += 1
         n_edges += 1
     return first if length > 0 else target, n_states, n_edges
@@ -221,7 +203,7 @@ def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[in
     count, other = _list_names(base, place), head[_OTHER]
     if other:
         names = inner = n_states
-        copied_block(
+        copy_block(
             base, head[_F_STATES], head[_F_COUNT], head[_F_EDGES], head[_F_N_EDGES], inner, n_edges, other,
             int64(0), int64(UNBOUNDED),
         )  # fmt: skip
@@ -254,18 +236,18 @@ def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, 
     if names != 0:
         if before:
             quote = n_states
-            _write_row(base, quote, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
-            _write_edge(base, n_edges, int64(0x22), names)
+            write_plain_row(base, quote, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(base, n_edges, int64(0x22), names)
             n_states, n_edges, names = n_states + 1, n_edges + 1, quote
             if bound:
                 n_edges = _write_gap(base, n_states, names, bound, n_edges)
                 n_states, names = n_states + 1, n_states
             names, n_states, n_edges = _write_chain(base, text + 1, before - 1, names, n_states, n_edges)
-        _write_edge(base, edge + int64(close != 0 and end < first_byte), first_byte, names)
+        write_edge(base, edge + int64(close != 0 and end < first_byte), first_byte, names)
     if close != 0:
         after, n_states, n_edges = _write_chain(base, last + 1, n_last - 1, close, n_states, n_edges)
-        _write_edge(base, edge + int64(names != 0 and first_byte < end), int64(end), after)
-    _write_row(base, node, edge, count, int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
+        write_edge(base, edge + int64(names != 0 and first_byte < end), int64(end), after)
+    write_plain_row(base, node, edge, count, int64(UNBOUNDED))
     return n_states, n_edges
 
 
@@ -276,11 +258,16 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
     The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
     `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
 
-    The scratch space holds `_HEAD_WORDS` numbers (the phase's state; the states behind the brace, another name, the
-    first member's spelling; how many bytes are in `before` and in `last`, and how many the first phase leaves out; how many members can come no more, and how many
-    phases are to be written; how many members there are and bytes in their spellings, and behind the closing quotes;
-    the block of free names), where each spelling ends, sorted, and whose it is, all those bytes, and as bits which
-    members may come, and which nothing may pass over. Behind all that, from `place` on, is the work space of `insert`.
+    The scratch space holds, one behind the other:
+
+    - `_HEAD_WORDS` numbers: the state of the phase; the states behind the brace, behind another name, and behind the
+      first member's spelling; the bytes of `before` and of `last`, and how many of them the first phase leaves out; how
+      many members can come no more; how many phases are written; how many members there are, the bytes of their
+      spellings, and those behind the closing quotes; the block of free names;
+    - where each spelling ends, in sorted order, and the member that it belongs to;
+    - the bytes of the spellings, of `before` and of `last`;
+    - the members that may come, as bits, and those that nothing may pass over;
+    - from `place` on, the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
     close, other = head[_CLOSE], head[_OTHER]
@@ -311,15 +298,16 @@ def write_members(
         if bound:
             call = n_states + 2
             n_edges = _write_gap(base, s, n_states, bound, n_edges)
-            _write_row(base, n_states, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
-            _write_edge(base, n_edges, int64(0x3A), n_states + 1)
+            write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(base, n_edges, int64(0x3A), n_states + 1)
             n_edges = _write_gap(base, n_states + 1, call, bound, n_edges + 1)
             n_states += 3
         elif colon:
             call = n_states
             after, n_states, n_edges = _write_chain(base, text + 1, colon - 1, call, n_states + 1, n_edges)
-            _write_row(base, s, n_edges, int64(1), int64(NOTHING), int64(0), int64(0), int64(UNBOUNDED))
-            _write_edge(base, n_edges, int64(view_uint8(text)[0]), after)
+            write_plain_row(base, s, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(base, n_edges, int64(view_uint8(text)[0]), after)
             n_edges += 1
-        _write_row(base, call, n_edges, int64(0), int64(CALL | EAGER), int64(scratch[i]), ret + i, int64(UNBOUNDED))
+        action, callee = int64(CALL | EAGER), int64(scratch[i])
+        write_row(base, call, int64(RANGES), n_edges, int64(0), action, callee, ret + i, int64(UNBOUNDED))
     return n_states, n_edges

@@ -1,13 +1,11 @@
-"""The free string: a block of states for any JSON text, copied into an automaton with its own bounds.
+"""The free string: a block of states for any JSON text, which is copied into an automaton.
 
-The block holds valid UTF-8 only, no raw control character, every escape of RFC 8259, `\\u` surrogates in pairs
-only, and counts code points. `NAME` is the block for object keys: each name has exactly one spelling there (the
-one `json.dumps(ensure_ascii=False)` writes), so that a key cannot be disguised from its declaration.
+The block takes valid UTF-8 only, no raw control character, every escape of RFC 8259, surrogates in pairs only, and
+counts code points. `NAME` is the block for the names of members: each name has exactly one spelling there, that of
+`json.dumps(ensure_ascii=False)`, so that no other spelling can stand for a declared name.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numba import types
@@ -15,45 +13,26 @@ from numba import types
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.table_format import FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32
-from structgen.kernels import inner_kernel, kernel
+from structgen.automaton.writing.char_kernels import COMPLETE, UTF8_LEADS, UTF8_STATES
+from structgen.kernels import kernel
 from structgen.kernels.views import view
 
 CLOSE = (1 << 24) - 1
 """Stands for the state after the closing quote in a template."""
 
 
-@dataclass(frozen=True, slots=True)
-class StringTemplate:
-    """States and edges relative to state 0, which is inside the string."""
-
-    states: Int32
-    edges: Int32
-
-
 def _utf8(inner: int, first: int) -> list[list[Edge]]:
     """The states between the bytes of a character beyond ASCII, from number `first` on."""
-    one, two, three, e0, ed, f0, f4 = range(first, first + 7)
-    del three, e0, ed, f0, f4
-    return [
-        [(0x80, 0xBF, inner | INC)],
-        [(0x80, 0xBF, one)],
-        [(0x80, 0xBF, two)],
-        [(0xA0, 0xBF, one)],
-        [(0x80, 0x9F, one)],
-        [(0x90, 0xBF, two)],
-        [(0x80, 0x8F, two)],
-    ]
+    rows = UTF8_STATES.tolist()
+    return [[(low, high, inner | INC if follows == COMPLETE else first + follows)] for low, high, follows in rows]
 
 
 def _inside(escape: int, utf8: int) -> list[Edge]:
     """The edges of state 0. The commonest range comes first: edges are searched in order."""
-    one, two, three, e0, ed, f0, f4 = (state | ROOM for state in range(utf8, utf8 + 7))
     text = INC | ROOM
-    return [
-        (0x5D, 0x7F, text), (0x23, 0x5B, text), (0x20, 0x21, text), (0x22, 0x22, CLOSE | NEED),
-        (0x5C, 0x5C, escape | ROOM), (0xC2, 0xDF, one), (0xE1, 0xEC, two), (0xEE, 0xEF, two), (0xE0, 0xE0, e0),
-        (0xED, 0xED, ed), (0xF1, 0xF3, three), (0xF0, 0xF0, f0), (0xF4, 0xF4, f4),
-    ]  # fmt: skip
+    plain = [(0x5D, 0x7F, text), (0x23, 0x5B, text), (0x20, 0x21, text), (0x22, 0x22, CLOSE | NEED)]
+    wide = [(low, high, utf8 + follows | ROOM) for low, high, follows in UTF8_LEADS.tolist()]
+    return [*plain, (0x5C, 0x5C, escape | ROOM), *wide]
 
 
 def _each(characters: str, target: int) -> list[Edge]:
@@ -99,7 +78,8 @@ def _name_escapes(first: int) -> list[list[Edge]]:
     ]
 
 
-def _template(rows: list[list[Edge]], kind: int) -> StringTemplate:
+def _template(rows: list[list[Edge]], kind: int) -> tuple[Int32, Int32]:
+    """The rows of a block and their edges, numbered from state 0, which is inside the string."""
     states: Int32 = np.zeros((len(rows), 8), np.int32)
     states[:, KIND] = RANGES
     states[0, KIND] = RANGES | FREE << 4 | kind << 8
@@ -108,7 +88,7 @@ def _template(rows: list[list[Edge]], kind: int) -> StringTemplate:
     counts = [len(row) for row in rows]
     states[:, START] = np.cumsum([0, *counts[:-1]])
     states[:, START + 1] = counts
-    return StringTemplate(states, np.array(flat, np.int32))
+    return states, np.array(flat, np.int32)
 
 
 VALUE, NAME = 0, 1
@@ -125,12 +105,11 @@ def _uncounted(rows: list[list[Edge]]) -> list[list[Edge]]:
 TEMPLATES = {(kind, True): _template(rows, kind) for kind, rows in _ROWS.items()} | {
     (kind, False): _template(_uncounted(rows), kind) for kind, rows in _ROWS.items()
 }
-"""By kind, and by whether code points are counted (they need not be where there are no bounds)."""
+"""The blocks, by kind, and by whether code points are counted (they need not be where the length has no bounds)."""
 PLACES = {
-    key: (template.states.ctypes.data, len(template.states), template.edges.ctypes.data, len(template.edges))
-    for key, template in TEMPLATES.items()
+    key: (states.ctypes.data, len(states), edges.ctypes.data, len(edges)) for key, (states, edges) in TEMPLATES.items()
 }
-"""Where the arrays of each template lie, and how many rows they have."""
+"""Of each block, the address of its rows, their number, the address of its edges, and their number."""
 _template_states, _template_edges = view(types.int32, 8), view(types.int32, 2)
 
 
@@ -153,16 +132,7 @@ def copy_block(
     base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
     low: int, high: int,
 ) -> None:  # fmt: skip
-    """`copied_block`, for Python."""
-    copied_block(base, states, count, edges, n_edges, first, start, close, low, high)
-
-
-@inner_kernel
-def copied_block(
-    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
-    low: int, high: int,
-) -> None:  # fmt: skip
-    """Copy the template at the addresses `states` and `edges` to the states from `first` and the edges from `start`."""
+    """Copy the block at the addresses `states` and `edges` to the states from `first` and the edges from `start`."""
     to_states, to_edges = states_at(base), edges_at(base)
     from_states, from_edges = _template_states(states), _template_edges(edges)
     for i in range(count):
