@@ -65,7 +65,7 @@ SCHEMA_WAYS: dict[str, tuple[str, Off]] = {
 }
 """What a way is, and how it is turned off."""
 LARK_WAYS: dict[str, tuple[str, Off]] = {
-    "`automaton/kept_steps.py`": (
+    "`kept_step` in `automaton/step.py`": (
         "long steps of grammars are kept",
         lambda: patch("structgen.automaton.tables.Tables.keep_steps", lambda _: None),
     ),

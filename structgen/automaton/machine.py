@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from structgen.automaton.checks import Check
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import (
-    ACTION, CALL, GOTO, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, TEST, WANT_FRAMES, WANT_NOTHING, WANT_RETURN,
-    WANT_STATE, B, WrittenRows,
+    ACTION, CALL, GOTO, MAX_STATES, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, TEST, WANT_FRAMES, WANT_NOTHING,
+    WANT_RETURN, WANT_STATE, B, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 
@@ -90,6 +90,7 @@ class Automaton:
         self._pops: dict[int, int] = {}
         self._many_pops = [0, 0]
         self._tests: dict[tuple[Check, int, int], int] = {}
+        self._first_own = 0
 
     def _share(self, other: Automaton) -> None:
         """Live in another automaton's tables: its states may be called from there."""
@@ -97,24 +98,19 @@ class Automaton:
         self.checks, self._expanders = other.checks, other._expanders
         self._blocks, self._returns = other._blocks, other._returns
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
-        self._shortened, self._ways_out = other._shortened, other._ways_out
+        self._shortened, self._ways_out, self._first_own = other._shortened, other._ways_out, other._first_own
 
     def begin_with(self, beginning: Beginning) -> None:
         """Begin with what another automaton has written. Nothing has been written yet."""
         self.tables.begin_with(beginning.rows)
+        self._first_own = self.tables.n_states
         self.checks.update(beginning.checks)
         self._ways_out.update(beginning.ways_out)
         self._pops.update(beginning.pops)
 
     def written(self, states: Iterable[int]) -> Beginning:
         """Write `states` and all that follows them, with their ways out, for other automata to begin with."""
-        todo, seen = deque(states), set(states)
-        while todo:
-            state = todo.popleft()
-            self.expand(state)
-            following = [self.way_out(state), *self._following(state)]
-            todo.extend(each for each in following if each not in seen)
-            seen.update(following)
+        self._expand_all(states, MAX_STATES, ways_out=True)
         assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
@@ -158,16 +154,23 @@ class Automaton:
 
     def expand_on(self, state: int) -> None:
         """Expand a state and what follows it, `MOST_AHEAD` states at most."""
-        seen, todo = {0, state}, deque([state])
-        while todo and len(seen) < MOST_AHEAD:
+        self._expand_all([state], MOST_AHEAD, ways_out=False)
+
+    def _expand_all(self, states: Iterable[int], limit: int, *, ways_out: bool) -> None:
+        """Expand states, the states that follow them, and if asked their ways out, until `limit` states were met.
+
+        What the automaton began with is written already, and leads to nothing that is not.
+        """
+        seen, todo = set(states), deque(states)
+        while todo and len(seen) < limit:
             state = todo.popleft()
             self.expand(state)
-            following = self._following(state)
-            todo.extend(each for each in following if each not in seen)
+            following = self._following(state) + ([self.way_out(state)] if ways_out else [])
+            todo.extend(each for each in following if each >= self._first_own and each not in seen)
             seen.update(following)
 
     def _following(self, state: int) -> list[int]:
-        """The states to which a written state leads by itself."""
+        """The states to which the row of a state leads."""
         action, a, b = self.tables.row(state)[MISS : B + 1]
         following = [edge & TARGET for _, _, edge in self.tables.edges_of(state) if edge > 0]
         following += [a] if action & ACTION in (CALL, GOTO) else []

@@ -15,10 +15,11 @@ import numpy as np
 from numba import types
 
 from structgen.automaton.table_format import (
-    ACTION, ASK, CALL, COUNT, DONE, EAGER, GOTO, HI, INC, KIND, LO, MISS, NEED, NOTHING, OPEN, R_ANSWER, R_ARGUMENT,
-    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_PURE, RANGES, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, REFUSE, ROOM, SPILL, START, STUB,
-    TARGET, UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
+    ACTION, ASK, CALL, COUNT, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KIND, LO, MISS,
+    NEED, NOTHING, OPEN, RANGES, REFUSE, ROOM, R_ANSWER, R_ARGUMENT, R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES,
+    R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_KEPT, R_MET, R_N_FRAMES, R_OPEN, R_OUTCOME, R_PURE, R_RETURNS,
+    R_SCRATCH, R_STATES, R_TAKEN, R_WANT, SPILL, START, STEPS_KEPT, STUB, TARGET, UNBOUNDED, WANT_ANSWER,
+    WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, hash_frame,
 )  # fmt: skip
 from structgen.kernels.views import table, view_int64
 from structgen.kernels import inner_kernel
@@ -36,6 +37,7 @@ scratch_at = table(types.int32, 0, R_SCRATCH)
 frames_at = table(types.int64, 4, R_FRAMES)
 _buckets_at = table(types.int32, 0, R_BUCKETS)
 _returns_at = table(types.int64, 2, R_RETURNS)
+_kept_at = table(types.int64, 2, R_KEPT)
 
 _hash_frame = inner_kernel(hash_frame)
 
@@ -239,6 +241,29 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
         elif t < 0:  # DEAD: refused, whatever the miss does
             return 0, f, c
         s, f, c = miss(base, s, f, c)
+    return s, f, c
+
+
+@inner_kernel
+def kept_step(base: int, s: int, f: int, c: int, byte: int) -> Position:
+    """`step`, remembered where R_KEPT says so.
+
+    In a parser's tables a byte may leave a token, reduce a few rules and shift: it pops and pushes many frames, again
+    for each of the many tokens with the same beginning. Where nothing is counted and no test is met, a step depends on
+    the state, the frame and the byte alone, so the last ones are kept in a table for all masks of an automaton.
+    """
+    r = registers_at(base)
+    if r[R_KEPT] == 0 or c != 0:
+        return step(base, s, f, c, byte)
+    kept, key = _kept_at(base), s | f << FRAME_SHIFT | byte << COUNT_SHIFT
+    slot = _hash_frame(s, f, byte) & (STEPS_KEPT - 1)
+    if kept[slot, 0] == key:
+        after = kept[slot, 1]
+        return int64(after & TARGET), int64(after >> FRAME_SHIFT & FRAME_MASK), int64(after >> COUNT_SHIFT)
+    r[R_PURE] = 1
+    s, f, c = step(base, s, f, c, byte)
+    if s >= 0 and r[R_PURE]:
+        kept[slot, 0], kept[slot, 1] = key, s | f << FRAME_SHIFT | c << COUNT_SHIFT
     return s, f, c
 
 

@@ -85,7 +85,8 @@ R_SCRATCH = 23
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
 R_KEPT, R_PURE = 70, 71
-"""The address of the kept steps (see `kept_steps`; 0: none are kept); 1 as long as no test was met since it was set."""
+"""R_KEPT: the address of the kept steps (see `step.kept_step`), 0 where none are kept. R_PURE: 1 as long as no test was
+met since it was set."""
 R_LOOP, R_STAYS, R_COVERED = 72, 73, 77
 """The edge from a state to itself that `masks.walk` has looked at last, and int64[4] each, a bit for a byte: those that
 this edge takes, and those that any edge of the state takes."""
@@ -122,11 +123,6 @@ def merged_edges(targets: Iterable[tuple[int, int]]) -> list[Edge]:
 def position(state: int, frame: int = 0, count: int = 0) -> int:
     """Pack a position into one int: equal ints, equal futures."""
     return state | frame << FRAME_SHIFT | count << COUNT_SHIFT
-
-
-def state_of(position: int) -> int:
-    """The state in a packed position."""
-    return position & TARGET
 
 
 def hash_frame(ret: int, parent: int, count: int) -> int:

@@ -107,7 +107,7 @@ class Tables:
         self.n_blocks, self.n_depths = len(rows.blocks) // 24, len(rows.depths)
 
     def keep_steps(self) -> None:
-        """From now on masks keep steps that take long: see `kept_steps`."""
+        """From now on masks keep steps that take long: see `step.kept_step`."""
         if not self.registers[R_KEPT]:
             self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
             self.registers[R_KEPT] = self._kept.ctypes.data
@@ -282,13 +282,6 @@ class Tables:
     def call(self, callee: int, ret: int) -> int:
         """A state that enters `callee` on arrival and comes back to `ret` (negative: see `returns`)."""
         return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
-
-    def calls(self, callees: Sequence[int], ret: int) -> int:
-        """The first of states that each enter a callee on arrival and come back to the next of those from `ret`."""
-        first, miss = self.stub(len(callees)), CALL | EAGER
-        rows = [x for i, callee in enumerate(callees, ret) for x in (RANGES, 0, 0, miss, callee, i, 0, UNBOUNDED)]
-        struct.pack_into(f"{len(rows)}i", self._state_bytes, first * 32, *rows)
-        return first
 
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
         """Give a written state a mode and bounds of the counter."""

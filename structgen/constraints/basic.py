@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.automaton.machine import Automaton
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
@@ -36,7 +36,7 @@ class TextAutomaton(Automaton):
 
     def __init__(self, language: CharDfa, most: int | None = None) -> None:
         super().__init__()
-        self.start = lift(self, language, lambda final: 0, quoted=False, most=most, runs=True)
+        self.start = Lifted(self, language, lambda final: 0, quoted=False, most=most, runs=True).start
 
 
 @runtime_checkable

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, step
 from structgen.automaton.table_format import DONE, Int32, Int64
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
 from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.kernels import kernel
@@ -90,7 +90,7 @@ class TextSlice:
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
         """Run every token through any text; `nodes`: see `Slices`."""
         automaton = Automaton()
-        start = lift(automaton, length(), lambda final: 0, quoted=False, most=_MANY)
+        start = Lifted(automaton, length(), lambda final: 0, quoted=False, most=_MANY).start
         automaton.expand(start)
         needs, _ = classified(automaton, start, vocabulary)
         points = np.where(needs > _LONG, IMPURE, needs).astype(np.uint8)

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.kept_steps import kept_step
-from structgen.automaton.step import aux_of, edge, int64, mode_of, registers_at, states_at, unexpanded
+from structgen.automaton.step import aux_of, edge, int64, kept_step, mode_of, registers_at, states_at, unexpanded
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
     INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, ZERO, A,

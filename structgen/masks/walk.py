@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.kept_steps import kept_step
 from structgen.automaton.step import (
+    kept_step,
     Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, refuses_rest, registers_at, settle,
     states_at, step, unexpanded,
 )  # fmt: skip

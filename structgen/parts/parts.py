@@ -18,7 +18,7 @@ import numpy as np
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import POP
 from structgen.automaton.writing.char_kernels import wide_classes
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.options import Whitespace
 from structgen.regular.chardfa import CharDfa
@@ -83,7 +83,7 @@ class Words(Part):
     most: int | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        start = lift(automaton, self.language, lambda final: 0, quoted=False, most=self.most, runs=True)
+        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, most=self.most, runs=True).start
         return Entered(start, more_bytes(self.language), bounded=self.most is not None)
 
 

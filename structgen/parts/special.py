@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
     Either,
@@ -67,14 +67,14 @@ class Stopped(Part):
         first = {spelling[0] for spelling in spellings}
         (mark,) = first  # all special tokens begin with the same byte
         behind = _spelled(automaton, [spelling[1:] for spelling in spellings])
-        start = lift(
+        start = Lifted(
             automaton,
             combine([self.closed, self.open]),
             lambda final: 0 if final & 1 else -1,
             quoted=False,
             most=self.most,
             also=lambda final: [(mark, mark, behind)] if final & 2 else [],
-        )
+        ).start
         return Entered(start, more_bytes(self.closed), bounded=self.most is not None)
 
     def among(self, names: Iterable[str]) -> Part:

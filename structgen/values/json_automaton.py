@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
-from typing import Any, NamedTuple
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton, Beginning, Blame
@@ -29,22 +28,6 @@ from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameWriter, quoted
 from structgen.values.objects import ObjectWriter
 from structgen.values.scalars import NumberWriter, StringWriter
-
-
-class Prelude(NamedTuple):
-    """What automata of JSON begin with: values that nearly all schemas have, which lead only to each other.
-
-    Attributes:
-        beginning: rows of the tables, and what is known of them.
-        values: the first states of values, by their shapes; `bare`: by the identity of their shapes.
-        strings, digits: see `StringWriter.free` and `NumberWriter.digits`.
-    """
-
-    beginning: Beginning
-    values: dict[tuple[Shapes, int], int]
-    bare: dict[int, int]
-    strings: dict[tuple[int, int | None, int], int]
-    digits: dict[tuple[Any, ...], list[Edge]]
 
 
 class JsonAutomaton(Automaton):
@@ -78,7 +61,8 @@ class JsonAutomaton(Automaton):
         super().__init__(within)
         self._context = Context(
             self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
-            new_value=self._new_value, new_choice=self._new_choice,
+            new_value=self._new_value,
+            new_choice=lambda choice, depth: self.later(partial(self._write_value, choice, depth)),
         )  # fmt: skip
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
@@ -86,23 +70,18 @@ class JsonAutomaton(Automaton):
         self._written: dict[tuple[Shapes, int], int] = {}
         self._bare: dict[int, int] = {}
         if prelude and within is None:
-            self._begin(_prelude(whitespace, any_order, finite))
+            self._begin(*_prelude(whitespace, any_order, finite))
         self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
         start = self.start_of(root)
         self.start = start if within is not None else self._surrounded(start)
 
-    def _begin(self, prelude: Prelude) -> None:
-        self.begin_with(prelude.beginning)
-        self._written.update(prelude.values)
-        self._bare = prelude.bare
-        self._strings.free.update(prelude.strings)
-        self._numbers.digits.update(prelude.digits)
-
-    def prelude(self, nodes: Iterable[Node]) -> Prelude:
-        """The values of these nodes, whole."""
-        beginning = self.written([self.start, *[self.start_of(node) for node in nodes]])
-        bare = {id(shapes): state for (shapes, _), state in self._written.items()}
-        return Prelude(beginning, self._written, bare, self._strings.free, self._numbers.digits)
+    def _begin(self, beginning: Beginning, template: JsonAutomaton) -> None:
+        """Begin with the values that a template has written."""
+        self.begin_with(beginning)
+        self._written.update(template._written)
+        self._bare = template._bare
+        self._strings.free.update(template._strings.free)
+        self._numbers.digits.update(template._numbers.digits)
 
     def again(
         self,
@@ -209,9 +188,6 @@ class JsonAutomaton(Automaton):
         self.tables.copy_row(written, state)
         return state
 
-    def _new_choice(self, choice: Lockstep, depth: int) -> int:
-        return self.later(partial(self._write_value, choice, depth))
-
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value, as that of another value with the same shapes."""
         shapes = node.shapes
@@ -242,9 +218,8 @@ class JsonAutomaton(Automaton):
                     numbers.append((i, shape.numbers))
                 arrays = arrays or shape.arrays is not None
                 objects = objects or shape.objects is not None
-        if (
-            strings and strings[0][0] < choice.drivers
-        ):  # drivers come first: no later one drives where the first does not
+        # Drivers come first: where the first node with strings (or numbers) is none, no later one is.
+        if strings and strings[0][0] < choice.drivers:
             edges.append((0x22, 0x22, self._strings.inside(choice, strings)))
         if objects:
             edges.append((0x7B, 0x7B, self._objects.open(choice, depth)))
@@ -272,10 +247,13 @@ class JsonAutomaton(Automaton):
 
 
 @lru_cache(16)
-def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> Prelude:
-    """The prelude of automata with these options; without any value where values differ from level to level."""
+def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> tuple[Beginning, JsonAutomaton]:
+    """What automata with these options begin with: the values of bare types, and any value where the layout has no
+    levels; and the automaton that has written them."""
     types = [read({"type": name}) for name in ("null", "boolean", "integer", "number", "string")]
     types.append(read({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}))  # which 1.0 is not
     root = types[0] if whitespace.kind == "indented" else ANY
     template = JsonAutomaton(root, whitespace, any_order=any_order, finite=finite, prelude=False)
-    return template.prelude(types)
+    beginning = template.written([template.start, *map(template.start_of, types)])
+    template._bare = {id(shapes): state for (shapes, _), state in template._written.items()}
+    return beginning, template

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.checks import TextCheck
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import after_text, write_literals
 from structgen.automaton.writing.strings import NAME, free_string
 from structgen.memo import cached_method
@@ -144,7 +144,7 @@ class NameWriter:
             ends |= {final: first + table.ranks[name] for final, name in names.listed_finals.items()}
             kept |= names.listed_finals.keys()
         language = names.language(frozenset(kept))
-        return lift(self._automaton, language, ends.__getitem__, quoted=True, name=True), takes_table
+        return Lifted(self._automaton, language, ends.__getitem__, quoted=True, name=True).start, takes_table
 
     @cached_method
     def free(self, close: int) -> int:

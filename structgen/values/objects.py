@@ -21,7 +21,6 @@ from structgen.values.next_names import NextMember, NextMembers, NextNames, mayb
 from structgen.values.object_progress import Members, UnorderedMembers
 from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
-from structgen.values.settled_lanes import unsettled
 
 MOST_CLOSES = 16
 """Closing braces, and names that must come, that are remembered: a state and its cheapest way out ask for the same."""
@@ -85,7 +84,7 @@ class ObjectWriter:
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, the same for equal progress."""
         ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
-        members = unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
+        members = _unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
         between = _Between(choice, members, depth, separator, last)
         state = self._context.shared((choice, members, depth), partial(self._expand_between, between))
@@ -270,3 +269,44 @@ def _driving(choice: Lockstep, members: tuple[Members, ...]) -> Sequence[Members
 
 def _driven(choice: Lockstep, following: Iterable[NextMember]) -> bool:
     return choice.objects.driven([each.after.lane for each in following])
+
+
+def _unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members, ...]:
+    """The progress that can still tell whether a node of the choice accepts; all of it where none can any more.
+
+    An owner that accepts whatever else comes needs no more of its lanes; lanes that exclude it never accept; and an
+    owner that no lane excludes any more need not be read. Without this, `n` alternatives of which one was met each
+    would be `2 ** n` states.
+    """
+    lanes = choice.objects.lanes
+    if not any(lanes[progress.lane].without for progress in members):
+        return members
+    left = list(members)
+    while True:
+        living = {lanes[progress.lane].owner for progress in left}
+        settled: dict[int, Members] = {}
+        for progress in left:
+            lane = lanes[progress.lane]
+            if living.isdisjoint(lane.without) and _takes_all(progress):
+                settled.setdefault(lane.owner, progress)
+        kept = [
+            progress
+            for progress in left
+            if settled.get(lanes[progress.lane].owner, progress) is progress
+            and settled.keys().isdisjoint(lanes[progress.lane].without)
+        ]
+        excluded = {owner for progress in kept for owner in lanes[progress.lane].without}
+        wanted = [p for p in kept if (owner := lanes[p.lane].owner) < len(choice.nodes) or owner in excluded]
+        if not any(lanes[progress.lane].drives for progress in wanted):
+            return members
+        if len(wanted) == len(left):
+            return tuple(left)
+        left = wanted
+
+
+def _takes_all(progress: Members) -> bool:
+    """May the object be closed now, and behind whatever members come?"""
+    objects = progress.objects
+    if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
+        return False
+    return progress.may_close and all(member.value.is_any for member in progress.left())

@@ -8,7 +8,7 @@ from typing import Any
 
 from structgen.automaton.checks import NumberCheck, TextCheck
 from structgen.automaton.table_format import MAX_COUNT, Edge
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals, write_words
 from structgen.automaton.writing.strings import VALUE, free_string
 from structgen.errors import LimitExceeded
@@ -59,7 +59,7 @@ class NumberWriter:
         dfa = ends.driven(dfa)
         key = (dfa, *(ends.outcome(final) for final in dfa.kinds[0] if final))
         if key not in self.digits:
-            start = lift(self._automaton, dfa, ends.outcome, quoted=False, runs=True)
+            start = Lifted(self._automaton, dfa, ends.outcome, quoted=False, runs=True).start
             self._automaton.expand(start)
             self.digits[key] = self._automaton.tables.edges_of(start)
         return self.digits[key]
@@ -71,7 +71,7 @@ class NumberWriter:
         dfa = ending(dfa, outcomes)
         if dfa.empty:
             return []
-        start = lift(self._automaton, dfa, outcomes.index, quoted=False, runs=True)
+        start = Lifted(self._automaton, dfa, outcomes.index, quoted=False, runs=True).start
         return start, self._automaton.returns(lambda outcome: states[outcomes[outcome]])
 
 
@@ -113,7 +113,9 @@ class StringWriter:
         states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
         most = most and min(most, MAX_COUNT)
-        return 0 if dfa.empty else lift(self._automaton, dfa, states.__getitem__, quoted=True, most=most, runs=True)
+        if dfa.empty:
+            return 0
+        return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, most=most, runs=True).start
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """Any text within the lengths; at its end tests ask which nodes accept it.
@@ -144,7 +146,7 @@ class StringWriter:
             language = doubted_language(strings)
             closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
         high = longest and min(longest, MAX_COUNT)
-        return lift(self._automaton, language, closes.__getitem__, quoted=True, most=high, runs=True)
+        return Lifted(self._automaton, language, closes.__getitem__, quoted=True, most=high, runs=True).start
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""

@@ -1,8 +1,8 @@
 """A hand-written automaton, byte by byte: `step`, `tables`, `machine` and `bytewise`, against what its rows say.
 
-`kept_steps` are the same steps, remembered: a parser's masks with and without them are equal.
+Kept steps are the same steps, remembered: a parser's masks with and without them are equal.
 
-Covers `bytewise`, `hash_tables`, `kept_steps`, `machine` and `tables`.
+Covers `bytewise`, `hash_tables`, `machine` and `tables`.
 """
 
 from __future__ import annotations

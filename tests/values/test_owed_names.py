@@ -1,7 +1,4 @@
-"""The names that are owed lead to the end that a search through all names finds; settled lanes are let go.
-
-Covers `settled_lanes`.
-"""
+"""The names that are owed lead to the end that a search through all names finds; settled lanes are let go."""
 
 from __future__ import annotations
 

@@ -44,14 +44,17 @@ class Lifted:
         also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
         runs: where no length is counted: are runs of states (see `counted_runs`)? Then states are no longer the DFA's
             own. Not for names, which are read beside others.
+
+    Attributes:
+        start: the automaton's state for the DFA's start.
     """
 
     def __init__(
         self,
         automaton: Automaton,
         dfa: CharDfa,
-        *,
         ends: Callable[[int], int],
+        *,
         quoted: bool,
         name: bool = False,
         most: int | None = None,
@@ -78,7 +81,7 @@ class Lifted:
             slack = int(distances.max())
             self._limits[:] = np.maximum(most - distances, 0)
         plain_ways = self._plain_ways if quoted and not self._counted else None
-        self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
+        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = automaton.later_block(n - 1, self._expand_escape, self._short_escapes) if quoted else 0
         if quoted and self._counted:
@@ -91,11 +94,6 @@ class Lifted:
         inc, room = (INC, ROOM) if self._counted else (0, 0)
         numbers = self._first, self._escapes, self._block, inc, room, quoted, name
         self._settings: Int64 = np.array(numbers, np.int64)
-
-    @property
-    def start(self) -> int:
-        """The table's state for the DFA's start."""
-        return self._first
 
     def _expand_chunk(self, state: int) -> None:
         """Expand a state, and of those around it the stubs from which characters beyond ASCII lead to one state."""
@@ -234,18 +232,3 @@ class Lifted:
 
 def _astral(high: int, low: int) -> int:
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-
-
-def lift(
-    automaton: Automaton,
-    dfa: CharDfa,
-    ends: Callable[[int], int],
-    *,
-    quoted: bool,
-    name: bool = False,
-    most: int | None = None,
-    also: Callable[[int], list[Edge]] | None = None,
-    runs: bool = False,
-) -> int:
-    """The start state of `dfa` lifted; see `Lifted`."""
-    return Lifted(automaton, dfa, ends=ends, quoted=quoted, name=name, most=most, also=also, runs=runs).start

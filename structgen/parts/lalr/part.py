@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.errors import OptionError
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
@@ -226,7 +226,7 @@ class _Parser:
     @cached_method
     def _start_of(self, dfa: CharDfa) -> int:
         """The first state of a scanner."""
-        return lift(self._automaton, dfa, lambda final: final - 1, quoted=False)
+        return Lifted(self._automaton, dfa, lambda final: final - 1, quoted=False).start
 
     def _call(self, state: int, callee: int, ret: int) -> None:
         self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, self._written(callee), ret))

@@ -17,7 +17,7 @@ from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED
 from structgen.automaton.writing.char_kernels import MANY, MAX_DEPTH, alive_depths
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.writing.literals import after_text, different_prefixes, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
@@ -44,7 +44,7 @@ TEXTS = ["", *map("".join, product(CHARACTERS, repeat=1)), *map("".join, product
 @pytest.mark.parametrize("most", [None, 1])
 def test_plain_text_is_taken_as_utf8(pattern: str, most: int | None) -> None:
     dfa, automaton = from_pattern(pattern), Automaton()
-    start, walk = lift(automaton, dfa, lambda final: 0, quoted=False, most=most), Bytewise(automaton)
+    start, walk = Lifted(automaton, dfa, lambda final: 0, quoted=False, most=most).start, Bytewise(automaton)
     for text in TEXTS:
         wanted = dfa.matches(text) and (most is None or len(text) <= most)
         assert takes(walk, start, text.encode()) == wanted, text
@@ -56,7 +56,7 @@ def test_quoted_text_is_taken_in_the_spellings_of_json(pattern: str, name: bool)
     """A value in any spelling, a name in that of `json.dumps` alone."""
     dfa, automaton = from_pattern(pattern), Automaton()
     close, walk = automaton.pop(), Bytewise(automaton)
-    start = lift(automaton, dfa, lambda final: close, quoted=True, name=name)
+    start = Lifted(automaton, dfa, lambda final: close, quoted=True, name=name).start
     for text in TEXTS:
         plain, ascii_only = (json.dumps(text, ensure_ascii=ascii_only)[1:] for ascii_only in (False, True))
         assert takes(walk, start, plain.encode()) == dfa.matches(text), text
@@ -71,7 +71,7 @@ def test_every_state_has_a_way_out_whatever_stood_in_its_row_before(pattern: str
     """Kernels leave what means nothing in a row as it was: no state is taken for one in the midst of an escape."""
     dfa, automaton = from_pattern(pattern), Automaton()
     automaton.tables.states[automaton.tables.n_states :] = 12345
-    start, walk = lift(automaton, dfa, lambda final: 1, quoted=True), Bytewise(automaton)
+    start, walk = Lifted(automaton, dfa, lambda final: 1, quoted=True).start, Bytewise(automaton)
     for character in CHARACTERS:
         takes(walk, start, json.dumps(character)[1:-1].encode())
     write_literals(automaton, automaton.tables.stub(), [(b"one", 1), (b"other", 1)])

@@ -13,7 +13,7 @@ import pytest
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import UNBOUNDED
-from structgen.automaton.writing.chars import lift
+from structgen.automaton.writing import chars
 from structgen.automaton.writing.counted_runs import LEAST, counted_runs
 from structgen.automaton.writing.outline import outline_of
 from structgen.masks.grammar import Grammar
@@ -57,7 +57,7 @@ class Lifted(Automaton):
     def __init__(self, dfa: CharDfa, *, quoted: bool, runs: bool) -> None:
         super().__init__()
         close = self.pop()
-        self.start = lift(self, dfa, lambda final: close if quoted else 0, quoted=quoted, runs=runs)
+        self.start = chars.Lifted(self, dfa, lambda final: close if quoted else 0, quoted=quoted, runs=runs).start
 
 
 def spellings(text: str, draw: random.Random) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import CALL, EAGER, position, state_of
+from structgen.automaton.table_format import CALL, EAGER, TARGET, position
 from structgen.automaton.writing.phases import MemberNames, Phases, write_calls
 
 NAMES = ("a", "ab", "abc", "b", "ba", "é", "éa", "x")
@@ -21,7 +21,7 @@ def after(automaton: Automaton, state: int, text: bytes) -> int:
         place = walk.step(place, byte, lambda check, taken: True)
         if not place:
             return 0
-    return state_of(place)
+    return place & TARGET
 
 
 def named_state(automaton: Automaton) -> int:
