@@ -90,6 +90,7 @@ class Setting:
     def made(self, tools: Sequence[Tool[..., Any]]) -> Made:
         """A new grammar for a turn with at least one call."""
         rules = TurnRules(tuple(tools), min_calls=1, text=False)
+        turn.cache_clear()  # type: ignore[attr-defined]
         begun = time.thread_time_ns()
         grammar = turn(self.format, rules, self._vocabulary).compile(self._vocabulary)
         grammar.matcher().mask()

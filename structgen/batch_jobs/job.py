@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,17 +26,20 @@ from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.rendering import with_schema
 
+Entry = dict[str, Any]
+"""A line of results: `id` with `value` and `finish`, or with `error`."""
+
 
 @dataclass(slots=True)
 class Extraction:
-    """What a job has done.
+    """The counts and the results of a job.
 
     Attributes:
-        done: inputs that have a result now.
-        failed: inputs that were set aside with their error.
-        skipped: inputs that had a result already, with `resume=True`.
-        tokens: generated.
-        seconds: from the first input to the last result.
+        done: the number of inputs with a result.
+        failed: the number of inputs that were set aside with their error.
+        skipped: the number of inputs that had a result already, with `resume=True`.
+        tokens: the number of generated tokens.
+        seconds: the time from the first input to the last result.
         results: without `out=`, an entry for each input, in their order: `id` with `value` and `finish`, or with
             `error`.
     """
@@ -47,6 +50,17 @@ class Extraction:
     tokens: int = 0
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
+
+    def collect(self, entries: Iterable[Entry], files: ResultFiles | None, bar: ProgressBar) -> None:
+        """Counts entries as they come, and writes them into the files, or else into `results`."""
+        for entry in entries:
+            self.failed += "error" in entry
+            self.done += "error" not in entry
+            if files is None:
+                self.results.append(entry)
+            else:
+                files.add(entry)
+            bar.tell(self.done, self.failed, self.skipped)
 
 
 def extract_many(
@@ -102,13 +116,10 @@ def extract_many(
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
     job = _Job(owner, schema, call_options, prompt_of)
+    began = time.perf_counter()
     with files or nullcontext(), ProgressBar(total, shown=progress) as bar:
-        for entry in job.entries(read_inputs(inputs), files.done if files is not None else set()):
-            if files is None:
-                job.report.results.append(entry)
-            else:
-                files.add(entry)
-            bar.tell(job.report.done, job.report.failed, job.report.skipped)
+        job.report.collect(job.entries(read_inputs(inputs), files.done if files is not None else set()), files, bar)
+    job.report.seconds = time.perf_counter() - began
     job.report.results.sort(key=lambda entry: job.places[entry["id"]])
     return job.report
 
@@ -122,10 +133,10 @@ def _prompt(template: Prompt, schema: Any, row: InputRow, *, chat: bool, prompt_
 
 
 class _Job:
-    """A job under way.
+    """A running job.
 
     Attributes:
-        places: of each input's id, the number of the input.
+        places: an input's id -> its number.
     """
 
     def __init__(self, model: Model, schema: Any, options: CallOptions, prompt_of: Callable[[InputRow], Any]) -> None:
@@ -134,10 +145,9 @@ class _Job:
         self.report = Extraction()
         self.places: dict[str, int] = {}
 
-    def entries(self, rows: Iterator[InputRow], done: set[str]) -> Iterator[dict[str, Any]]:
-        """Runs the inputs that are not done; their entries as they come."""
-        began, more = time.perf_counter(), True
-        size = self._options.batch_size
+    def entries(self, rows: Iterator[InputRow], done: set[str]) -> Iterator[Entry]:
+        """Runs the inputs that are not done, and yields their entries as they come."""
+        more, size = True, self._options.batch_size
         with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
             while more or self._running:
                 while more and len(self._running) < size:
@@ -148,10 +158,9 @@ class _Job:
                 if self._running:
                     batch.step()
                     yield from self._finished(batch)
-                self.report.seconds = time.perf_counter() - began
 
-    def _begin(self, row: InputRow, batch: OpenBatch, done: set[str]) -> Iterator[dict[str, Any]]:
-        """The input takes a row; an entry where it fails at once."""
+    def _begin(self, row: InputRow, batch: OpenBatch, done: set[str]) -> Iterator[Entry]:
+        """Gives an input a row of the batch. Yields an entry if it fails at once."""
         self.places[row.id] = len(self.places)
         if row.id in done:
             self.report.skipped += 1
@@ -159,11 +168,11 @@ class _Job:
         try:
             request = prepare(self._model, self._prompt_of(row), self._schema, self._options)
         except StructgenError as error:
-            yield self._failed(row, error)
+            yield failed_entry(row.id, error)
             return
         self._running.append((row, request, batch.join(request.sessions[0], record=False)))
 
-    def _finished(self, batch: OpenBatch) -> Iterator[dict[str, Any]]:
+    def _finished(self, batch: OpenBatch) -> Iterator[Entry]:
         for each in [each for each in self._running if each[2].session.done]:
             row, request, seat = each
             generation: Generation[Any] = request.result(0, seat)
@@ -171,11 +180,11 @@ class _Job:
             self._running.remove(each)
             self.report.tokens += generation.stats.tokens
             if generation.error is not None:
-                yield self._failed(row, generation.error)
-                continue
-            self.report.done += 1
-            yield {"id": row.id, "value": to_jsonable_python(generation.value), "finish": generation.finish}
+                yield failed_entry(row.id, generation.error)
+            else:
+                yield {"id": row.id, "value": to_jsonable_python(generation.value), "finish": generation.finish}
 
-    def _failed(self, row: InputRow, error: StructgenError) -> dict[str, Any]:
-        self.report.failed += 1
-        return {"id": row.id, "error": {"type": type(error).__name__, "message": str(error)}}
+
+def failed_entry(id: str, error: StructgenError) -> Entry:
+    """Returns the entry of an input that failed."""
+    return {"id": id, "error": {"type": type(error).__name__, "message": str(error)}}

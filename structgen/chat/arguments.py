@@ -6,7 +6,7 @@ Qwen3 writes `{"city": "Paris"}`; MiniCPM5 writes `<param name="city">Paris</par
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +102,17 @@ class KeyedArguments:
     separator: str = ""
     sorted: bool = False
 
-    def format_of(self, type_: str) -> ArgumentFormat | None:
-        """Returns how arguments of a JSON type are written; None if they cannot be."""
-        return dict(self.formats).get(type_)
+    def groups(self, types: Collection[str]) -> dict[tuple[Pieces, Pieces], dict[str, ValueWriter]]:
+        """Groups those JSON types that have the same text before and behind the value.
+
+        Returns:
+            The text before and behind the value, with slots for the key -> the writers of values by type.
+        """
+        groups: dict[tuple[Pieces, Pieces], dict[str, ValueWriter]] = {}
+        for type_, format_ in self.formats:
+            if type_ in types:
+                groups.setdefault((format_.before, format_.after), {})[type_] = format_.writer
+        return groups
 
     def write(self, arguments: Mapping[str, Any]) -> str:
         """Returns the text of the arguments.
@@ -112,14 +120,13 @@ class KeyedArguments:
         Raises:
             ValueError: the format has no spelling for a value.
         """
-        keys = sorted(arguments, key=str.lower) if self.sorted else list(arguments)
-        return self.separator.join(self._written(key, arguments[key]) for key in keys)
-
-    def _written(self, key: str, value: Any) -> str:
-        format_ = self.format_of(type_of(value))
-        if format_ is None:
-            raise ValueError(f"the format has no spelling for {key}: {value!r}")
-        return format_.write(key, value)
+        formats, texts = dict(self.formats), []
+        for key in sorted(arguments, key=str.lower) if self.sorted else arguments:
+            format_ = formats.get(type_of(arguments[key]))
+            if format_ is None:
+                raise ValueError(f"the format has no spelling for {key}: {arguments[key]!r}")
+            texts.append(format_.write(key, arguments[key]))
+        return self.separator.join(texts)
 
 
 ArgumentWriter = JsonLayout | KeyedArguments

@@ -13,6 +13,7 @@ import numpy as np
 from structgen.arguments import is_number, require, require_count, require_flag
 from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
 from structgen.batch_jobs.inputs import Prompt
+from structgen.batch_jobs.job import Entry, failed_entry
 from structgen.batch_jobs.progress import ProgressBar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.errors import OptionError
@@ -69,21 +70,23 @@ def extract_on_ray(
     require_flag("resume", resume)
     began, report, files = time.perf_counter(), Extraction(), ResultFiles(out, resume=resume)
     rows = _rows(read_inputs(inputs), files.done, report)
+    failed = [failed_entry(row.id, OptionError(row.error)) for row in rows if row.error]
+    fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
+    arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
+    actor = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
+
+    def entries() -> Iterator[Entry]:
+        yield from failed
+        if fine:
+            data = ray.data.from_items(fine, override_num_blocks=min(len(fine), BLOCKS * actors))
+            job = {"fn_constructor_args": (model, schema, arguments), "batch_size": rows_per_call}
+            for made in data.map_batches(Extractor, **job, **actor).iter_rows():
+                entry = json.loads(made["entry"])
+                report.tokens += entry.pop("tokens")
+                yield entry
+
     with files, ProgressBar(len(rows) + report.skipped, shown=progress) as bar:
-        fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
-        for row in rows:
-            if row.error:
-                report.failed += 1
-                files.add({"id": row.id, "error": {"type": "OptionError", "message": row.error}})
-        arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
-        actor = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
-        blocks = min(len(fine), BLOCKS * actors)
-        for entry in _entries(ray.data, fine, blocks, (model, schema, arguments), actor):
-            report.tokens += entry.pop("tokens")
-            report.failed += "error" in entry
-            report.done += "error" not in entry
-            files.add(entry)
-            bar.tell(report.done, report.failed, report.skipped)
+        report.collect(entries(), files, bar)
     report.seconds = time.perf_counter() - began
     return report
 
@@ -110,16 +113,6 @@ def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> lis
         else:
             rows.append(row)
     return rows
-
-
-def _entries(
-    data: Any, items: list[dict[str, str]], blocks: int, job: tuple[Any, Any, dict[str, Any]], actor: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yields the entries of the inputs, as actors finish them."""
-    if items:
-        rows = data.from_items(items, override_num_blocks=blocks)
-        made = rows.map_batches(Extractor, fn_constructor_args=job, batch_size=job[2]["batch_size"], **actor)
-        yield from (json.loads(row["entry"]) for row in made.iter_rows())
 
 
 class Extractor:

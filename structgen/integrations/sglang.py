@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partialmethod
 from typing import Any
 
 import torch
@@ -27,11 +28,11 @@ from structgen.masks import Grammar
 
 NAME = "structgen"
 ANY_JSON = "$$ANY$$"
-"""What SGLang asks for where any JSON will do."""
+"""SGLang's word for any JSON."""
 
 
 def register() -> None:
-    """Makes the backend known to SGLang. Each of its processes does so."""
+    """Makes the backend known to SGLang; each of its processes calls it."""
     if NAME not in GRAMMAR_BACKEND_CHOICES:
         add_grammar_backend_choices([NAME])
     register_grammar_backend(NAME, _create)
@@ -46,7 +47,7 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
     """Compiles the constraints of requests, in SGLang's thread pool.
 
     Args:
-        end_ids: tokens that end a text, beside the tokenizer's own.
+        end_ids: tokens that end a text beside the tokenizer's own.
     """
 
     def __init__(self, grammars: TextGrammars, end_ids: Iterable[int]) -> None:
@@ -60,20 +61,12 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
             return InvalidGrammarObject(str(error))
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
-        """A JSON Schema."""
+        """Compiles a JSON Schema."""
         return self._compiled("json", "true" if key_string == ANY_JSON else key_string)
 
-    def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
-        """A regular expression."""
-        return self._compiled("regex", key_string)
-
-    def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
-        """A grammar in Lark's syntax."""
-        return self._compiled("grammar", key_string)
-
-    def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
-        """Not taken."""
-        return self._compiled("structural_tag", key_string)
+    dispatch_regex = partialmethod(_compiled, "regex")
+    dispatch_ebnf = partialmethod(_compiled, "grammar")  # in Lark's syntax
+    dispatch_structural_tag = partialmethod(_compiled, "structural_tag")  # is refused
 
 
 class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
@@ -84,7 +77,7 @@ class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
         self._matcher = grammar.matcher()
 
     def accept_token(self, token: int) -> None:
-        """Takes a token; ValueError where it is not allowed."""
+        """Takes a token; raises ValueError if it is not allowed."""
         if self.finished or self._matcher.finished:
             return
         try:
@@ -102,21 +95,21 @@ class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
         return self._matcher.finished
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> Tensor:
-        """Packed masks on the host, all open: int32[batch_size, words]."""
+        """Returns packed masks on the host that allow all tokens: int32[batch_size, words]."""
         return torch.full((batch_size, self._matcher.grammar.vocabulary.words), -1, dtype=torch.int32)
 
     def fill_vocab_mask(self, vocab_mask: Tensor, idx: int) -> None:
-        """Writes the tokens allowed next to a row."""
+        """Writes the mask of the next token into a row."""
         fill_row(self._matcher, vocab_mask[idx].numpy())
 
     @staticmethod
     def reset_vocab_mask(vocab_mask: Tensor) -> None:
-        """All rows are open again."""
+        """Allows all tokens in all rows."""
         vocab_mask.fill_(-1)
 
     @staticmethod
     def move_vocab_mask(vocab_mask: Tensor, device: Any) -> Tensor:
-        """The masks on the device."""
+        """Returns the masks on the device."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
@@ -126,5 +119,5 @@ class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
         apply_masks(logits, vocab_mask, rows, min(logits.shape[1], 32 * vocab_mask.shape[1]))
 
     def copy(self) -> SGLangGrammar:
-        """A new walk from the start."""
+        """Returns a new walk from the start."""
         return SGLangGrammar(self._matcher.grammar)

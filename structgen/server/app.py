@@ -7,7 +7,7 @@ import gc
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -99,9 +99,9 @@ class Routes:
         app.add_api_route("/metrics", self.metrics, methods=["GET"])
         app.add_api_route("/v1/models", self.models, methods=["GET"])
         app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
-        app.add_api_route("/v1/chat/completions", self.chat, methods=["POST"])
-        app.add_api_route("/v1/completions", self.text, methods=["POST"])
-        app.add_api_route("/v1/responses", self.response, methods=["POST"])
+        app.add_api_route("/v1/chat/completions", self._answering(ChatRequest), methods=["POST"])
+        app.add_api_route("/v1/completions", self._answering(TextRequest), methods=["POST"])
+        app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
         app.add_exception_handler(405, _no_route)
@@ -131,15 +131,6 @@ class Routes:
             raise Problem(404, f"there is no model {name!r} here", "model_not_found", param="model")
         return JSONResponse(self._described())
 
-    async def chat(self, request: Request) -> Response:
-        return await self._answered(request, ChatRequest)
-
-    async def text(self, request: Request) -> Response:
-        return await self._answered(request, TextRequest)
-
-    async def response(self, request: Request) -> Response:
-        return await self._answered(request, ResponsesRequest)
-
     def _described(self) -> dict[str, Any]:
         return {"id": self._settings.name, "object": "model", "created": self._began, "owned_by": "structgen"}
 
@@ -152,22 +143,27 @@ class Routes:
         if not (kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode("latin-1"), key.encode())):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
-    async def _answered(self, request: Request, kind: type[AnyRequest]) -> Response:
-        began = time.perf_counter()
-        try:
-            self._require_key(request)
-            asked = read_request(kind, await self._body(request))
-            run = await self._service.start(asked)
-        except Problem as problem:
-            self._count(request, str(problem.status), began)
-            raise
-        if asked.stream:
-            return _Stream(run, lambda: self._count(request, run.status, began))
-        try:
-            return JSONResponse(await _unless_gone(request, run))
-        finally:
-            run.close()
-            self._count(request, run.status, began)
+    def _answering(self, kind: type[AnyRequest]) -> Callable[[Request], Awaitable[Response]]:
+        """Returns the route that answers a kind of request."""
+
+        async def answer(request: Request) -> Response:
+            began = time.perf_counter()
+            try:
+                self._require_key(request)
+                asked = read_request(kind, await self._body(request))
+                run = await self._service.start(asked)
+            except Problem as problem:
+                self._count(request, str(problem.status), began)
+                raise
+            if asked.stream:
+                return _Stream(run, lambda: self._count(request, run.status, began))
+            try:
+                return JSONResponse(await _unless_gone(request, run))
+            finally:
+                run.close()
+                self._count(request, run.status, began)
+
+        return answer
 
     def _count(self, request: Request, status: str, began: float) -> None:
         metrics = self._service.metrics

@@ -178,10 +178,13 @@ class _Shift:
         return True
 
     def _joined(self, index: int, turn: TurnRequest, record: bool) -> _SampledText | _SearchedText:
-        patience = self._engine.patience
+        session = turn.request.sessions[0]
+        for each in (session, session.before):
+            if each is not None:
+                each.patience.seconds, each.patience.each = self._engine.patience, STEP_SECONDS
         if turn.request.beams is None:
-            return _SampledText(index, turn, self._batch, record=record, patience=patience)
-        self._searches.append(_SearchedText(index, turn, record=record, patience=patience))
+            return _SampledText(index, turn, self._batch, record=record)
+        self._searches.append(_SearchedText(index, turn, record=record))
         return self._searches[-1]
 
     def _search(self) -> bool:
@@ -218,15 +221,9 @@ class _Shift:
 class _SampledText:
     """One text of a job in a row of the batch."""
 
-    def __init__(
-        self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool, patience: float | None
-    ) -> None:
+    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool) -> None:
         self._index, self._turn, self._batch = index, turn, batch
-        session = turn.request.sessions[0]
-        for each in (session, session.before):
-            if each is not None:
-                each.patience.seconds, each.patience.each = patience, STEP_SECONDS
-        self._seat: Seat | None = batch.join(session, record=record)
+        self._seat: Seat | None = batch.join(turn.request.sessions[0], record=record)
         self._watch = TurnWatch(turn)
         self._tokens = -1
 
@@ -275,10 +272,8 @@ class _SampledText:
 class _SearchedText:
     """One text of a job with a beam search, which runs beside the batch. It gives news once, when the text is found."""
 
-    def __init__(self, index: int, turn: TurnRequest, *, record: bool, patience: float | None) -> None:
+    def __init__(self, index: int, turn: TurnRequest, *, record: bool) -> None:
         self._index, self._turn, self._record = index, turn, record
-        bounds = turn.request.sessions[0].patience
-        bounds.seconds, bounds.each = patience, STEP_SECONDS
         self._run: Run[Any] | None = None
         self._error: StructgenError | None = None
         self.is_over = False

@@ -75,24 +75,19 @@ def declared(given: Any) -> Declared:
     Raises:
         SchemaError: the entry has none of these forms, or its name is empty.
     """
-    entry = given if isinstance(given, Mapping) else _attributes(given)
-    inner = entry.get("function")
-    if isinstance(inner, Mapping):
-        entry = inner
+    keys = ("parameters", "inputSchema", "input_schema")
+    entry: Any = given
+    if not isinstance(given, Mapping):  # an object of the `mcp` package, or one like it
+        entry = {key: getattr(given, key) for key in ("name", "description", *keys) if hasattr(given, key)}
+    if isinstance(entry.get("function"), Mapping):
+        entry = entry["function"]
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise SchemaError(f"{quoted(given)} is no tool: expected a name, as OpenAI's and MCP's lists have it")
-    keys = ("parameters", "inputSchema", "input_schema")
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
     if not isinstance(parameters, Mapping):
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
     return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **parameters})
-
-
-def _attributes(given: Any) -> Mapping[str, Any]:
-    """Returns the attributes of an object of the `mcp` package, or of one like it, as a dict."""
-    names = ("name", "description", "inputSchema", "input_schema", "parameters")
-    return {name: getattr(given, name) for name in names if hasattr(given, name)}
 
 
 def strict(schema: Any) -> Any:

@@ -16,10 +16,9 @@ from pathlib import Path
 
 from structgen.errors import OptionError, quoted
 from structgen.schema.references import value_at
-from structgen.trace.plots import along_text, distribution, percent
+from structgen.trace.drawings import along_text, distribution, percent, tree
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
-from structgen.trace.tree import tree
 
 INLINE = 6
 """Undone texts that are shown at one place of the text; the list below has all."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from structgen.automaton.pointers import pointer_of
-from structgen.trace.plots import highest_in_columns, percent
+from structgen.trace.drawings import highest_in_columns, percent
 from structgen.trace.records import TracedToken
 from structgen.trace.report import Report, places_of_undone
 

@@ -1,6 +1,6 @@
 """The page of a report: what stands in it, that nothing of a model is markup, and how it looks and works in a browser.
 
-Covers `plots` and `tree`.
+Covers `drawings`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from pydantic import AfterValidator, BaseModel
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.testing import scripted
+from structgen.trace.drawings import COLUMNS, MOST_NODES, along_text, distribution, percent, tree
 from structgen.trace.page import fragment, page, write
-from structgen.trace.plots import COLUMNS, along_text, distribution, percent
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import FieldReport, Report
-from structgen.trace.tree import MOST_NODES, tree
 from tests.support import browser
 
 ROOT = Path(__file__).resolve().parents[2]

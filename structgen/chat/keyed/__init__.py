@@ -1,5 +1,5 @@
 """Arguments that a format writes key by key, `<param name="city">Paris</param>`: their mask and their reader.
 
-`plans` makes parts of a composition from an argument's schema, `reader` turns such text into JSON; `nested` and
-`nested_plans` are the same of arrays and objects in a syntax other than JSON, `raw_strings` of strings without quotes.
+`plans` makes parts of a composition from the schemas of arguments, `value_plans` from values that are not JSON, for
+which `nested` is the syntax of arrays and objects. `reader` turns the text of arguments into JSON.
 """

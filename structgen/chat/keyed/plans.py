@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
+from structgen.chat.arguments import JsonLayout, KeyedArguments, PythonText, Raw
 from structgen.chat.json_values import json_plan, members_of, types_of
 from structgen.chat.keyed.nested import Nested
-from structgen.chat.keyed.nested_plans import NestedPlans, separated
-from structgen.chat.keyed.raw_strings import raw_strings
+from structgen.chat.keyed.value_plans import NestedPlans, raw_strings, separated
 from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Pieces, Slot, filled
 from structgen.constraints.basic import JsonSchema
@@ -68,21 +67,13 @@ class KeyedPlans:
 
 
 class _Values:
-    """The values of one schema.
-
-    Attributes:
-        groups: the types that have the same text before and behind the value, each with its format.
-    """
+    """The values of one schema. `groups` are the types by the text beside the value, see `KeyedArguments.groups`."""
 
     def __init__(self, schema: Mapping[str, Any], writer: KeyedArguments, literal: Literals) -> None:
         self._schema, self._literal = schema, literal
         self._shapes = JsonSchema(dict(schema)).read().shapes
         self.types = types_of(self._shapes)
-        self.groups: dict[tuple[Pieces, Pieces], list[tuple[str, ArgumentFormat]]] = {}
-        for type_ in self.types:
-            format_ = writer.format_of(type_)
-            if format_ is not None:
-                self.groups.setdefault((format_.before, format_.after), []).append((type_, format_))
+        self.groups = writer.groups(self.types)
 
     @cached_method
     def plan(self, beside: tuple[Pieces, Pieces], behind: str) -> Plan | None:
@@ -93,18 +84,18 @@ class _Values:
         """
         plans: list[Plan] = []
         group = self.groups[beside]
-        layouts = [(type_, format_.writer) for type_, format_ in group if isinstance(format_.writer, JsonLayout)]
+        layouts = [(type_, writer) for type_, writer in group.items() if isinstance(writer, JsonLayout)]
         for layout in dict.fromkeys(layout for _, layout in layouts):
             written = [type_ for type_, each in layouts if each == layout]
             plans.append(json_plan({**self._schema, "type": written}, layout))
-        for type_, format_ in group:
-            if isinstance(format_.writer, Raw):
-                language = raw_strings(self._shapes, format_.writer, behind, [type_ for type_, _ in group])
+        for type_, writer in group.items():
+            if isinstance(writer, Raw):
+                language = raw_strings(self._shapes, writer, behind, list(group))
                 plans += [] if language.language.empty else [language]
-            elif isinstance(format_.writer, PythonText):
-                plans += _python(self._schema, self._shapes, type_, format_.writer)
-            elif isinstance(format_.writer, Nested):
-                plans += NestedPlans(format_.writer, self._literal, behind).containers(self._shapes, type_)
+            elif isinstance(writer, PythonText):
+                plans += _python(self._schema, self._shapes, type_, writer)
+            elif isinstance(writer, Nested):
+                plans += NestedPlans(writer, self._literal, behind).containers(self._shapes, type_)
         return plans[0] if len(plans) == 1 else Either(tuple(plans)) if plans else None
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, Raw
+from structgen.chat.arguments import JsonLayout, KeyedArguments, PythonText, Raw, ValueWriter
 from structgen.chat.json_values import members_of, types_of
 from structgen.chat.keyed.nested import Nested
 from structgen.chat.pieces import Slot, filled
@@ -83,15 +83,11 @@ def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
 
 
 class Place(NamedTuple):
-    """An argument, and its JSON types that have the same text before the value.
-
-    Attributes:
-        formats: how values are written, by JSON type.
-    """
+    """An argument, and the writers of those of its JSON types that have the same text before and behind the value."""
 
     key: str
     behind: str
-    formats: Mapping[str, ArgumentFormat]
+    writers: Mapping[str, ValueWriter]
 
 
 Members = Mapping[str, Place]
@@ -104,13 +100,9 @@ def members_by_tool(writer: KeyedArguments, schemas: Mapping[str, Mapping[str, A
     for tool, schema in schemas.items():
         places: dict[str, Place] = {}
         for key, member in members_of(schema, tool).items():
-            for type_ in types_of(JsonSchema(member).read().shapes):
-                format_ = writer.format_of(type_)
-                if format_ is not None:
-                    before = filled(format_.before, {Slot.KEY: key})
-                    known = places.get(before)
-                    formats = {**(known.formats if known else {}), type_: format_}
-                    places[before] = Place(key, filled(format_.after, {Slot.KEY: key}), formats)
+            for (before, after), writers in writer.groups(types_of(JsonSchema(member).read().shapes)).items():
+                named = {Slot.KEY: key}
+                places[filled(before, named)] = Place(key, filled(after, named), writers)
         by_tool[tool] = places
     return by_tool
 
@@ -135,25 +127,25 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
     """Reads a value and the text behind it."""
     char = yield from stream.take()
     stream.unread(char)
-    nested = next((format_.writer for format_ in place.formats.values() if isinstance(format_.writer, Nested)), None)
+    nested = next((writer for writer in place.writers.values() if isinstance(writer, Nested)), None)
     if nested is not None and (opening := (yield from longest_of(stream, [nested.array[0], nested.object[0]]))):
         yield from _container(stream, nested, opening, emit)
         yield from literal(stream, place.behind)
         return
-    layouts = [type_ for type_, format_ in place.formats.items() if isinstance(format_.writer, JsonLayout)]
+    layouts = [type_ for type_, writer in place.writers.items() if isinstance(writer, JsonLayout)]
     opens = {"array": "[", "object": "{", "string": '"'}
     if char and any(opens.get(type_) == char for type_ in layouts):
         yield from json_text(stream, emit)
         yield from literal(stream, place.behind)
     elif not place.behind:
         scalar = yield from stream.word(SCALAR)
-        emit(_json_of(scalar, place.formats))
-    elif set(place.formats) == {"string"}:
+        emit(_json_of(scalar, place.writers))
+    elif set(place.writers) == {"string"}:
         yield from _string(stream, place.behind, emit)
     else:
         pieces: list[str] = []
         yield from _until(stream, place.behind, pieces.append)
-        emit(_json_of("".join(pieces), place.formats))
+        emit(_json_of("".join(pieces), place.writers))
 
 
 def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit) -> Read[None]:
@@ -190,18 +182,17 @@ def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
         emit(spelled or word)
 
 
-def _json_of(text: str, formats: Mapping[str, ArgumentFormat]) -> str:
+def _json_of(text: str, writers: Mapping[str, ValueWriter]) -> str:
     """Returns the JSON of a value that is written without quotes."""
-    python = {type_ for type_, format_ in formats.items() if isinstance(format_.writer, PythonText)}
-    if "number" in formats and _NUMBER.fullmatch(text):
+    if "number" in writers and _NUMBER.fullmatch(text):
         return text
-    if "boolean" in formats or "null" in formats:
-        spelled = _JSON_OF_PYTHON.get(text) if python & {"boolean", "null"} else None
-        if spelled or text in ("true", "false", "null"):
-            return spelled or text
-    if "string" in formats and isinstance(formats["string"].writer, Raw):
+    words = [writers[type_] for type_ in ("boolean", "null") if type_ in writers]
+    spelled = _JSON_OF_PYTHON.get(text) if any(isinstance(writer, PythonText) for writer in words) else None
+    if spelled or (words and text in ("true", "false", "null")):
+        return spelled or text
+    if isinstance(writers.get("string"), Raw):
         return json.dumps(text, ensure_ascii=False)
-    raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(formats)}")
+    raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(writers)}")
 
 
 def _string(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
