@@ -1,4 +1,4 @@
-"""The inputs of a job: a folder, a file of rows, or what a program has."""
+"""The inputs of a job: a folder, a file of rows, or an iterable."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class InputRow:
     """One input.
 
     Attributes:
-        id: tells it apart: the `id` of a row, else its number from 1; of a folder, the file's path in it.
-        fields: by name; a text has the name `text`.
-        given: the prompt itself, where it is chat messages or token ids.
-        error: why it cannot be read; empty where it can.
+        id: the `id` of a row, or its number from 1; for a file of a folder, its path in the folder.
+        fields: the fields by name; a text is the field `text`.
+        given: the prompt itself, if it is chat messages or token ids.
+        error: why the input cannot be read; empty if it can.
     """
 
     id: str
@@ -34,10 +34,10 @@ class InputRow:
     error: str = ""
 
     def prompt(self, template: Prompt) -> Any:
-        """What the model reads.
+        """Returns the prompt for the model.
 
         Args:
-            template: a text with the fields' names in braces, a function of the fields, or None: the text itself.
+            template: a text with names of fields in braces, or a function of the fields; None for the text itself.
 
         Raises:
             OptionError: a field is missing, or the row cannot be read. CallbackError: the function raises.
@@ -51,13 +51,13 @@ class InputRow:
             return self.given
         try:
             return self.fields["text"] if template is None else template.format_map(self.fields)
-        except (LookupError, ValueError, AttributeError, TypeError) as error:  # `{a[0].b:x}` asks for more than a field
+        except (LookupError, ValueError, AttributeError, TypeError) as error:  # a template may have `{a[0].b:x}`
             has = f"the row has {', '.join(map(repr, self.fields)) or 'none'}"
             raise OptionError(f"the prompt needs a field {excerpt(error)}: {has}") from error
 
 
 def read_inputs(source: Any) -> Iterator[InputRow]:
-    """The inputs, one after the other.
+    """Yields the inputs.
 
     Args:
         source: the path of a folder (each file is an input), of a `.jsonl`, `.csv`, `.tsv` or `.parquet` file (each row

@@ -1,4 +1,4 @@
-"""Values out of many inputs: the rows of one batch, which the next inputs take as they become free."""
+"""Values from many inputs in one batch, whose rows are given to the next inputs as they become free."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def extract_many(
     prompt_schema: bool = False,
     **options: Any,
 ) -> Extraction:
-    """Generates a value for each of many inputs, and writes each down as soon as it is there.
+    """Generates a value for each of many inputs, and writes each as soon as it is complete.
 
         extract_many(model, "letters/", Person, prompt="Who writes?\\n{text}\\nJSON: ", out="people.jsonl", resume=True)
 
@@ -88,21 +88,17 @@ def extract_many(
         inputs: the path of a folder, of a `.jsonl`, `.csv`, `.tsv` or `.parquet` file; or an iterable of texts, dicts,
             chat messages or token ids.
         schema: as for `generate`.
-        out: a file for a line of JSON for each input: `id`, `value`, `finish`. Failed ones are in the file beside it
-            that ends in `.errors.jsonl`. None keeps all results in memory.
+        out: a file, which gets a line of JSON for each input: `id`, `value`, `finish`. Failed inputs go to the file
+            beside it that ends in `.errors.jsonl`. None keeps all results in memory.
         prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
             takes the field `text` as it is.
-        chat: send each prompt through the chat template, as what the user says.
+        chat: send each prompt through the chat template, as a message of the user.
         resume: go on where an earlier job with this `out` was ended; failed inputs are tried again.
         progress: show a bar on the standard error.
-        prompt_schema, options: as for `generate`; of sampling, limits and guards one for all.
-
-    Returns:
-        What was done.
+        prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs.
 
     Raises:
-        RequestError: `out` is there already, or the inputs are none. An option or a schema that cannot work fails every
-            input: it is raised when the first input meets it.
+        RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
     """
     owner = as_model(model, options.pop("tokenizer", None))
     for name, flag in (("chat", chat), ("resume", resume), ("progress", progress), ("prompt_schema", prompt_schema)):
@@ -111,7 +107,7 @@ def extract_many(
     call_options = CallOptions.of(options)
     require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
-    in_one_run(prepare(owner, "x", schema, call_options))  # what can work for no input is raised here
+    in_one_run(prepare(owner, "x", schema, call_options))  # raises what is wrong for every input
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)

@@ -14,7 +14,7 @@ from structgen.waiting import muted, waiting
 
 
 class ProgressBar:
-    """A bar on the standard error; without a total it counts. Without a bar, a long job is told in a line."""
+    """A bar on the standard error; without a total it only counts. If not shown, a long job has a status line."""
 
     def __init__(self, total: int | None, *, shown: bool) -> None:
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -35,6 +35,6 @@ class ProgressBar:
         self._within.close()
 
     def tell(self, done: int, failed: int, skipped: int) -> None:
-        """Shows how many inputs are over, and what became of them."""
+        """Shows the counts of inputs."""
         self._told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
         self._bar.update(self._task, completed=done + failed + skipped, description=self._told)

@@ -1,4 +1,4 @@
-"""The files of a job: one line of JSON for each result, and beside it one for each input that failed."""
+"""The files of a job: JSON lines of results, and beside them JSON lines of inputs that failed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from structgen.errors import OptionError, excerpt
 
 
 class ResultFiles:
-    """The results of a job, and the inputs that failed. Each line is written as soon as it is known.
+    """Writes the results of a job, and the inputs that failed, each at once.
 
     Args:
-        path: of the results; the failed ones are in the file of the same name with `.errors.jsonl` in place of its
-            ending.
-        resume: go on behind what is there, but for a last line that was cut off; the failed ones are tried again.
-            Otherwise the file must not be there.
+        path: the file of results; that of failed inputs has the ending `.errors.jsonl` instead.
+        resume: append to the file, without a last line that was cut off; failed inputs are tried again. Otherwise the
+            file must not exist.
     """
 
     def __init__(self, path: str | PathLike[str], *, resume: bool) -> None:
@@ -35,7 +34,7 @@ class ResultFiles:
         self._errors: BinaryIO | None = None
 
     def _read(self) -> None:
-        """Reads which inputs are done, and cuts off a last line that is not whole."""
+        """Reads which inputs are done, and cuts off an incomplete last line."""
         whole = 0
         with self.path.open("rb+") as file:
             for line in file:
@@ -62,7 +61,7 @@ class ResultFiles:
                 file.close()
 
     def add(self, entry: dict[str, Any]) -> None:
-        """Writes an entry: with an `error` it is a failed one."""
+        """Writes an entry; one with an `error` is a failed input."""
         if "error" in entry:
             if self._errors is None:
                 self._errors = self.errors_path.open("ab")

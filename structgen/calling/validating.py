@@ -29,10 +29,10 @@ _NO_TEXT = "\x00"
 
 
 def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
-    """Returns a guard if validators of a tool's type demand more than its schema says; else an empty list.
+    """Returns a guard if validators of a tool's type demand more than its schema; else an empty list.
 
-    It is also empty for formats with special tokens within the arguments: a guard reads text alone, which has none, so
-    there a call is validated when it is complete.
+    The list is also empty for formats with special tokens within the arguments, which the text of a guard does not
+    have: there a call is validated when it is complete.
     """
     if isinstance(format_.arguments, KeyedArguments) and _has_any(format_.arguments, vocabulary.special_names):
         return []
@@ -67,10 +67,10 @@ class _Call:
     """A call in a text.
 
     Attributes:
-        start: the offset in bytes at which the arguments begin; before they begin, the end of the name.
-        end: the offset behind what is known of the arguments.
+        start: the byte offset at which the arguments begin; before they begin, the end of the name.
+        end: the byte offset up to which the arguments are read.
         json: the JSON of the arguments so far.
-        places: pairs of a length of `json` and the offset in the text at which the next byte of it was known.
+        places: pairs of a length of `json` and the offset in the text at which its next byte was read.
     """
 
     name: str
@@ -86,7 +86,7 @@ class _Call:
 
 
 class _CallReading:
-    """What was read of a text; it only goes on."""
+    """A text that grows, and the calls read from it."""
 
     def __init__(self, parser: TurnParser) -> None:
         self.text, self.calls = b"", list[_Call]()
@@ -206,7 +206,7 @@ class CallGuard(Guard[_Place]):
         return self._guards[state.call.name].suspects(state.reader, vocabulary)
 
     def _read(self, text: bytes) -> _CallReading:
-        """Returns what is read of a text: mostly, of the text that was read last, and some more."""
+        """Reads a text. Mostly it continues the text that was read last."""
         last = self._last
         if not text.startswith(last.text):
             last = self._last = self._fresh()

@@ -1,4 +1,4 @@
-"""Reads a turn while it is generated: what each step has added, as events of the model's call format."""
+"""Reads a turn while it is generated, and gives what each step added as events of the model's call format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TurnWatch:
         self._parser, self._read = self._asked.parser(), b""
 
     def events(self, session: Session) -> tuple[list[TurnEvent | Thought], bool]:
-        """The events since the last call, and whether the text was taken back: then they begin the turn anew.
+        """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
 
         Raises:
             CallSyntaxError: the text is over, and a call is not complete.
@@ -45,14 +45,14 @@ class TurnWatch:
         return [*thoughts, *events], back
 
     def _written(self, session: Session) -> tuple[list[TurnEvent], bool]:
-        """The events of the text itself."""
+        """Returns the events of the text, as `events` does."""
         text = session.said if self._parser is None else self._asked.written(session.tokens)
         if not session.done:
             text = text[: len(text) - max(begun_character(text), session.unsettled())]
         back = not text.startswith(self._read)
         if back:
             if len(text) < len(self._read) and self._read.startswith(text):
-                return [], False  # it may come to say the same again
+                return [], False  # the same text may come again
             self._begin()
         new = text[len(self._read) :].decode("utf-8", errors="replace")
         self._read = text

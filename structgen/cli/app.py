@@ -1,4 +1,4 @@
-"""The commands. Errors that a user's input leads to become one line and exit code 1; any other keeps its traceback."""
+"""The commands. Errors of the user's input become one line and exit code 1; other errors keep their traceback."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+import structgen as sg
 from structgen.cli.heaps import share_heaps
 from structgen.cli.named import HELP, load_model, read_schema, registry_of, schema_of
+from structgen.errors import OptionError, StructgenError, excerpt, quoted
 from structgen.waiting import each_waited, waiting
 
 MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
@@ -54,22 +56,12 @@ def generate(
     from pydantic_core import to_jsonable_python
 
     _import_engine()
-    from structgen import api
-    from structgen.options import Limits, Sampling
-
     with _told():
         given = _prompt(prompt, chat=chat)
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
-        sampling, limits = Sampling(temperature=temperature, top_p=top_p, seed=seed), Limits(max_new_tokens)
-        run = api.generate(
-            load_model(model, device),
-            given,
-            schema=wanted,
-            sampling=sampling,
-            limits=limits,
-            beams=beams,
-            details=True,
-        )
+        sampling, limits = sg.Sampling(temperature=temperature, top_p=top_p, seed=seed), sg.Limits(max_new_tokens)
+        loaded = load_model(model, device)
+        run = sg.generate(loaded, given, wanted, sampling=sampling, limits=limits, beams=beams, details=True)
         value = to_jsonable_python(run.value)
         if as_json:
             costs = {"tokens": run.stats.tokens, "forwards": run.stats.forwards, "prompt_tokens": run.prompt_tokens}
@@ -97,22 +89,16 @@ def trace(
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     _import_engine()
-    from structgen import api
-    from structgen.errors import OptionError, quoted
-    from structgen.options import Limits, Sampling
     from structgen.trace.page import write
     from structgen.trace.report import Report
     from structgen.trace.terminal import show
 
     with _told():
         if prompt is not None:
-            wanted, limits = _wanted(schema, None, None, None), Limits(max_new_tokens)
-            sampling = Sampling(temperature=temperature, seed=seed)
-            run: api.Generation[Any] = api.generate(
-                load_model(source, device), _prompt(prompt, chat=chat), wanted, banned=banned or [], limits=limits,
-                sampling=sampling, details=True,
-            )  # fmt: skip
-            report = run.report()
+            given, wanted = _prompt(prompt, chat=chat), _wanted(schema, None, None, None)
+            sampling, limits = sg.Sampling(temperature=temperature, seed=seed), sg.Limits(max_new_tokens)
+            options: dict[str, Any] = {"banned": banned or [], "sampling": sampling, "limits": limits}
+            report = sg.generate(load_model(source, device), given, wanted, details=True, **options).report()
         elif source.lower().endswith(".json"):
             report = Report.read(Path(source))
         else:
@@ -129,12 +115,10 @@ def explain(
     registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
-    from structgen.explanation import explain as explain_schema
-
     with _told():
         known = registry_of(registry) if registry else None
         with waiting("reading the schema"):
-            explanation = explain_schema(read_schema(schema), format=format, registry=known)
+            explanation = sg.explain(read_schema(schema), format=format, registry=known)
         told = json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else explanation.text(every=every)
         _print(told)
 
@@ -208,16 +192,14 @@ def bench(
 ) -> None:
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
     _import_engine()
-    from structgen.batch_jobs import extract_many
-    from structgen.options import Limits, Sampling
-
     with _told():
         wanted, loaded = schema_of(schema), load_model(model, device)
         options: dict[str, Any] = {
-            "limits": Limits(max_new_tokens), "sampling": Sampling(temperature=1.0, seed=0), "batch_size": batch_size,
+            "limits": sg.Limits(max_new_tokens), "batch_size": batch_size,
+            "sampling": sg.Sampling(temperature=1.0, seed=0),
         }  # fmt: skip
-        extract_many(loaded, [prompt] * batch_size, wanted, **options)  # kernels and masks are made
-        run = extract_many(loaded, [prompt] * count, wanted, **options)
+        sg.extract_many(loaded, [prompt] * batch_size, wanted, **options)  # makes kernels and masks
+        run = sg.extract_many(loaded, [prompt] * count, wanted, **options)
         measured = {
             "values": run.done, "failed": run.failed, "tokens": run.tokens, "seconds": round(run.seconds, 3),
             "tokens_per_second": round(run.tokens / run.seconds, 1),
@@ -249,19 +231,16 @@ def extract(
 ) -> None:
     """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
     _import_engine()
-    from structgen.batch_jobs import extract_many
-    from structgen.options import Limits, Sampling
-
     with _told():
         wanted = schema_of(schema)
         text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
-            "limits": Limits(max_new_tokens), "sampling": Sampling(temperature=temperature, seed=seed),
+            "limits": sg.Limits(max_new_tokens), "sampling": sg.Sampling(temperature=temperature, seed=seed),
             "progress": progress and sys.stderr.isatty(),
         }  # fmt: skip
         source = _standard_input().splitlines() if inputs == "-" else inputs
-        report = extract_many(load_model(model, device), source, wanted, out=out, **job)
+        report = sg.extract_many(load_model(model, device), source, wanted, out=out, **job)
         if out is None:
             for entry in report.results:
                 _print(json.dumps(entry, ensure_ascii=False))
@@ -297,7 +276,6 @@ def serve(
     share_heaps()
     _import_engine()
     from structgen import telemetry
-    from structgen.errors import OptionError
 
     with _told():
         if otel:
@@ -317,32 +295,28 @@ def serve(
 
 
 def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:
-    """The constraint of the options; None for plain text."""
-    from structgen.constraints.basic import Choice, JsonSchema, Regex
-
+    """Returns the constraint of the options; None for plain text."""
     if sum(option is not None and option != [] for option in (schema, regex, choice)) > 1:
         raise typer.BadParameter("give one of --schema, --regex, --choice")
     if registry and schema is None:
         raise typer.BadParameter("--registry is for the references of a --schema")
     if schema is not None:
         constraint = schema_of(schema)
-        return JsonSchema(constraint, registry=registry_of(registry)) if registry else constraint
+        return sg.JsonSchema(constraint, registry=registry_of(registry)) if registry else constraint
     if regex is not None:
-        return Regex(regex)
-    return Choice(choice) if choice else None
+        return sg.Regex(regex)
+    return sg.Choice(choice) if choice else None
 
 
 def _import_engine() -> None:
-    """What runs models takes seconds to import."""
+    """Imports torch and transformers under a status line: it takes seconds."""
     with waiting("importing torch and transformers"):
         import structgen.api  # noqa: F401 - the commands import names from it
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Errors that a user's input leads to, and those of files and pipes, become one line and exit code 1."""
-    from structgen.errors import StructgenError, excerpt
-
+    """Turns errors of the user's input, of files and of pipes into one line and exit code 1."""
     try:
         yield
     except (StructgenError, OSError, UnicodeError, RecursionError) as error:
@@ -359,15 +333,13 @@ def _prompt(given: str, *, chat: bool) -> Any:
 
 
 def _standard_input() -> str:
-    from structgen.errors import OptionError
-
     if sys.stdin is None:
         raise OptionError("prompt=-: standard input is closed; pass the prompt itself")
     return sys.stdin.read()
 
 
 def _print(text: str) -> None:
-    """Writes at once, so that a full or closed output is told, and not again when Python ends."""
+    """Writes at once, so that a full or closed output is an error now, and not when Python ends."""
     try:
         typer.echo(text)
         if sys.stdout is not None:

@@ -1,4 +1,4 @@
-"""`structgen check`: is a schema one, and do documents satisfy it?"""
+"""`structgen check`: can a schema be enforced, and do documents satisfy it?"""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LINES = ".jsonl", ".ndjson"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is said of one document.
+    """The result for one document.
 
     Attributes:
-        file: where it is; `-` for the standard input.
-        line: of a file of JSON lines, from 1; 0 of a whole file.
-        error: why it does not satisfy the schema; empty where it does.
-        pointer: JSON pointer of the value at fault.
+        file: the document's file; `-` for the standard input.
+        line: the line in a file of JSON lines, from 1; 0 for a whole file.
+        error: why the document does not satisfy the schema; empty if it does.
+        pointer: JSON pointer of the wrong value.
     """
 
     file: str
@@ -52,10 +52,10 @@ def compiled(schema: Any) -> None:
 
 
 def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
-    """What is said of each document.
+    """Yields the result for each document.
 
     Args:
-        files: of JSON, or of JSON lines by their names; `-` reads lines from the standard input.
+        files: files of JSON, or of JSON lines by their endings; `-` reads lines from the standard input.
     """
     for file in files:
         for line, text in _documents(file):
@@ -71,7 +71,7 @@ def _documents(file: str) -> Iterator[tuple[int, str]]:
 
 
 def _fault(schema: Any, text: str) -> tuple[str, str]:
-    """Why a document does not satisfy the schema, and where; empty texts where it does."""
+    """Returns why a document does not satisfy the schema, and the JSON pointer; empty texts if it does."""
     try:
         if not isinstance(schema, (dict, bool)):
             validated(from_type(schema)[1], text)

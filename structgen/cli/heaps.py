@@ -1,4 +1,4 @@
-"""The memory that the C library keeps for a process."""
+"""The memory that the C library keeps for a process after it was freed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _M_ARENA_MAX = -8  # of glibc's malloc.h
 
 @cache  # once in a process
 def share_heaps() -> None:
-    """Lets all threads that begin from now on share two heaps, where the C library is glibc.
+    """Lets all threads that begin from now on share two heaps, if the C library is glibc.
 
-    What a full garbage collection frees goes back to the system. By default each thread has its own heap, which keeps
-    what was freed in it: 10,000 schemas added 137 MB to a server, 88 with two heaps, and 52 to 62 with both.
+    A full garbage collection gives freed memory back to the system. By default each thread's own heap keeps it: 10,000
+    schemas added 137 MB to a server, 88 with two heaps, and 52 to 62 with both.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is None or not hasattr(library, "mallopt"):  # musl has none, and one heap

@@ -34,7 +34,7 @@ def load_model(name: str, device: str | None = None) -> Model:
     """Loads a model.
 
     Args:
-        name: a folder, an id on the Hugging Face hub, or `demo` where no folder is called so.
+        name: a folder, an id on the Hugging Face hub, or `demo` if no folder has this name.
     """
     from structgen import api
 
@@ -46,7 +46,7 @@ def load_model(name: str, device: str | None = None) -> Model:
 
 
 def schema_of(given: str) -> Any:
-    """A JSON Schema from a file, or a type from a module."""
+    """Returns a JSON Schema from a file, or a type from a module."""
     module, colon, name = given.partition(":")
     if not colon or Path(given).exists() or os.sep in module:
         return read_schema(Path(given))
@@ -63,10 +63,10 @@ def schema_of(given: str) -> Any:
 
 
 def registry_of(given: Sequence[str]) -> Registry[Any]:
-    """All documents of some files and folders.
+    """Returns all documents of files and folders.
 
     Raises:
-        BadParameter: one of them is not there, is no schema, or has no name.
+        BadParameter: one of them is missing, is no schema, or has no name.
     """
     documents = [document for each in given for document in _documents(each)]
     return Registry().with_resources(documents)
@@ -92,7 +92,7 @@ def _documents(given: str) -> Iterator[tuple[str, Resource[Any]]]:
 
 
 def read_schema(path: Path) -> Any:
-    """What a file has, a JSON Schema."""
+    """Reads a JSON Schema from a file."""
     try:
         contents = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,1 +1,1 @@
-"""Other engines and loops: each module imports its package, and is imported by nothing here."""
+"""Adapters for other engines and loops. Each module imports the other package; nothing of structgen imports it."""

@@ -62,8 +62,8 @@ class FollowedRow:
 def masks_of(rows: Sequence[FollowedRow], words: int) -> Words:
     """Returns the masks of the rows: uint32[rows, words].
 
-    All tokens are allowed in plain text, and behind an end token, where a loop pads. None is in a row with an error; a
-    dead end is one.
+    All tokens are allowed in plain text, and behind an end token, where a loop pads. No token is allowed in a row with
+    an error, such as a dead end.
     """
     masks = np.full((len(rows), words), 0xFFFFFFFF, np.uint32)
     find_masks(row.matcher for row in rows if row.matcher is not None and row.error is None)

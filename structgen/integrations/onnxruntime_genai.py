@@ -5,8 +5,8 @@
         constraint.apply(generator)
         generator.generate_next_token()
 
-`structgen.load("folder")` is the same model in structgen's own loop, which also goes back, closes in time and feeds
-forced text.
+`structgen.load("folder")` runs the same model in structgen's own loop, which also takes tokens back, closes values in
+time and feeds forced text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GeneratorConstraint:
         Call it behind `append_tokens` of the prompts, and before each `generate_next_token`, also behind `rewind_to`.
 
         Raises:
-            OptionError: the generator has another number of rows than there are schemas; beams are rows, too.
+            OptionError: the number of rows, beams among them, is not the number of schemas.
             TokenRejected: a row has left its constraint.
             DeadEnd: no token of the vocabulary may follow.
         """

@@ -20,7 +20,7 @@ from structgen.errors import OptionError
 from structgen.models.model import Model, load
 
 BLOCKS = 8
-"""Parts of the inputs for each actor, so that none waits long for the last one."""
+"""The number of parts of the inputs for each actor, so that none waits long for the last one."""
 
 
 def extract_on_ray(
@@ -92,7 +92,7 @@ def extract_on_ray(
 
 
 def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
-    """Refuses what no actor can load as its model, and what Ray cannot count as its share of a machine."""
+    """Refuses a model that no actor can load, and shares that Ray cannot count."""
     loads = isinstance(model, str) or callable(model)
     require(loads, "model", model, "a folder, an id, or a function that loads a model")
     for name, share in (("num_cpus", num_cpus), ("num_gpus", num_gpus)):
@@ -119,13 +119,11 @@ class Extractor:
     """An actor: it loads a model once, and makes an entry of each row of a batch.
 
     Use it in a pipeline of your own: `dataset.map_batches(Extractor, fn_constructor_args=(model, schema, options))`.
-    A row of the dataset has a column `row`, a text of JSON with the fields and an `id`; the result has a column
-    `entry`.
+    Rows of the dataset need a column `row`, the JSON text of fields with an `id`; the result has a column `entry`.
 
     Args:
         model: what `load` takes, or a function that loads a model.
-        schema: as for `generate`.
-        options: of `extract_many`.
+        schema, options: as for `extract_many`.
     """
 
     def __init__(self, model: str | Callable[[], Model], schema: Any, options: dict[str, Any]) -> None:

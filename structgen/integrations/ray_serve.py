@@ -22,7 +22,7 @@ class Replica:
     app: Any
 
     def check_health(self) -> None:
-        """Called by Serve every `health_check_period_s`; a replica that fails thrice is replaced by a new one.
+        """Is called by Serve every `health_check_period_s`; after three failures the replica is replaced.
 
         Raises:
             RunError: the thread that runs the model has ended.
@@ -40,7 +40,7 @@ def serve_on_ray(
     num_gpus: float = 0.0,
     **options: Any,
 ) -> Any:
-    """An application of Ray Serve that answers as `structgen serve` does.
+    """Returns an application of Ray Serve that answers as `structgen serve` does.
 
         ray.serve.run(serve_on_ray("Qwen/Qwen3-0.6B", Settings(name="qwen"), replicas=4, num_gpus=1))
 
@@ -50,8 +50,7 @@ def serve_on_ray(
 
     Args:
         model: what `load` takes, or a function that loads a model; each replica calls it once.
-        settings: the bounds of each replica. Serve sends a replica as many requests as it has rows and places in its
-            queue.
+        settings: the bounds of each replica. Serve sends it at most as many requests as it has rows and queue.
         replicas: the number of replicas.
         num_cpus, num_gpus: the share of each replica, as Ray counts it.
         options: further options of `ray.serve.deployment`, as `autoscaling_config=` with `num_replicas=None`.

@@ -2,7 +2,7 @@
 
     python -m sglang.launch_server --model-path ... --grammar-backend structgen
 
-`register` is an entry point of SGLang's plugins, so that installing structgen beside it is all there is to do.
+`register` is an entry point of SGLang's plugins: it is enough to install structgen beside SGLang.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What servers call a constraint, as a compiled grammar: for the plugins of SGLang and vLLM."""
+"""Compiles the constraints of requests, for the plugins of SGLang and vLLM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structgen.vocabulary import Vocabulary
 
 
 def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPACED) -> Constraint:
-    """The constraint that a request asks for.
+    """Returns the constraint that a request asks for.
 
     Args:
         kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex" or "grammar" (in
@@ -47,8 +47,8 @@ class TextGrammars:
     """Compiles the constraints of a server's requests. Any thread may ask.
 
     Args:
-        width: columns of the logits.
-        compact: JSON without white space; otherwise as `json.dumps` writes it.
+        width: the number of columns of the logits.
+        compact: write JSON without white space; otherwise as `json.dumps` does.
     """
 
     def __init__(self, tokenizer: Any, width: int, *, compact: bool = False) -> None:
@@ -58,10 +58,10 @@ class TextGrammars:
         self._lock = Lock()
 
     def grammar(self, kind: str, text: str, end_ids: Iterable[int]) -> Grammar:
-        """The grammar of a request.
+        """Returns the grammar of a request.
 
         Args:
-            end_ids: tokens that may end the text, beside the tokenizer's own.
+            end_ids: tokens that may end the text beside the tokenizer's own.
 
         Raises:
             RequestError, ValueError: the constraint cannot work; the message says why.
@@ -79,9 +79,9 @@ class TextGrammars:
 
 
 def fill_row(matcher: Matcher, row: NDArray[np.int32]) -> None:
-    """Writes the tokens allowed next; where none is, the end tokens, which the matcher refuses then.
+    """Writes the mask of the next token.
 
-    So a request that cannot go on ends with an error, and no other request of the server does.
+    If no token is allowed, the mask has the end tokens, which the matcher refuses: only this request fails.
     """
     try:
         matcher.mask(row)  # type: ignore[arg-type]

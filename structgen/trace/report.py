@@ -1,4 +1,4 @@
-"""What is known of a run, as data that can be saved, read again and shown."""
+"""A run as data that can be saved, read again and shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structgen.trace.records import Cap, TracedToken, Undone
 
 
 class FieldReport(BaseModel):
-    """How sure the model was of one value, see `Field`."""
+    """The certainty of one value, see `Field`."""
 
     probability: float
     entropy: float | None = None
@@ -21,7 +21,7 @@ class FieldReport(BaseModel):
 
 
 class Usage(BaseModel):
-    """What a run cost, see `Stats`."""
+    """The costs of a run, see `Stats`."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -35,18 +35,18 @@ class Usage(BaseModel):
 
 
 class Report(BaseModel):
-    """One run: what was asked, what was said, and how.
+    """One run: the prompt, the text, and how it came about.
 
     Attributes:
-        version: of the saved form.
-        finish: why it ended, see `Generation.finish`.
-        error: why it failed; empty where it did not.
-        prompt: what the model read; empty where that is not known.
-        thinking: what it thought before; None where it did not.
-        thinking_tokens, thinking_undone: of the thinking, as `tokens` and `undone`; what it ends with is among them.
-        tokens: of the text; empty where no details were asked for.
-        undone: what was said and taken back, in the order in which it was.
-        fields: by JSON pointer.
+        version: the version of the saved form.
+        finish: why the text ended, see `Generation.finish`.
+        error: why the run failed; empty if it did not.
+        prompt: the text that the model read; empty if it is unknown.
+        thinking: the model's thinking before the text; None if there was none.
+        thinking_tokens, thinking_undone: as `tokens` and `undone`, for the thinking with its closing tag.
+        tokens: the tokens of the text; empty without `details=True`.
+        undone: texts that were taken back, in the order of time.
+        fields: the certainty of values by JSON pointer.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="null")
@@ -68,10 +68,10 @@ class Report(BaseModel):
 
     @staticmethod
     def read(path: Path) -> Report:
-        """A saved report.
+        """Reads a saved report.
 
         Raises:
-            OptionError: the file is none.
+            OptionError: the file has no report.
         """
         try:
             return Report.model_validate_json(path.read_text(encoding="utf-8"))
@@ -82,13 +82,13 @@ class Report(BaseModel):
 
 
 def places_of_undone(undone: Sequence[Undone], count: int) -> dict[int, list[int]]:
-    """Where in the final text each undone text began: by the number of tokens before it, indexes into `undone`.
+    """Returns where in the final text each undone text began: the number of tokens before it -> indexes of `undone`.
 
-    A later rollback that went further back has taken away the tokens on which an earlier one stood, so the earlier
-    one stands where the later one went.
+    A later rollback may go further back than an earlier one: then the earlier one is shown where the later one began.
 
     Args:
-        undone: in the order in which it was.
+        undone: texts that were taken back, in the order of time.
+        count: the number of tokens of the final text.
     """
     places: dict[int, list[int]] = {}
     least = count

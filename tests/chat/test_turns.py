@@ -74,10 +74,10 @@ def kinds_of(format_: CallFormat) -> dict[str, tuple[dict[str, Any], st.SearchSt
         quoted = {"quoted": ({"type": "string"}, ANY_TEXT)}
         return SCALARS | CONTAINERS | quoted
     containers = CONTAINERS if _writes_containers(format_) else {}
-    object_format = format_.arguments.format_of("object")
+    object_format = dict(format_.arguments.formats).get("object")
     if object_format is not None and isinstance(object_format.writer, Nested):  # what it cannot write is another test's
         containers = {**CONTAINERS, "map": (CONTAINERS["map"][0], st.dictionaries(LETTERS, WORDS, max_size=2))}
-    without = {"maybe"} if format_.arguments.format_of("null") is None else set()
+    without = {"maybe"} if dict(format_.arguments.formats).get("null") is None else set()
     return {name: kind for name, kind in (SCALARS | containers).items() if name not in without}
 
 
@@ -271,7 +271,7 @@ def test_strings_that_could_not_be_read_back_are_refused():
     coder = format_of("Qwen3-Coder")
     text = Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": ["string", "integer", "boolean"]}}}})
     assert isinstance(coder.arguments, KeyedArguments)
-    assert isinstance(coder.arguments.format_of("string"), object)
+    assert "string" in dict(coder.arguments.formats)
     begun, ended = coder.render([WrittenCall("say", {"s": "@"})]).split("@")
     for value, allowed in (("hello", True), ("12", True), ("True", True), ("1 2", True), ("\n</parameter>\n", False)):
         assert accepted(coder, TurnRules((text,)), begun + value + ended) == allowed
@@ -282,7 +282,7 @@ def test_strings_that_could_not_be_read_back_are_refused():
             assert json.loads(done.arguments) == {"s": wanted}
     arguments = format_of("openbmb-MiniCPM5-1B").arguments
     assert isinstance(arguments, KeyedArguments)
-    writer = arguments.format_of("string").writer
+    writer = dict(arguments.formats)["string"].writer
     assert isinstance(writer, Raw)
     assert {"<", "&"} <= writer.without
 

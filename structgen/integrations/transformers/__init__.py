@@ -1,9 +1,9 @@
-"""`generate` of transformers under a constraint: as a `LogitsProcessor` of its own loop, or with our loop inside it.
+"""`generate` of transformers under a constraint: a logits processor in its own loop, or structgen's loop inside it.
 
     model.generate(**inputs, logits_processor=[ConstraintLogitsProcessor(City, model, tokenizer)])
     model.generate(**inputs, custom_generate=constrained_generate(City, tokenizer, banned=["Rome"]))
 
-A processor masks. To go back, to close a value in time and to feed forced text is not in its power; our loop does all.
+A processor can only mask. structgen's loop also takes tokens back, closes values in time and feeds forced text.
 """
 
 from structgen.integrations.transformers.custom_generate import ConstrainedOutput, constrained_generate

@@ -1,4 +1,4 @@
-"""Our loop inside `generate` of transformers, as its `custom_generate=`."""
+"""structgen's loop inside `generate` of transformers, as its `custom_generate=`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ from structgen.options import Beams, Limits, Sampling
 from structgen.vocabulary.ends import as_ids
 
 OUR_TEMPERATURE = {"TemperatureLogitsWarper", "InfNanRemoveLogitsProcessor"}
-"""Processors that transformers makes of options which the loop has itself, or which hide an error."""
+"""Processors for options that the loop has itself, or that hide an error."""
 NOT_READ = {*IDS, *OURS}
-"""Arguments of the forward pass that are not a prompt's."""
+"""Arguments of the forward pass that are no part of a prompt."""
 
 
 def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS, **options: Any) -> Callable[..., Any]:
-    """What `custom_generate=` of a transformers model takes: `generate` then runs structgen's loop.
+    """Returns what `custom_generate=` of a transformers model takes: `generate` then runs structgen's loop.
 
-    So going back from dead ends and offences, closing in time for `max_new_tokens`, and forced text are there. Of the
-    call's other arguments and the `generation_config` count: the length, `do_sample` with all that transformers makes a
-    logits processor of, `logits_processor=`, beams with their penalty, `num_return_sequences`, and the tokens that end
-    a text. Draws follow torch's seed.
+    The loop takes tokens back, closes values in time for `max_new_tokens` and feeds forced text. It follows these
+    arguments of the call and of `generation_config`: the length, `do_sample` with all options that are logits
+    processors, `logits_processor=`, beams with their penalty, `num_return_sequences` and end tokens; and torch's seed.
 
     Args:
         schema: as for `structgen.generate`; a list gives each prompt its own.
-        tokenizer: of the model.
-        limits: bounds of each row; `max_new_tokens` is that of the call.
-        options: what `structgen.generate` takes beside (`banned`, `guards`, `canonical`, `whitespace`, `order`, ...).
+        tokenizer: the tokenizer of the model.
+        limits: the limits of each row; `max_new_tokens` is that of the call.
+        options: further options of `structgen.generate` (`banned`, `guards`, `canonical`, `whitespace`, `order`, ...).
 
     Returns:
         For `generate`: int64[rows, tokens], prompts and texts, padded on the right; with `return_dict_in_generate=True`
@@ -60,7 +59,7 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
         owner, config = Model.of(model, tokenizer), generation_config
         _require_possible(owner, stopping_criteria, config, inputs)
         beams, sequences = config.num_beams or 1, config.num_return_sequences or 1
-        copies = max(beams, sequences)  # `generate` has made so many rows of each prompt
+        copies = max(beams, sequences)  # `generate` has repeated each prompt in so many rows
         prompts = _prompts(model, input_ids, inputs_tensor, inputs, copies)
         schemas = schema if isinstance(schema, list) else [schema] * len(prompts)
         if beams == 1:
@@ -93,18 +92,18 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
 
 @dataclass
 class ConstrainedOutput(GenerateDecoderOnlyOutput):
-    """What `generate` returns with `return_dict_in_generate=True` and `constrained_generate`.
+    """The result of `generate` with `return_dict_in_generate=True` and `constrained_generate`.
 
     Attributes:
         sequences: int64[rows, tokens], prompts and texts.
-        generations: of each row, with its value, see `structgen.Generation`.
+        generations: the `structgen.Generation` of each row, with its value.
     """
 
     generations: tuple[Generation[Any], ...] | None = None
 
 
 def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[str, Any]) -> None:
-    """Refuses a call that asks for what the loop does not do."""
+    """Refuses options that the loop does not have."""
     for criterion in stopping:
         if not isinstance(criterion, (MaxLengthCriteria, EosTokenCriteria)):
             name = type(criterion).__name__
@@ -124,7 +123,7 @@ def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[
 
 
 def _sampling(config: Any, processors: Sequence[Any], rows: int) -> Sampling | list[Sampling]:
-    """How the rows are drawn; what transformers makes of its options are logits processors."""
+    """Returns the sampling of the rows, with transformers' own logits processors."""
     fit = [p for p in processors if type(p).__name__ not in OUR_TEMPERATURE]
     if not config.do_sample:
         return Sampling(processors=tuple(fit))
@@ -134,7 +133,7 @@ def _sampling(config: Any, processors: Sequence[Any], rows: int) -> Sampling | l
 
 
 def _best(result: Generation[Any], count: int) -> Sequence[Generation[Any]]:
-    """The best texts of a beam search."""
+    """Returns the best texts of a beam search."""
     if len(result.beams) < count:
         raise RunError(f"num_return_sequences={count}: the search found {len(result.beams)} texts, there are no more")
     return result.beams[:count]

@@ -2,9 +2,9 @@
 
     STRUCTGEN_VLLM=1 vllm serve ... --structured-outputs-config.backend outlines
 
-vLLM has no registry of backends: the plugin takes the place of the one that vLLM calls "outlines", where the variable
-is set. No file of vLLM's is edited. `register` is an entry point of vLLM's plugins, which each of its processes runs;
-only those that compile or check a constraint load the rest.
+vLLM has no registry of backends: if the variable is set, the plugin replaces the backend that vLLM calls "outlines".
+`register` is an entry point of vLLM's plugins, which each of its processes runs; only those that compile or check a
+constraint load the rest.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import os
 from typing import Any
 
 SWITCH = "STRUCTGEN_VLLM"
-"""The environment variable that lets structgen take its place."""
+"""The environment variable that lets structgen replace "outlines"."""
 
 
 def register() -> None:
-    """Takes the place of the backend "outlines", where the switch is set. May be called again."""
+    """Replaces the backend "outlines" if the switch is set. It may be called again."""
     if os.environ.get(SWITCH, "") not in ("", "0"):
         from vllm.v1.structured_output import backend_outlines
 
@@ -26,10 +26,10 @@ def register() -> None:
 
 
 def make_backend(*arguments: Any, **options: Any) -> Any:
-    """A `VLLMBackend`, as vLLM's manager makes one.
+    """Returns a `VLLMBackend`.
 
-    It is imported only now: vLLM's workers, which need none, look through all that is imported for Triton's kernels,
-    and stumble over a module of numba's.
+    It is imported late: vLLM's workers, which need none, search all imported modules for Triton's kernels, and fail at
+    one of numba's.
     """
     from structgen.integrations.vllm.backend import VLLMBackend
 
@@ -37,7 +37,7 @@ def make_backend(*arguments: Any, **options: Any) -> Any:
 
 
 def validate(params: Any) -> None:
-    """Refuses a request that cannot work before it reaches the engine. See `backend.validate`."""
+    """Refuses a request that cannot work, see `backend.validate`."""
     from structgen.integrations.vllm import backend
 
     backend.validate(params)

@@ -26,7 +26,7 @@ def validate(params: Any) -> None:
     """Refuses a request that cannot work before it reaches the engine.
 
     Raises:
-        VLLMValidationError: which the server answers with status 400.
+        VLLMValidationError: the server answers it with status 400.
     """
     if params.structured_outputs is None:
         return
@@ -48,15 +48,15 @@ class VLLMBackend(StructuredOutputBackend):  # type: ignore[misc]
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: Iterable[int] | None = None
     ) -> VLLMGrammar:
-        """The grammar of a request; ValueError where it cannot work."""
+        """Returns the grammar of a request; raises ValueError if it cannot work."""
         return VLLMGrammar(self._grammars.grammar(request_type.name.lower(), grammar_spec, stop_token_ids or ()))
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Tensor:
-        """Packed masks, all open: int32[max_num_seqs, words]."""
+        """Returns packed masks that allow all tokens: int32[max_num_seqs, words]."""
         return torch.full((max_num_seqs, (self.vocab_size + 31) // 32), -1, dtype=torch.int32)
 
     def destroy(self) -> None:
-        """There is nothing to be let go of."""
+        """Does nothing: the backend holds nothing that must be freed."""
 
 
 class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
@@ -66,11 +66,11 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         self._matcher = grammar.matcher()
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Takes tokens; False at the first that is not allowed. What comes behind the end is padding."""
+        """Takes tokens. Returns False if one is not allowed; tokens behind the end are padding."""
         return len(self._taken(tokens)) == len(tokens) or self._matcher.finished
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The first of the tokens, as far as they are allowed; nothing moves."""
+        """Returns the tokens up to the first one that is not allowed, without taking them."""
         taken = self._taken(tokens)
         self._matcher.rollback(len(taken))
         return taken
@@ -88,7 +88,7 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         self._matcher.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Tensor, batch_index: int) -> None:
-        """Writes the tokens allowed next to a row. Rows of other requests may be written by other threads meanwhile."""
+        """Writes the mask of the next token into a row, while other threads may write other rows."""
         fill_row(self._matcher, bitmask[batch_index].numpy())
 
     def is_terminated(self) -> bool:
@@ -96,5 +96,5 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         return self._matcher.finished
 
     def reset(self) -> None:
-        """Stands at the start again."""
+        """Goes back to the start."""
         self._matcher = self._matcher.grammar.matcher()
