@@ -137,8 +137,16 @@ def run(
     require_count("max_errors", max_errors, 0)
     require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
     declared = _tools_that_run(tools)
-    history, replies = as_messages(messages), list[Reply[Any]]()
-    errors = _Errors(max_errors)
+    history, replies, failures = as_messages(messages), list[Reply[Any]](), 0
+
+    def told(error: Exception) -> str:
+        """Counts a failure of a tool, and returns the text that tells the model of it."""
+        nonlocal failures
+        failures += 1
+        if failures > max_errors:
+            raise RunError(f"a tool failed once more than max_errors allows: {excerpt(error)}") from error
+        return f"Error: {type(error).__name__}: {excerpt(error)}"
+
     for left in range(max_turns - 1, -1, -1):
         try:
             reply: Reply[Any] = call(
@@ -148,7 +156,7 @@ def run(
         except ValidationFailed as refusal:
             if not left:
                 raise
-            history.append({"role": "user", "content": errors.message(refusal)})
+            history.append({"role": "user", "content": told(refusal)})
             continue
         replies.append(reply)
         if not reply.calls:
@@ -156,7 +164,7 @@ def run(
             return Conversation(reply.answer, history, replies) if details else reply.answer
         history.append(calls_message(reply.calls, reply.text))
         for each in reply.calls:
-            result = _result(each, confirm, errors)
+            result = _result(each, confirm, told)
             history.append({"role": "tool", "tool_call_id": each.id, "name": each.name, "content": result})
     raise AssertionError("the last turn has no calls")
 
@@ -169,38 +177,18 @@ def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
     return tools
 
 
-class _Errors:
-    """Counts the failures of tools."""
+def _result(each: ToolCall[Any], confirm: Confirm | None, told: Callable[[Exception], str]) -> str:
+    """Makes a call, if it is confirmed, and returns its result as text for the model.
 
-    def __init__(self, max_errors: int) -> None:
-        self._left = max_errors
-
-    def message(self, error: Exception) -> str:
-        """Returns the text that tells the model of an error.
-
-        Raises:
-            RunError: there were more than `max_errors`.
-        """
-        self._left -= 1
-        if self._left < 0:
-            raise RunError(f"a tool failed once more than max_errors allows: {excerpt(error)}") from error
-        return f"Error: {type(error).__name__}: {excerpt(error)}"
-
-
-def _result(each: ToolCall[Any], confirm: Confirm | None, errors: _Errors) -> str:
-    """Makes a call, if it is confirmed, and returns the text that the model reads as its result."""
+    A text stays as it is; other values become JSON, or else what `str` makes of them.
+    """
     allowed = True if confirm is None else confirm(each)
     if allowed is not True:
         return allowed if isinstance(allowed, str) else "Error: the user does not allow this call."
     try:
         result = each.invoke()
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
-        return errors.message(error)
-    return as_text(result)
-
-
-def as_text(result: Any) -> str:
-    """Returns a tool's result as text for the model: text as it is, other values as JSON, or else by `str`."""
+        return told(error)
     if isinstance(result, str):
         return result
     try:

@@ -25,16 +25,12 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 
 def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
     """Returns the JSON values of a schema or Python type, in the layout of a template."""
-    return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace(layout)).plan()
-
-
-def whitespace(layout: JsonLayout) -> Whitespace:
-    """Returns where a layout has white space; any white space is allowed if lines have a margin."""
-    if layout.compact:
-        return Whitespace.COMPACT
-    if layout.indent is None:
-        return Whitespace.SPACED
-    return Whitespace("flexible", bound=MOST_BLANKS) if layout.margin else Whitespace.INDENTED(layout.indent)
+    whitespace = Whitespace.COMPACT if layout.compact else Whitespace.SPACED
+    if layout.margin:
+        whitespace = Whitespace("flexible", bound=MOST_BLANKS)
+    elif layout.indent is not None:
+        whitespace = Whitespace.INDENTED(layout.indent)
+    return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace).plan()
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
@@ -166,17 +167,14 @@ class TurnParser:
 
     def _calls(self) -> Reader:
         """Reads calls, from the first slot of the first one to `closing`."""
-        index = 0
-        while True:
+        between, closing = self._format.between, self._format.closing
+        for index in count():
             yield from self._call(index)
-            tag = yield from longest_of(
-                self._stream, [text for text in (self._format.between, self._format.closing) if text]
-            )
-            if not tag or tag != self._format.between:
-                if tag != self._format.closing:
-                    raise CallSyntaxError(f"call {index + 1} is not followed by {quoted(self._format.closing)}")
+            tag = yield from longest_of(self._stream, [text for text in (between, closing) if text])
+            if not tag or tag != between:
+                if tag != closing:
+                    raise CallSyntaxError(f"call {index + 1} is not followed by {quoted(closing)}")
                 return
-            index += 1
 
     def _call(self, index: int) -> Reader:
         name, arguments, id_ = "", "", ""

@@ -29,6 +29,12 @@ FINISHES = {
     "stop": "ended by a stop string", "length": "plain text, at its limit", "error": "failed",
 }  # fmt: skip
 
+INSPECTOR = (
+    '<aside class="card inspector" aria-live="polite"><h2 id="i-title">Token</h2><p id="i-text"></p>'
+    '<p id="i-place" class="note"></p><dl id="i-facts"></dl><ol id="i-others"></ol></aside>'
+)
+"""The card that the script fills with the chosen token."""
+
 
 @lru_cache(2)
 def asset(name: str) -> str:
@@ -53,8 +59,8 @@ def page(report: Report) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
     left = _text_card(report) + _undone_list(report) + _cap_list(report) + _plots(report)
-    value = tree(report)
-    right = _inspector(report) + (f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else "")
+    right, value = INSPECTOR if report.tokens else "", tree(report)
+    right += f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else ""
     columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
     grid = f'<div class="grid{"" if right else " single"}">{columns}</div>'
     body = f'{_header(report)}<main data-mode="chance">{_tiles(report)}{grid}{_behind(report)}</main>'
@@ -250,15 +256,6 @@ def _cap_mark(cap: Cap) -> str:
 def _cap_told(cap: Cap) -> str:
     wanted = f"; the model wanted “{cap.wanted}” next" if cap.wanted else ""
     return f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}{wanted}"
-
-
-def _inspector(report: Report) -> str:
-    if not report.tokens:
-        return ""
-    return (
-        '<aside class="card inspector" aria-live="polite"><h2 id="i-title">Token</h2><p id="i-text"></p>'
-        '<p id="i-place" class="note"></p><dl id="i-facts"></dl><ol id="i-others"></ol></aside>'
-    )
 
 
 def _undone(report: Report) -> list[Undone]:
