@@ -14,9 +14,6 @@ from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, S
 from structgen.parts.special import Special
 from structgen.vocabulary.vocabulary import special_text
 
-_LEFT_EARLY = 3
-"""Bytes of a text behind which a walk mostly goes on in no other one."""
-
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Part):
@@ -30,15 +27,11 @@ class Fixed(Part):
     text: bytes
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(automaton.later(partial(self._write, automaton, 0)), frozenset(), begun=True)
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
 
-    def _write(self, automaton: Automaton, place: int, state: int) -> None:
-        """Writes the state before a byte. The first bytes are written one by one: most texts are left there."""
-        if place < _LEFT_EARLY and place + 1 < len(self.text):
-            after = automaton.later(partial(self._write, automaton, place + 1))
-        else:
-            after = automaton.tables.chain(self.text[place + 1 :], automaton.pop(0))
-        automaton.tables.ranges(state, [(self.text[place], self.text[place], after)])
+    def _write(self, automaton: Automaton, state: int) -> None:
+        after = automaton.tables.chain(self.text[1:], automaton.pop(0))
+        automaton.tables.ranges(state, [(self.text[0], self.text[0], after)])
 
 
 class Literals:
