@@ -61,15 +61,11 @@ class Raw:
         return str(value)
 
 
-@dataclass(frozen=True)
-class PythonText:
-    """Writes a value as Python's `str` does: `True`, `None`, `['a', 1]`."""
-
-    def write(self, value: Any) -> str:
-        return str(value)
-
-
-ValueWriter = JsonLayout | Raw | PythonText | Nested
+ValueWriter = JsonLayout | Raw | Nested
+Beside = tuple[Pieces, Pieces]
+"""The text before and behind a value, with slots for the key."""
+Groups = dict[Beside, dict[str, ValueWriter]]
+"""The text beside the value -> the writers of values by JSON type."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +98,9 @@ class KeyedArguments:
     separator: str = ""
     sorted: bool = False
 
-    def groups(self, types: Collection[str]) -> dict[tuple[Pieces, Pieces], dict[str, ValueWriter]]:
-        """Groups those JSON types that have the same text before and behind the value.
-
-        Returns:
-            The text before and behind the value, with slots for the key -> the writers of values by type.
-        """
-        groups: dict[tuple[Pieces, Pieces], dict[str, ValueWriter]] = {}
+    def groups(self, types: Collection[str]) -> Groups:
+        """Groups JSON types that have the same text before and behind the value."""
+        groups: Groups = {}
         for type_, format_ in self.formats:
             if type_ in types:
                 groups.setdefault((format_.before, format_.after), {})[type_] = format_.writer

@@ -12,11 +12,10 @@ from structgen.chat.arguments import (
     ArgumentWriter,
     JsonLayout,
     KeyedArguments,
-    PythonText,
     Raw,
     ValueWriter,
 )
-from structgen.chat.keyed.nested import NUMBER, OTHER, TRICKY, WORD, nested_writer
+from structgen.chat.keyed.nested import NUMBER, OTHER, PYTHON, TRICKY, WORD, nested_writer
 from structgen.chat.pieces import Pieces, Slot, between, common_prefix, common_suffix, filled, read_off
 from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.templates import CannotRender
@@ -138,7 +137,7 @@ def _format(probes: Probes, sample: Any, before: str, after: str) -> ArgumentFor
     if isinstance(sample, str):
         return _string_format(probes, text, before, after)
     containers = isinstance(sample, (list, dict))
-    writers: list[ValueWriter] = [*layouts()] if containers else [*layouts(), PythonText()]
+    writers: list[ValueWriter] = [*layouts()] if containers else [*layouts(), PYTHON]
     for writer in writers:
         pieces = read_off(text, {KEYS[0]: Slot.KEY, writer.write(sample): Slot.VALUE})
         if pieces.count(Slot.VALUE) == 1 and Slot.KEY in pieces:

@@ -14,6 +14,11 @@ from structgen.schema.normal import Shape
 
 MOST_BLANKS = 128
 """The largest number of blanks before a line of a layout with a margin: some thirty levels, each by four blanks."""
+_FIELDS = {
+    "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
+    "array": ("arrays",), "object": ("objects",),
+}  # fmt: skip
+"""A JSON type -> the attributes of `Shape` that have its values."""
 _BINDING = frozenset(
     ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "minProperties", "maxProperties",
      "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
@@ -35,15 +40,14 @@ def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "sch
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:
     """Returns the JSON types of a schema's values; integers count as numbers."""
-    has_values = {
-        "string": any(shape.strings is not None for shape in shapes),
-        "number": any(shape.numbers is not None for shape in shapes),
-        "boolean": any(shape.true or shape.false for shape in shapes),
-        "null": any(shape.null for shape in shapes),
-        "array": any(shape.arrays is not None for shape in shapes),
-        "object": any(shape.objects is not None for shape in shapes),
-    }
-    return [type_ for type_, has in has_values.items() if has]
+    return [
+        type_ for type_, fields in _FIELDS.items() if any(getattr(each, name) for each in shapes for name in fields)
+    ]
+
+
+def only(shape: Shape, type_: str) -> Shape:
+    """Returns the values of one JSON type."""
+    return Shape(**{field: getattr(shape, field) for field in _FIELDS[type_]})
 
 
 def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:

@@ -17,19 +17,13 @@ IDS = ("qid1xyzab", "qid2xyzab", "qid3xyzab")
 NAMING_IDS = "functions.{name}:{index}"
 """How Kimi's models write the id of a call. Some of their templates write the id only, and leave the name out."""
 
+_PARAMETERS = {
+    "type": "object",
+    "properties": {key: {"type": "string", "description": "A text."} for key in KEYS},
+    "required": [],
+}
 DECLARED = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": "A tool.",
-            "parameters": {
-                "type": "object",
-                "properties": {key: {"type": "string", "description": "A text."} for key in KEYS},
-                "required": [],
-            },
-        },
-    }
+    {"type": "function", "function": {"name": name, "description": "A tool.", "parameters": _PARAMETERS}}
     for name in NAMES
 ]
 

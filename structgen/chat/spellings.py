@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, PythonText, ValueWriter
+from structgen.chat.arguments import ArgumentFormat, JsonLayout, KeyedArguments, ValueWriter
 from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive_thinking import CONTENT, thinking_tags
 from structgen.chat.keyed.nested import TRICKY, Nested
@@ -28,7 +28,7 @@ _NESTED = Nested(
 def _python_arguments() -> KeyedArguments:
     """Arguments as a call in Python has them: `city="Rome", days=2, sunny=True`."""
     writers: dict[str, ValueWriter] = {
-        "string": JsonLayout(), "number": JsonLayout(), "boolean": PythonText(), "null": PythonText(),
+        "string": JsonLayout(), "number": JsonLayout(), "boolean": _NESTED, "null": _NESTED,
         "array": _NESTED, "object": _NESTED,
     }  # fmt: skip
     formats = {type_: ArgumentFormat((Slot.KEY, "="), writer, ()) for type_, writer in writers.items()}

@@ -1,4 +1,4 @@
-"""How a format writes arrays and objects in a syntax other than JSON, such as `[<|"|>a<|"|>,1]` and `{'k': True}`."""
+"""How a format writes values in a syntax other than JSON, such as `[<|"|>a<|"|>,1]` and `{'k': True}`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ValueText = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Nested:
-    """How a format writes arrays and objects.
+    """How a format writes arrays and objects, or booleans and null.
 
     Attributes:
         string: the texts before and behind a string.
@@ -38,6 +38,11 @@ class Nested:
     without: frozenset[str] = frozenset()
     sorted: bool = False
 
+    @property
+    def words(self) -> dict[str, str]:
+        """The texts of `true`, `false` and `null` -> their JSON."""
+        return dict(zip(self.scalars, ("true", "false", "null"), strict=True))
+
     def write(self, value: Any) -> str:
         """Returns the text of a value."""
         if isinstance(value, str):
@@ -52,6 +57,10 @@ class Nested:
             opening, separator, closing = self.array
             return opening + separator.join(map(self.write, value)) + closing
         return str(value)
+
+
+PYTHON = Nested(("'", "'"), ("[", ", ", "]"), ("{", ", ", "}"), ("'", "': "), ("True", "False", "None"))
+"""Writes values as Python's `str` does."""
 
 
 def nested_writer(text: ValueText) -> Nested | None:

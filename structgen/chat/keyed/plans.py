@@ -6,17 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.chat.arguments import JsonLayout, KeyedArguments, PythonText, Raw
+from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw
 from structgen.chat.json_values import json_plan, members_of, types_of
 from structgen.chat.keyed.nested import Nested
 from structgen.chat.keyed.value_plans import NestedPlans, raw_strings, separated
 from structgen.chat.literals import Literals, optional
-from structgen.chat.pieces import Pieces, Slot, filled
+from structgen.chat.pieces import Slot, filled
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Plan, Series, Words
-from structgen.regular.chardfa import literals
+from structgen.parts.parts import Either, Plan, Series
 from structgen.schema.normal import Shape
 
 
@@ -45,64 +44,46 @@ class KeyedPlans:
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
         """Returns one argument, with a branch for each spelling of its types; None if the schema has no value."""
-        values = self._values(json.dumps(schema))
+        text = json.dumps(schema)
+        shapes, groups = self._read(text)
         branches = []
-        for before, after in values.groups:
-            behind = filled(after, {Slot.KEY: name})
-            value = values.plan((before, after), behind)
+        for beside in groups:
+            before, behind = (filled(pieces, {Slot.KEY: name}) for pieces in beside)
+            value = self._value(text, beside, behind)
             if value is not None:
-                beside = self._literal.plan(filled(before, {Slot.KEY: name})), self._literal.plan(behind)
-                branches.append(Series((beside[0], value, beside[1])))
-        if not branches and not values.types and not needed:
+                branches.append(Series((self._literal.plan(before), value, self._literal.plan(behind))))
+        types = types_of(shapes)
+        if not branches and not types and not needed:
             return None
         if not branches:
-            lost = ", ".join(values.types) or "any value"
+            lost = ", ".join(types) or "any value"
             raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
         return branches[0] if len(branches) == 1 else Either(tuple(branches))
 
     @cached_method
-    def _values(self, schema: str) -> _Values:
-        """Returns the values of a schema, a JSON text. Of a hundred tools, most arguments have one of a few schemas."""
-        return _Values(json.loads(schema), self._writer, self._literal)
-
-
-class _Values:
-    """The values of one schema. `groups` are the types by the text beside the value, see `KeyedArguments.groups`."""
-
-    def __init__(self, schema: Mapping[str, Any], writer: KeyedArguments, literal: Literals) -> None:
-        self._schema, self._literal = schema, literal
-        self._shapes = JsonSchema(dict(schema)).read().shapes
-        self.types = types_of(self._shapes)
-        self.groups = writer.groups(self.types)
+    def _read(self, schema: str) -> tuple[Sequence[Shape], Groups]:
+        """Reads a schema, given as JSON. Of a hundred tools, most arguments have one of a few schemas."""
+        shapes = JsonSchema(json.loads(schema)).read().shapes
+        return shapes, self._writer.groups(types_of(shapes))
 
     @cached_method
-    def plan(self, beside: tuple[Pieces, Pieces], behind: str) -> Plan | None:
-        """Returns the values of a group; None if there are none.
+    def _value(self, schema: str, beside: Beside, behind: str) -> Plan | None:
+        """Returns the values of one group of types; None if there are none.
 
         Args:
-            beside: the text before and behind the value, with slots: the key of the group.
+            beside: the key of the group in `KeyedArguments.groups`.
+            behind: the text behind the value.
         """
-        plans: list[Plan] = []
-        group = self.groups[beside]
+        shapes, groups = self._read(schema)
+        group, plans = groups[beside], list[Plan]()
         layouts = [(type_, writer) for type_, writer in group.items() if isinstance(writer, JsonLayout)]
         for layout in dict.fromkeys(layout for _, layout in layouts):
             written = [type_ for type_, each in layouts if each == layout]
-            plans.append(json_plan({**self._schema, "type": written}, layout))
+            plans.append(json_plan({**json.loads(schema), "type": written}, layout))
         for type_, writer in group.items():
             if isinstance(writer, Raw):
-                language = raw_strings(self._shapes, writer, behind, list(group))
+                language = raw_strings(shapes, writer, behind, list(group))
                 plans += [] if language.language.empty else [language]
-            elif isinstance(writer, PythonText):
-                plans += _python(self._schema, self._shapes, type_, writer)
             elif isinstance(writer, Nested):
-                plans += NestedPlans(writer, self._literal, behind).containers(self._shapes, type_)
+                plans += NestedPlans(writer, self._literal, behind).values(shapes, type_)
         return plans[0] if len(plans) == 1 else Either(tuple(plans)) if plans else None
-
-
-def _python(schema: Mapping[str, Any], shapes: Sequence[Shape], type_: str, writer: PythonText) -> list[Plan]:
-    """Returns numbers, booleans or null as Python writes them; it writes numbers as JSON does."""
-    if type_ == "number":
-        return [json_plan({**schema, "type": type_}, JsonLayout())]
-    there = [("true", True), ("false", False)] if type_ == "boolean" else [("null", None)]
-    values = [value for name, value in there if any(getattr(shape, name) for shape in shapes)]
-    return [Words(literals([writer.write(value) for value in values]))]

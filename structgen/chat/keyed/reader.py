@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from structgen.chat.arguments import JsonLayout, KeyedArguments, PythonText, Raw, ValueWriter
+from structgen.chat.arguments import JsonLayout, KeyedArguments, Raw, ValueWriter
 from structgen.chat.json_values import members_of, types_of
 from structgen.chat.keyed.nested import Nested
 from structgen.chat.pieces import Slot, filled
@@ -27,7 +27,6 @@ SCALAR = re.compile(r"[A-Za-z0-9+.-]")
 """Characters of numbers, `true`, `None` and the like."""
 ID = re.compile(r"[A-Za-z0-9_-]")
 """Characters of the ids of calls."""
-_JSON_OF_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 class CharacterStream:
@@ -127,8 +126,8 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
     """Reads a value and the text behind it."""
     char = yield from stream.take()
     stream.unread(char)
-    nested = next((writer for writer in place.writers.values() if isinstance(writer, Nested)), None)
-    if nested is not None and (opening := (yield from longest_of(stream, [nested.array[0], nested.object[0]]))):
+    nested = place.writers.get("array", place.writers.get("object"))
+    if isinstance(nested, Nested) and (opening := (yield from longest_of(stream, [nested.array[0], nested.object[0]]))):
         yield from _container(stream, nested, opening, emit)
         yield from literal(stream, place.behind)
         return
@@ -176,7 +175,7 @@ def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
         yield from _container(stream, nested, opening, emit)
     else:
         word = yield from stream.word(SCALAR)
-        spelled = dict(zip(nested.scalars, ("true", "false", "null"), strict=True)).get(word)
+        spelled = nested.words.get(word)
         if spelled is None and not _NUMBER.fullmatch(word):
             raise CallSyntaxError(f"{quoted(word)} is no value in a call")
         emit(spelled or word)
@@ -187,7 +186,7 @@ def _json_of(text: str, writers: Mapping[str, ValueWriter]) -> str:
     if "number" in writers and _NUMBER.fullmatch(text):
         return text
     words = [writers[type_] for type_ in ("boolean", "null") if type_ in writers]
-    spelled = _JSON_OF_PYTHON.get(text) if any(isinstance(writer, PythonText) for writer in words) else None
+    spelled = next((writer.words.get(text) for writer in words if isinstance(writer, Nested)), None)
     if spelled or (words and text in ("true", "false", "null")):
         return spelled or text
     if isinstance(writers.get("string"), Raw):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from structgen.chat.arguments import Raw
+from structgen.chat.json_values import only
 from structgen.chat.keyed.nested import Nested
 from structgen.chat.literals import Literals, optional
 from structgen.errors import UnsupportedSchema
@@ -71,20 +72,19 @@ class NestedPlans:
     def __init__(self, writer: Nested, literal: Literals, behind: str) -> None:
         self._writer, self._literal, self._behind = writer, literal, behind
 
-    def containers(self, shapes: Sequence[Shape], type_: str) -> list[Plan]:
-        """Returns the arrays, or the objects, of a schema.
+    def values(self, shapes: Sequence[Shape], type_: str) -> list[Plan]:
+        """Returns the values of one JSON type.
 
         Raises:
             UnsupportedSchema: a schema relates items or members to each other, as `uniqueItems` does.
         """
-        if type_ == "array":
-            return [self._array(shape.arrays, 0) for shape in shapes if shape.arrays is not None]
-        return [self._object(shape.objects, 0) for shape in shapes if shape.objects is not None]
+        plan = self._value([only(shape, type_) for shape in shapes], 0)
+        return [] if plan is None else [plan]
 
-    def _value(self, node: Node, depth: int) -> Plan | None:
+    def _value(self, shapes: Sequence[Shape], depth: int) -> Plan | None:
         """Returns the values of a schema; None if all of them are nested too deeply."""
         plans: list[Plan] = []
-        for shape in node.shapes:
+        for shape in shapes:
             given = (shape.true, shape.false, shape.null)
             texts = [text for text, there in zip(self._writer.scalars, given, strict=True) if there]
             if texts:
@@ -111,7 +111,7 @@ class NestedPlans:
                 "contains, uniqueItems and the like: the model's call format has no JSON for arrays"
             )
         opening, separator, closing = map(self._literal.plan, self._writer.array)
-        rest = None if arrays.rest is None else self._value(arrays.rest, depth + 1)
+        rest = None if arrays.rest is None else self._value(arrays.rest.shapes, depth + 1)
         min_items, max_items = arrays.min_items, arrays.max_items
         if not arrays.prefix:
             items: Plan = Series(()) if rest is None else Loop(rest, min_items, max_items, separator)
@@ -123,7 +123,7 @@ class NestedPlans:
                 Series((separator, rest)), max(0, min_items - count), None if max_items is None else max_items - count
             )
         for place in reversed(range(count)):
-            item = self._value(arrays.prefix[place], depth + 1)
+            item = self._value(arrays.prefix[place].shapes, depth + 1)
             if item is None:
                 raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
             here = Series((separator, item, after) if place else (item, after))
@@ -138,14 +138,14 @@ class NestedPlans:
         if self._writer.sorted:
             members.sort(key=lambda member: member.name.lower())
         if not members:
-            value = None if objects.rest is None else self._value(objects.rest, depth + 1)
+            value = None if objects.rest is None else self._value(objects.rest.shapes, depth + 1)
             if value is None:
                 return Series((opening, closing))
             free = self._member(Words(from_pattern(FREE_NAME)), value)
             return Series((opening, Loop(free, 0, None, separator), closing))
         items = []
         for member in members:
-            value = self._value(member.value, depth + 1)
+            value = self._value(member.value.shapes, depth + 1)
             if value is not None:
                 items.append((self._member(_words((member.name,)), value), member.required))
             elif member.required:
@@ -181,4 +181,4 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
 
 def _numbers(shape: Shape) -> JsonValue:
     """Returns the numbers of a schema, as JSON writes them."""
-    return JsonValue(Node("", lambda: (Shape(numbers=shape.numbers),)))
+    return JsonValue(Node("", lambda: (only(shape, "number"),)))
