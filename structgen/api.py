@@ -152,32 +152,32 @@ def generate(
         tokenizer: of a bare transformers model.
         sampling: how tokens are drawn, greedily by default; a list gives each prompt of a list its own.
         limits: bounds of the run; a list gives each prompt its own.
-        whitespace: where JSON has white space; as `json.dumps` writes it by default.
+        whitespace: the white space in JSON; that of `json.dumps` by default.
         order: of an object's keys: "schema", "any", or a list of names.
-        fast_forward: feed text that must come next without asking the model for every token of it.
-        batch_size: of a list of prompts, so many are decoded at once; the others take the rows that become free.
-        guards: refuse what no schema can, and send the decoder back: `BannedWords`, `BannedPattern`, or your own.
+        fast_forward: feed text that must come next without asking the model for each of its tokens.
+        batch_size: how many prompts of a list are decoded at once; the others take the rows that become free.
+        guards: refuse text that no schema can exclude, by going back: `BannedWords`, `BannedPattern`, or your own.
             A list of such lists gives each prompt its own.
-        banned: words and phrases that are never said, as they are written; in JSON, not in string values (names are
-            the schema's). `BannedWords` has more ways. A list of lists gives each prompt its own.
-        thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and how many tokens it
-            may take; a list gives each prompt its own. `Generation.thinking` has it, a stream tells it first.
-        beams: search for the likeliest text with so many beams (`Beams(...)` has more to choose), `Generation.beams`
-            has the best ones; 1 takes the likeliest token each time.
-        canonical: say only what the tokenizer itself would have made of the text, which is what the model has learned
-            from. "prefer" (or True) lets a step pass for which nothing like that is left, and counts it in
-            `Stats.canonical_relaxed`; "strict" raises `DeadEnd` there.
-        token_healing: choose the prompt's last token anew, together with the first characters of the answer, where it
-            ends within a line (`Generation.healed`); by default with canonical tokens, as far as the call allows it.
-        phrases: what the text must have, found by a search with `beams=`: texts, `Phrase`, `AnyOf`, `Ordered`,
+        banned: words and phrases that never occur, as they are written; JSON's names may have them, its strings may
+            not. `BannedWords` has more options. A list of lists gives each prompt its own.
+        thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and a limit; a list
+            gives each prompt its own. `Generation.thinking` has the text, and a stream tells it first.
+        beams: search for the likeliest text with so many beams, or with the options of `Beams(...)`;
+            `Generation.beams` has the best texts. 1 takes the likeliest token each time.
+        canonical: allow only the tokens that the tokenizer would make of the text, as the model has learned it.
+            Where no such token is left, "prefer" (or True) allows others and counts the step in
+            `Stats.canonical_relaxed`, and "strict" raises `DeadEnd`.
+        token_healing: choose the prompt's last token again, together with the first characters of the answer, if it
+            ends within a line (`Generation.healed`); the default is to do so with canonical tokens where possible.
+        phrases: what the text must contain, found by a search with `beams=`: texts, `Phrase`, `AnyOf`, `Ordered`,
             `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
-        prompt_schema: write the schema behind the prompt, too, as `render` shows it; of chat messages behind what the
-            user said last. A mask says what may come; a model that was not told the names has to guess them.
-        examples: pairs of a user's text and the value that it should give, written as turns before chat messages, in
-            the layout that the mask asks of the answer.
-        reask: how often a value that the type's own validators refused as often as `Limits(validations=...)` allows is
-            shown to the model with what they said, in new turns behind the prompt, and generated anew; only rows that
-            were refused. `Generation.reasked` has what was said. The prompts are strings or chat messages then.
+        prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
+            The mask says only what is allowed; a model that was not told the names has to guess them.
+        examples: pairs of a user's text and its value, written as turns before the chat messages, in the layout that
+            the mask demands of the answer.
+        reask: how often a value that the type's own validators refused to the end (`Limits(validations=...)`) is
+            generated again, with the value and the validators' messages as new turns behind the prompt, which is a
+            string or chat messages. Only refused rows are. `Generation.reasked` has these turns.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
@@ -190,24 +190,24 @@ def generate(
 
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work; nothing has run.
-        BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` came before the value was complete.
+        BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` were spent before the value was complete.
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    shown = {"prompt_schema": prompt_schema, "examples": examples, "whitespace": whitespace, "order": order}
-    prompt = _prompt(prompt, schema, shown)
-    options = {
+    given = {
         "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
         "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
         "thinking": thinking, "beams": beams, "phrases": phrases, "canonical": canonical,
-        "token_healing": token_healing,
+        "token_healing": token_healing, "prompt_schema": prompt_schema, "examples": examples, **unknown,
     }  # fmt: skip
+    prompt = _prompt(prompt, schema, given)
+    options = CallOptions.of(given)
     if isinstance(model, Remote):
         require(reask == 0, "reask", reask, "0: the model is remote")
-        sent = prepare_remote(model, prompt, schema, CallOptions.of({**options, **unknown}))
+        sent = prepare_remote(model, prompt, schema, options)
         return _values(sent.results(), many=sent.many, details=details)
-    request = prepare(model, prompt, schema, CallOptions.of({**options, **unknown}))
+    request = prepare(model, prompt, schema, options)
     prompts = prompt if request.many else [prompt]
     require_reask(reask, prompts)
     results = results_asking_again(request, prompts, reask, record=details)
@@ -271,11 +271,10 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
 
         cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
 
-    When it is cancelled, the run ends behind the step that it is in. Calls that come together run one beside the other;
-    a list of prompts in one call shares its forward passes, and so do the requests of a server.
+    A cancelled call ends after its present step. Concurrent calls run side by side without sharing forward passes; the
+    prompts of one call share them, and so do the requests of a server.
 
-    Args:
-        model, prompt, schema, details, options: as for `generate`, which says what is returned and raised, too.
+    Arguments, results and errors are those of `generate`.
     """
     require_flag("details", details)
     call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
@@ -302,7 +301,7 @@ def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> Iterator[Event[Any]]: ...
 def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Iterator[Event[Any]]:
-    """The same as `generate`, told while it happens.
+    """`generate`, told while it happens.
 
         for event in stream(model, prompt, schema=City):
             print(event.text, end="")
@@ -311,11 +310,11 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         city = event.result.value
 
     Args:
-        model, prompt, schema: as for `generate`. Of a list of prompts, events of all rows come as they happen.
-        options: as for `generate`, without `details`.
+        model, prompt, schema: as for `generate`. For a list of prompts, events of all rows come as they happen.
+        options: as for `generate`, without `details` and `reask`.
 
     Warns:
-        BudgetWarning: limits cut values short; with the last event, whose `result.caps` says it, too.
+        BudgetWarning: limits cut values short; with the last event, whose `result.caps` says the same.
 
     Returns:
         An iterator of `Event`s. Stop whenever you like: no token is chosen ahead.
@@ -351,7 +350,7 @@ def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Asyn
 
 
 def _prompt(prompt: Any, schema: Any, options: dict[str, Any]) -> Any:
-    """The prompt, with its schema behind it and examples before it where these are asked for, which are taken out."""
+    """The prompt with its schema and examples, as the options `prompt_schema` and `examples` say, which are removed."""
     prompt_schema, examples = options.pop("prompt_schema", False), options.pop("examples", ())
     require_flag("prompt_schema", prompt_schema)
     if examples != ():
@@ -361,7 +360,7 @@ def _prompt(prompt: Any, schema: Any, options: dict[str, Any]) -> Any:
 
 
 def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any:
-    """The value of each row, or all that is known of it; a list of them for a list of prompts."""
+    """Each row's value or, with details, its whole result; a list for a list of prompts."""
     if not (details and many):
         raise_first_error([result.error for result in results])
     if details:

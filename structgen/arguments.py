@@ -1,6 +1,6 @@
-"""Checks of what a caller gives: each failure names the argument, what was found, and what is allowed.
+"""Checks of a caller's arguments. Each failure names the argument, its value, and what is allowed.
 
-It is an `OptionError`, or the error that is passed.
+It is an `OptionError`, or an error of the class that is passed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 from structgen.errors import QUOTED, OptionError, RequestError, quoted
 
 MOST = 2**31 - 2
-"""The largest count of anything."""
+"""The largest number that is taken as a count."""
 
 
 def require(condition: bool, name: str, value: object, allowed: str, error: type[RequestError] = OptionError) -> None:
-    """Refuses a value, unless the condition holds."""
+    """Refuses a value unless the condition holds."""
     if not condition:
         raise error(f"{name}={quoted(value)}: expected {allowed}")
 
@@ -41,7 +41,7 @@ def is_whole(value: Any, low: int, high: float = math.inf) -> bool:
 
 
 def require_unicode(name: str, *texts: str) -> None:
-    """Refuses half of a surrogate pair, which Python's strings may have and no UTF-8 spells."""
+    """Refuses lone surrogates, which Python's strings may have and UTF-8 cannot encode."""
     for text in texts:
         try:
             text.encode()
@@ -51,29 +51,36 @@ def require_unicode(name: str, *texts: str) -> None:
 
 
 def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """Is it a list or tuple of such things, possibly empty?"""
+    """Is it a list or tuple of objects of this kind, possibly empty?"""
     return isinstance(value, (list, tuple)) and all(isinstance(item, kind) for item in value)
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuses what is neither True nor False."""
+    """Refuses anything but True and False."""
     require(isinstance(value, bool), name, value, "True or False")
 
 
+def require_one_of(name: str, value: object, *allowed: bool | str) -> None:
+    """Refuses what is none of these values."""
+    *others, last = map(repr, allowed)
+    known = any(isinstance(value, type(each)) and value == each for each in allowed)
+    require(known, name, value, f"{', '.join(others)} or {last}")
+
+
 def require_count(name: str, value: object, low: int, error: type[RequestError] = OptionError) -> None:
-    """Refuses what is no whole number of at least `low`, or far too large."""
+    """Refuses anything but a whole number from `low` to `MOST`."""
     require(is_whole(value, low), name, value, f"a whole number, at least {low}", error)
     require(is_whole(value, low, MOST), name, value, f"at most {MOST:,}", error)
 
 
 def several(name: str, value: Any, allowed: str, error: type[RequestError] = OptionError) -> list[Any]:
-    """What an iterable gives, but for texts and mappings, whose parts are not meant."""
+    """The items of an iterable; refuses texts, mappings and classes, which are mistakes."""
     meant = isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping, type))
     require(meant, name, value, allowed, error)
     return list(value)
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.0) -> str:
-    """Up to three of the first 1,000 names that are most like a wrong one, quoted; long names are left out."""
+    """The up to three names most like a wrong one, quoted; of the first 1,000 names that are not too long."""
     short = islice((known for known in names if len(known) <= QUOTED), 1000)
     return ", ".join(map(quoted, get_close_matches(name[:QUOTED], short, 3, cutoff)))

@@ -1,10 +1,10 @@
-"""Every error structgen raises on purpose.
+"""Every error that structgen raises on purpose.
 
-Two families. `RequestError`: what you asked for cannot be done, raised before anything runs (`LimitExceeded` alone may
-come later). `RunError`: the run could not go on. Anything else that escapes is a bug of ours.
+There are two families. A `RequestError` says that the request cannot be done, before anything runs (only
+`LimitExceeded` may come later). A `RunError` says that a run could not go on. Any other exception is a bug of ours.
 
 A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do. It quotes at most
-`QUOTED` characters of each text of the user's, by `quoted` or `excerpt`.
+`QUOTED` characters of each of the user's texts, by `quoted` or `excerpt`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ QUOTED = 200
 
 
 def excerpt(text: object) -> str:
-    """A text (or an error's) as a message quotes it: on one line, the middle left out where it is long."""
+    """The text of an object as a message quotes it: on one line, with the middle left out where it is long."""
     whole = str(text).replace("\n", " ")
     half = QUOTED // 2 - 2
     return whole if len(whole) <= QUOTED else f"{whole[:half]}...{whole[-half:]}"
 
 
 def quoted(value: object) -> str:
-    """The `repr` of a value as a message quotes it, however large, deep or odd the value is."""
+    """The `repr` of a value as a message quotes it; safe for values of any size and depth."""
     return excerpt(_REPR.repr(value))
 
 
 class _Repr(reprlib.Repr):
-    """`repr` that stops early: a whole one of a million items takes long, of deep ones it raises RecursionError."""
+    """`repr` that stops early: a full one takes long for a million items, and raises RecursionError for deep ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class _Repr(reprlib.Repr):
         self.maxstring = self.maxlong = self.maxother = QUOTED
 
     def repr_int(self, x: int, level: int) -> str:
-        """Python refuses to write an integer of more than some 4,300 digits."""
+        """Avoids Python's error for integers of more than some 4,300 digits."""
         bits = x.bit_length()
         return f"<an integer of {bits:,} bits>" if bits > 4 * QUOTED else super().repr_int(x, level)
 
@@ -54,11 +54,11 @@ _REPR = _Repr()
 
 
 class StructgenError(Exception):
-    """The root of all errors raised on purpose. They can be pickled, as processes that share work need."""
+    """The base of all errors raised on purpose. They can be pickled, for processes that share work."""
 
     @property
     def message(self) -> str:
-        """What it says, without what a `RefusedError` works out."""
+        """The message without the explanation that a `RefusedError` adds."""
         return super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ class StructgenError(Exception):
 
 
 class RequestError(StructgenError, ValueError):
-    """What was asked for cannot be done; nothing has run."""
+    """The request cannot be done; nothing has run."""
 
 
 class SchemaError(RequestError):
@@ -82,25 +82,25 @@ class SchemaError(RequestError):
 
 
 class UnsupportedSchema(SchemaError):
-    """The schema is well formed, but this release enforces a keyword of it in no way. It is never ignored."""
+    """The schema is well formed, but has a keyword that this release cannot enforce. None is ever ignored."""
 
 
 class UnsatisfiableSchema(SchemaError):
-    """No document at all satisfies the schema."""
+    """No document satisfies the schema."""
 
 
 class VocabularyError(RequestError):
-    """The tokenizer cannot be represented exactly (the message names the token), or cannot spell what is asked."""
+    """The tokenizer cannot be represented exactly (the message names the token), or cannot spell the constraint."""
 
 
 class OptionError(RequestError):
-    """An option, a model or a prompt has a value that cannot work."""
+    """An option, a model or a prompt cannot work."""
 
 
 class LimitExceeded(RequestError):
     """A schema or a pattern is larger than a bound that protects the process; the message names the bound.
 
-    States are written when a text first comes to them, so this may come from the run, too: in a batch it is its row's.
+    States are made when a text first reaches them, so a run may raise this, too; in a batch it is its row's error.
 
     Attributes:
         pointer: JSON pointer of the place in the schema; None where it is not known, or there is no schema.
@@ -113,7 +113,7 @@ class LimitExceeded(RequestError):
         )
 
     def at(self, pointer: str) -> LimitExceeded:
-        """The same with a place, unless it has one."""
+        """The same error with this pointer, unless it has one."""
         return self if self.pointer is not None else LimitExceeded(str(self), pointer)
 
 
@@ -127,13 +127,13 @@ class RefusedToken:
 
     Attributes:
         token: its bytes; empty for a token that ends the text.
-        offset: how many of these could come.
-        pointer: JSON pointer of the value that is being written; empty where the text is no JSON, too.
+        offset: how many of its bytes were allowed.
+        pointer: JSON pointer of the value that is being written; also empty where the text is no JSON.
         keyword: the keyword that refuses the byte at `offset`, or the option (`order`, `whitespace`); empty where the
-            text's own grammar does, as JSON's.
-        rule: JSON pointer of the keyword's argument in the schema; empty for an option and where there is none.
+            grammar of the text itself does, such as JSON's.
+        rule: JSON pointer of the keyword's argument in the schema; empty for an option or without a keyword.
         argument: of the keyword.
-        expected: what could have come in words.
+        expected: what could have come, in words.
     """
 
     token: bytes
@@ -153,13 +153,13 @@ class RefusedToken:
 
 
 class RefusedError(RunError):
-    """What could not come next, at one place of a text. Its message ends with what was expected there.
+    """Something could not come next in a text. The message ends with what was expected there.
 
-    That is worked out when the message, or `why`, is first asked for: an error that is caught costs nothing.
+    The expectation is computed when the message or `why` is first read, so an error that is only caught costs nothing.
 
     Args:
         message: what could not come.
-        explain: works out why; None where the message says it all.
+        explain: computes `why`; None where the message says it all.
     """
 
     def __init__(self, message: str, explain: Callable[[], RefusedToken | None] | None = None) -> None:
@@ -173,16 +173,16 @@ class RefusedError(RunError):
     def why(self) -> RefusedToken | None:
         """The place, the schema's keyword, and what was expected there; None where the message says it all.
 
-        Of a `DeadEnd`, why the text may not end there either.
+        For a `DeadEnd`, why the text may not end there either.
         """
         explain, self._explain = self._explain, None
         if explain is not None:
-            with suppress(StructgenError):  # a limit that is met on the way does not hide the error
+            with suppress(StructgenError):  # a limit reached meanwhile must not hide the error
                 self._why = explain()
         return self._why
 
     def with_message(self, message: str) -> Self:
-        """The same error in other words."""
+        """The same error with another message."""
         return type(self)(message, lambda: self.why)
 
     def __str__(self) -> str:
@@ -190,7 +190,7 @@ class RefusedError(RunError):
         return f"{self.message}; {why}" if why not in self.message else self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        _ = self.why  # it is worked out now: what works it out stays in this process
+        _ = self.why  # computed now, since `_explain` cannot be pickled
         return super().__reduce__()
 
 
@@ -199,16 +199,16 @@ class TokenRejected(RefusedError):
 
 
 class DeadEnd(RefusedError):
-    """No token is allowed and the text may not end here. `why` says more, where a constraint is in the way."""
+    """No token is allowed and the text may not end here. `why` says more where a constraint is the reason."""
 
 
 class LogitsError(RunError):
-    """The model gave NaN or plus infinity as the logit of a token that may come next: nothing can be chosen then.
+    """The model's logit of a token that may come next is NaN or plus infinity, so nothing can be chosen.
 
-    In a batch only the rows whose logits these are have this error.
+    In a batch only the rows with such logits have this error.
 
     Attributes:
-        token_id: the first such token; in a beam search it may be one that is not allowed, since scores are
+        token_id: the first such token. In a beam search it may be a token that is not allowed, since scores are
             log-probabilities among all tokens.
         step: how many tokens the text had before.
     """
@@ -232,11 +232,11 @@ class BudgetExhausted(RunError):
 
 
 class NoExactSample(RunError):
-    """`Sampling(exact=True)` has found no valid text in as many forward passes as `Limits(exact_forwards=...)` allows.
+    """`Sampling(exact=True)` has found no valid text within `Limits(exact_forwards=...)` forward passes.
 
     Attributes:
         tries: how many texts were begun.
-        validity: the probability that a text of the model is valid is at most this.
+        validity: an upper bound of the probability that a text of the model is valid.
     """
 
     def __init__(self, message: str, tries: int, validity: float) -> None:
@@ -246,14 +246,14 @@ class NoExactSample(RunError):
 
 
 class BudgetWarning(UserWarning):
-    """Limits cut values short, and the call gave the values alone: the message names the places and the limits.
+    """Limits cut values short in a call without `details=True`; the message names the places and the limits.
 
-    Of a single value it also says at which byte of the text a limit refused what the model wanted to say. The values
-    are valid. With `details=True` there is no warning, for `Generation.caps` says the same; with `Limits(strict=True)`
-    the budget is a `BudgetExhausted` instead.
+    For a single value it also says at which byte of the text a limit refused the model's token. The values are valid.
+    With `details=True` there is no warning, since `Generation.caps` says the same. With `Limits(strict=True)` a spent
+    budget is a `BudgetExhausted` instead.
 
     Attributes:
-        caps: of each row that was cut short, by the index of its prompt, the `Cap`s.
+        caps: the `Cap`s of each row that was cut short, by the index of its prompt.
     """
 
     def __init__(self, message: str, caps: Mapping[int, Sequence[Any]] | None = None) -> None:
@@ -262,12 +262,12 @@ class BudgetWarning(UserWarning):
 
 
 class ValidationFailed(RunError):
-    """The type's validators refused every value that was tried in one place, as often as `Limits` allows.
+    """The type's validators refused every value that was tried at one place, as often as `Limits` allows.
 
     Attributes:
         pointer: JSON pointer of the value that was refused last.
-        text: what was generated up to its end.
-        reason: what the validators said of it.
+        text: what was generated up to the end of that value.
+        reason: the validators' message.
     """
 
     def __init__(self, message: str, pointer: str, text: str, reason: str) -> None:
@@ -282,14 +282,14 @@ class CallSyntaxError(RunError):
 
 
 class CallbackError(RunError):
-    """Code of the caller's (a guard, a machine, a logits processor) raised, or gave what it must not.
+    """The user's code (a guard, a machine, a logits processor) raised an exception or returned something invalid.
 
-    What it raised is the `__cause__`. In a batch only the rows that asked it have this error.
+    The exception is the `__cause__`. In a batch only the rows that called the code have this error.
     """
 
 
 class ValidatorError(CallbackError):
-    """A validator raised what is no validation error (`ValueError`, `AssertionError`): a bug of the type's own code.
+    """A validator raised another exception than `ValueError` or `AssertionError`, which is a bug of the type's code.
 
     Attributes:
         pointer: JSON pointer of the value that was validated.

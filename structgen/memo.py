@@ -1,7 +1,6 @@
-"""Results that are computed once: for the arguments of a method, or for an object, and kept as long as that lives.
+"""Results that are computed once, for the arguments of a method or for an object, and freed with the object.
 
-Caches that must not grow without end have a limit: `cached_up_to` for a method, `BoundedCache` for what is looked up by
-hand.
+Caches that must not grow without end have a limit: `cached_up_to` for methods, `BoundedCache` for look-ups by hand.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ T = TypeVar("T")
 
 
 _Kept: Any = type(lru_cache(len))
-"""The class of what `lru_cache` makes. Objects that live for one schema have many: to make one without giving it the
-name and the docstring of its function takes a seventh of the time."""
+"""The class of what `lru_cache` makes. Making one directly, without a function's name and docstring, takes a seventh of
+the time, and an object that lives for one schema has many."""
 
 
 class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_property
     """A method that runs once for each object and arguments; later calls return the first call's result.
 
-    The results lie in the object's `__dict__`, so they are freed with it, and a later call is one look-up in C.
-    Arguments are positional and hashable. A call that raises leaves nothing. Two threads may both run the method for
-    the same arguments. An overriding method must not call the cached one of its base.
+    The results are in the object's `__dict__`, so they are freed with it, and a later call is one look-up in C.
+    Arguments are positional and hashable. A call that raises is not cached. Two threads may both run the method for the
+    same arguments. An overriding method must not call the cached one of its base.
     """
 
     def __init__(self, method: Callable[Concatenate[S, P], T], limit: int | None = None) -> None:
@@ -50,14 +49,14 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
 
 
 def cached_up_to(limit: int) -> Callable[[Callable[Concatenate[S, P], T]], cached_method[S, P, T]]:
-    """A `cached_method` that keeps at most `limit` results of each object; the one not used for longest goes first."""
+    """A `cached_method` that keeps the `limit` results of each object that were used last."""
     return lambda method: cached_method(method, limit)
 
 
 def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """A function that runs once for each first argument, and what further positional arguments there are.
+    """A function that runs once for each first argument and further arguments.
 
-    The first argument is held weakly, and what was computed for it is forgotten with it: the result must not hold it.
+    The first argument is held weakly, and its results are forgotten with it; so no result may refer to it.
     """
     kept: WeakKeyDictionary[S, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
 
@@ -73,13 +72,13 @@ def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concat
 
 
 class BoundedCache(dict[K, V]):
-    """A dictionary of at most `limit` entries; where there would be more, it forgets the half that came first.
+    """A dictionary of limited size: when it is full, it forgets the older half of its entries.
 
     Threads may look up and `keep` without a lock.
 
     Args:
-        limit: how many entries there may be, or how large they may be together.
-        size_of: the size of a value, where the limit is one of sizes.
+        limit: the most entries or, with `size_of`, the largest sum of sizes.
+        size_of: gives the size of a value.
     """
 
     def __init__(self, limit: int, size_of: Callable[[V], int] | None = None) -> None:
@@ -99,7 +98,7 @@ class BoundedCache(dict[K, V]):
 
 
 def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function of positional arguments whose results are kept while they are at most `limit` large together."""
+    """Caches a function of positional arguments in a `BoundedCache` with this limit and `size_of`."""
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
         cache = BoundedCache[tuple[Any, ...], T](limit, size_of)
@@ -117,7 +116,7 @@ def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable
 
 
 def kept_where_hashable(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function of which the last `limit` results are kept; one that runs each time for arguments without a hash."""
+    """`lru_cache(limit)`, except that arguments without a hash are taken, too: the function runs each time for them."""
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
         cached = lru_cache(limit)(function)
@@ -137,10 +136,10 @@ def kept_where_hashable(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]
 
 
 class Numbering(dict[K, int]):
-    """Numbers things in the order in which they are first asked for: `numbering[thing]`.
+    """Numbers things in the order in which they are first looked up: `numbering[thing]`.
 
     Attributes:
-        things: those that have a number, each at the index that is its number.
+        things: all that have a number, in the order of their numbers.
     """
 
     def __init__(self) -> None:

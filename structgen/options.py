@@ -1,4 +1,4 @@
-"""What a user may set: frozen values, validated here and only here."""
+"""The classes of options: frozen values, validated here and only here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, ClassVar, Literal
 
-from structgen.arguments import is_listed, is_number, is_whole, require, require_count, require_flag, require_unicode
+from structgen.arguments import (
+    is_listed,
+    is_number,
+    is_whole,
+    require,
+    require_count,
+    require_flag,
+    require_one_of,
+    require_unicode,
+)  # fmt: skip
 from structgen.errors import OptionError
 
 
 def digest(seed: int, number: int) -> bytes:
-    """Eight bytes that a seed decides, others for each number."""
+    """Eight bytes that follow from a seed and a number."""
     return blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
 
 
@@ -27,9 +36,8 @@ UNFIT_PROCESSORS = {
 }
 """Logits processors of transformers that cannot work here, and why."""
 
-
 MOST_SAMPLES = 100_000
-"""Samples of one prompt in one call."""
+"""The most samples of one prompt in one call."""
 
 _SEED_BITS = 4096
 """Python writes longer numbers out only in quadratic time, and refuses the longest."""
@@ -45,22 +53,22 @@ class Sampling:
         top_p: keep the smallest set of tokens whose probabilities reach `top_p`, in (0, 1].
         min_p: drop tokens less likely than `min_p` times the likeliest one, in [0, 1).
         typical_p: keep the smallest set of the most typical tokens that has `typical_p` of the mass, in (0, 1].
-        repetition_penalty: scores of tokens in the text or before it (the prompt, what was thought; of encoder-decoder
-            models what the decoder begins with) are divided by it where they are positive,
-            multiplied where not; above 0, 1 is none. Punctuation is punished too: JSON repeats it.
-        frequency_penalty: subtracted from a token's score for every time it stands in the text.
-        presence_penalty: subtracted once from the score of a token that stands in the text.
+        repetition_penalty: for tokens in the text, the prompt and the thinking (in encoder-decoder models, in the text
+            and the decoder's start), positive scores are divided by it, others multiplied; above 0, 1 changes nothing.
+            It holds for punctuation, too, which JSON repeats.
+        frequency_penalty: subtracted from a token's score for each of its occurrences in the text.
+        presence_penalty: subtracted once from the score of a token that occurs in the text.
         processors: logits processors of transformers, or callables like them, `(input_ids, scores) -> scores`, with
-            int64[1, tokens] of prompt and text and float[1, width]. They see the masked scores after the penalties;
-            those that transformers calls warpers see them divided by the temperature, and come before our own filters.
-        seed: the same seed gives the same result, whatever else is in the batch. None draws a fresh one.
+            int64[1, tokens] of prompt and text and float[1, width]. They see the masked scores after the penalties.
+            Those that transformers calls warpers see them divided by the temperature, before our own filters.
+        seed: the same seed gives the same result, whatever else is in the batch. None draws a new seed.
         exact: draw whole texts from the model's own distribution, given that they are valid (`docs/concepts/exact.md`).
             The distribution is that of the other options without any mask, up to the end token or `max_new_tokens`.
-            "prefer" draws as without it where `Limits(exact_forwards=...)` are spent before there is a text, and
-            `Generation.exact` tells; True raises `NoExactSample` there. "weights" gives up no try but those whose text
-            is refused: texts come nearly as cheap as step by step, and each has a `Generation.log_weight`. Rows of one
-            call with the same prompt, constraint and options share what was refused: a seed gives the same text again
-            in the same call.
+            Where `Limits(exact_forwards=...)` are spent before there is a text, True raises `NoExactSample`, and
+            "prefer" draws the text step by step, which `Generation.exact` tells. "weights" gives up only texts that are
+            refused: texts cost little more than step by step, and each has a `Generation.log_weight`. Rows of one call
+            with the same prompt, constraint and options share what was refused, so a seed gives the same text again
+            only in the same call.
     """
 
     temperature: float = 0.0
@@ -90,8 +98,7 @@ class Sampling:
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
         require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
-        known = isinstance(self.exact, bool) or (isinstance(self.exact, str) and self.exact in ("prefer", "weights"))
-        require(known, "exact", self.exact, "True, False, 'prefer' or 'weights'")
+        require_one_of("exact", self.exact, True, False, "prefer", "weights")
         drawn = not self.exact or not self.greedy
         require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")
         listed = is_listed(self.processors, object) and all(map(callable, self.processors))
@@ -103,24 +110,24 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """True when the likeliest allowed token is always taken."""
+        """True where the likeliest allowed token is always taken."""
         return self.temperature == 0
 
     @property
     def penalises(self) -> bool:
-        """True when what was said changes the scores."""
+        """True where a penalty makes scores depend on the text so far."""
         return self.repetition_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
 
     @property
     def reads_text(self) -> bool:
-        """True when the scores depend on what was said."""
+        """True where scores depend on the text so far."""
         return self.penalises or bool(self.processors)
 
     def several(self, count: int) -> list[Sampling]:
-        """The same options for `count` samples of one prompt, each with a seed of its own that this seed decides.
+        """The same options for `count` samples of one prompt, each with its own seed, which follows from this seed.
 
         Raises:
-            OptionError: greedy, which gives the same text every time; or more than 100,000 samples.
+            OptionError: these options are greedy, so all samples would be equal; or more than 100,000 samples.
         """
         require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
         require_count("count", count, 1)
@@ -135,21 +142,22 @@ class Limits:
     """Bounds of one request.
 
     Attributes:
-        max_new_tokens: tokens that may be generated, the end token included.
-        rollbacks: how often the decoder may take tokens back because the text cannot go on from where it is, or a guard
-            refuses it. Guards are masks from then on.
-        stop: plain text ends before the first of these strings. A constraint says itself where its text ends.
+        max_new_tokens: the most tokens that are generated, the end token included.
+        rollbacks: how often the decoder may take tokens back because the text cannot go on or a guard refuses it.
+            After that, guards only mask tokens.
+        stop: plain text ends before the first of these strings. With a constraint, the constraint decides.
         validations: how often a value that the type's own validators refuse is tried again in another way.
-        strict: raise `BudgetExhausted` where `max_new_tokens` comes before the value is complete. Otherwise the value
-            is closed in time, the cheapest way; the result, or a `BudgetWarning`, says what was cut short.
-        max_digits: of one number in JSON. It is closed there, the text goes on, and the result says so; so with the
-            caps that follow. They stop a model that is stuck; what a schema itself asks for may be more. None: no cap.
-        max_blanks: blanks and newlines in a row, inside of strings also those written as escapes.
-        max_equal_items: items of an array in a row that are spelled alike.
-        max_items: items of an array.
-        max_characters: bytes of a string or name, as it is written.
-        exact_forwards: with `Sampling(exact=...)`, forward passes of a row after which no further try for a text is
-            begun; each try counts as one at least. Of the other limits only `max_new_tokens` and `stop` hold there.
+        strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete. Otherwise the
+            value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short.
+        max_digits: the most digits of one number in JSON. At the cap the number is closed, the text goes on, and the
+            result says so. This and the following caps stop a model that repeats itself; what the schema itself demands
+            may exceed them. None is no cap.
+        max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
+        max_equal_items: the most consecutive items of an array with the same spelling.
+        max_items: the most items of an array.
+        max_characters: the most bytes of a string or name, as it is written.
+        exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
+            each try counts as at least one. Of the other limits only `max_new_tokens` and `stop` hold there.
     """
 
     max_new_tokens: int = 512
@@ -181,17 +189,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """Free text that a model thinks in before it answers, between two tags.
+    """Free text that the model writes between two tags before it answers.
 
     Attributes:
-        opening: what thinking begins with. It is added to a prompt that does not end with it already, as those of some
-            chat templates do. None takes the tag of the model's chat template; `<think>` where that has none.
-        closing: what thinking ends with. Its tag comes from the model, the white space around that is fed. Where it is
-            made of several special tokens, the first one comes from the model. None is as for `opening`.
-        max_tokens: so many at most; then the closing tag is fed, and the answer begins. They do not count among the
-            answer's `max_new_tokens`.
-        answer_share: where the model's context has no room for both, so much of the room is kept for the answer, from 0
-            to 1, and the tokens that surely close it in any case.
+        opening: the tag that thinking begins with. It is added to the prompt, unless that ends with it already, as with
+            some chat templates. None takes the tag of the model's chat template, or `<think>`.
+        closing: the tag that thinking ends with. The model writes it, and the white space around it is fed. Of several
+            special tokens the model writes the first. None is as for `opening`.
+        max_tokens: the most tokens of thinking, which do not count among the answer's `max_new_tokens`. Then the
+            closing tag is fed, and the answer begins.
+        answer_share: the share, from 0 to 1, of the room in the model's context that is kept for the answer where both
+            do not fit. The tokens that surely close the answer are kept in any case.
     """
 
     opening: str | None = None
@@ -214,17 +222,17 @@ MOST_BEAMS = 256
 
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """Beam search: instead of one text, the likeliest so far go on side by side, and the best complete one wins.
+    """Beam search: the likeliest texts so far go on side by side, and the best complete one wins.
 
-    A text's score is the sum of its tokens' log-probabilities, as the model has them before any mask, divided by the
-    number of its tokens to the power of `length_penalty`. Options as in transformers.
+    A text's score is the sum of its tokens' log-probabilities before any mask, divided by the number of its tokens to
+    the power of `length_penalty`. The options are those of transformers.
 
     Attributes:
-        count: texts that go on side by side, and complete ones that are kept. 1 is greedy decoding.
-        length_penalty: 0 prefers what is likeliest, which favours short texts; above 0 longer ones are favoured.
-        early_stopping: True: it is over with the first `count` complete texts. False: when the best of those on their
-            way has, with its length so far, no better score than the worst of these. "never": when it can have none
-            with any length; the surest and the slowest.
+        count: how many texts go on side by side, and how many complete ones are kept. 1 is greedy decoding.
+        length_penalty: 0 prefers the likeliest text, which favours short ones; above 0 favours longer ones.
+        early_stopping: when the search ends. True: with the first `count` complete texts. False: when the best
+            incomplete text, at its present length, scores no better than the worst complete one. "never": when it could
+            not at any length, which is the surest and slowest.
     """
 
     count: int
@@ -236,24 +244,21 @@ class Beams:
         require(self.count <= MOST_BEAMS, "count", self.count, f"at most {MOST_BEAMS} beams, each a row of the batch")
         finite = is_number(self.length_penalty, -math.inf)
         require(finite, "length_penalty", self.length_penalty, "a finite number")
-        known = isinstance(self.early_stopping, bool) or (
-            isinstance(self.early_stopping, str) and self.early_stopping == "never"
-        )
-        require(known, "early_stopping", self.early_stopping, "True, False or 'never'")
+        require_one_of("early_stopping", self.early_stopping, True, False, "never")
 
 
 _MOST_BLANKS = 1_000
-"""Blanks that one place may have: each takes a state."""
+"""The most blanks at one place: each takes a state of the automaton."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whitespace:
-    """Where white space may stand between JSON's tokens.
+    """The white space between JSON's tokens.
 
-    `SPACED` is the layout that `json.dumps` writes by default (its very text with `ensure_ascii=False`), `COMPACT` has
-    none, `INDENTED(n)` is the layout of `json.dumps(indent=n)`, `FLEXIBLE` allows any run of up to `bound` blanks and
-    newlines wherever JSON does: between its tokens, and before and behind a value that is the whole text. What stands
-    around a value in a composition is the composition's to say.
+    `SPACED` is the layout of `json.dumps` by default (its exact text with `ensure_ascii=False`). `COMPACT` has none.
+    `INDENTED(n)` is the layout of `json.dumps(indent=n)`. `FLEXIBLE` allows up to `bound` blanks and newlines wherever
+    JSON does: between its tokens, and around a value that is the whole text (a composition says itself what is around
+    its values).
     """
 
     kind: str = "spaced"
@@ -265,9 +270,7 @@ class Whitespace:
     FLEXIBLE: ClassVar[Whitespace]
 
     def __post_init__(self) -> None:
-        kinds = ("spaced", "compact", "flexible", "indented")
-        known = isinstance(self.kind, str) and self.kind in kinds
-        require(known, "kind", self.kind, f"one of {', '.join(kinds)}")
+        require_one_of("kind", self.kind, "spaced", "compact", "flexible", "indented")
         for name, kind in (("indent", "indented"), ("bound", "flexible")):
             count = getattr(self, name)
             require(is_whole(count, 0, _MOST_BLANKS), name, count, f"a whole number from 0 to {_MOST_BLANKS:,}")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from structgen.arguments import is_listed, is_number, require, require_flag
+from structgen.arguments import is_listed, is_number, require, require_flag, require_one_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -70,8 +70,7 @@ class Remote:
         require(is_url, "url", self.url, "an address that begins with http:// or https://")
         require(isinstance(self.model, str) and bool(self.model), "model", self.model, "a model's name")
         require_flag("structgen", self.structgen)
-        known = self.response_format in ("json_schema", "json_object")
-        require(known, "response_format", self.response_format, "'json_schema' or 'json_object'")
+        require_one_of("response_format", self.response_format, "json_schema", "json_object")
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
     def post(self, body: dict[str, Any]) -> dict[str, Any]:

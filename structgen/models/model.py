@@ -1,4 +1,4 @@
-"""A language model with all that decoding needs to know about it."""
+"""A language model with its tokenizer and vocabulary, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from structgen.vocabulary.ends import declared_ends, declared_width
 from structgen.waiting import waiting
 
 _SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")
-"""Arguments of `from_pretrained` about where files come from: the model and the tokenizer both get them."""
+"""Arguments of `from_pretrained` about where files come from, for the model and the tokenizer."""
 
 _CAUSAL = AutoModelForMultimodalLM, AutoModelForImageTextToText, AutoModelForCausalLM
 _ENCODER_DECODER = AutoModelForSpeechSeq2Seq, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
-"""What transformers calls models that generate text, the last of them where none is for the configuration."""
+"""transformers' classes of models that generate text; the last is taken where none knows the configuration."""
 
 _Vocabularies = weakref.WeakKeyDictionary[Any, tuple[tuple[Any, ...], Vocabulary]]
 _vocabularies: weakref.WeakKeyDictionary[Any, _Vocabularies] = weakref.WeakKeyDictionary()
@@ -47,12 +47,11 @@ _vocabularies: weakref.WeakKeyDictionary[Any, _Vocabularies] = weakref.WeakKeyDi
 class Model:
     """What `load` gives: a model that generates, its tokenizer and the tokenizer's vocabulary.
 
-    It is a value: end tokens that are set in the model's configurations later, and tokens that are added later, are
-    those of a new one, `Model.of(model.module, model.tokenizer)`.
+    It does not see end tokens that are configured later, nor tokens that are added later: make a new one by
+    `Model.of(model.module, model.tokenizer)`.
 
     Attributes:
-        module: the transformers model, on whatever device and in whatever dtype; or a `Host`, which has what another
-            engine runs.
+        module: the transformers model, on any device and in any dtype; or a `Host`, which another engine runs.
         tokenizer: encodes prompts; only `encode` and, for chat messages, `apply_chat_template` are used.
         vocabulary: the tokenizer's tokens as bytes, and every id that ends the text.
     """
@@ -63,10 +62,10 @@ class Model:
 
     @classmethod
     def of(cls, module: PreTrainedModel, tokenizer: Any) -> Model:
-        """Wraps a model that is loaded already. The vocabulary is made once per model and tokenizer, as they are.
+        """Wraps a loaded model. The vocabulary is made once per model and tokenizer, until they change.
 
         Raises:
-            OptionError: not a model that generates text.
+            OptionError: no model that generates text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
         if not isinstance(module, PreTrainedModel):
@@ -83,7 +82,7 @@ class Model:
 
     @property
     def context(self) -> int | None:
-        """The longest sequence that the model can read, in tokens; None where its configuration has none."""
+        """The longest sequence that the model can read, in tokens; None where its configuration does not say it."""
         if isinstance(self.module, Host):
             return self.module.context
         config = self.module.config.get_text_config(decoder=True)
@@ -92,19 +91,19 @@ class Model:
 
     @property
     def start(self) -> list[int] | None:
-        """What the decoder of an encoder-decoder model starts with; None for a model that goes on from the prompt.
+        """The first ids for the decoder of an encoder-decoder model; None for a causal model.
 
         Raises:
-            OptionError: neither configuration says it.
+            OptionError: neither configuration has them.
         """
         if isinstance(self.module, Host) or not self.module.config.is_encoder_decoder:
             return None
-        ids = [_configured(self.module, "decoder_start_token_id", "bos_token_id")]
-        ids += [_configured(self.module, "forced_bos_token_id")]
-        if ids[0] is None:
+        first = _configured(self.module, "decoder_start_token_id", "bos_token_id")
+        if first is None:
             name = type(self.module).__name__
             raise OptionError(f"{name} has no decoder_start_token_id: set it in its configuration")
-        return [token for token in ids if token is not None]
+        forced = _configured(self.module, "forced_bos_token_id")
+        return [first] if forced is None else [first, forced]
 
     @property
     def readable_ids(self) -> int:
@@ -124,21 +123,22 @@ class Model:
 def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any) -> Model:
     """Loads a model that generates text, and its tokenizer.
 
-    By transformers: from text, or from images and sounds. By llama.cpp, where the path ends with `.gguf`: the file has
-    its tokenizer and chat template. By onnxruntime-genai, where the path is a folder with a `genai_config.json`.
+    A path that ends with `.gguf` is loaded by llama.cpp, with the file's tokenizer and chat template. A folder with a
+    `genai_config.json` is loaded by onnxruntime-genai. All others are loaded by transformers: models of text, images or
+    sounds.
 
     Args:
         id_or_path: a folder, a repository's id on the Hugging Face hub, or a GGUF file.
-        tokenizer: a tokenizer, or the id or path of one, where it is not the model's own. For a GGUF file the one that
-            it was made of: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
-        device: move the model there; `device_map=` of transformers works too.
-        options: what `from_pretrained` of transformers takes (`dtype`, `device_map`, `revision`, ...); for a GGUF file
+        tokenizer: a tokenizer, or the id or path of one, instead of the model's own. For a GGUF file the one that it
+            was made from: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
+        device: where the model is moved; transformers' `device_map=` works, too.
+        options: for transformers' `from_pretrained` (`dtype`, `device_map`, `revision`, ...); for a GGUF file
             `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`; for a folder of onnxruntime-genai
             `max_length`, `max_sequences`, `intra_op_num_threads`, `provider`.
 
     Raises:
-        OptionError: nothing that transformers can load, or not a model that generates. Where no model can be found, at
-            once: no such folder, or the hub cannot be reached and the model was not downloaded before.
+        OptionError: the model cannot be loaded, or does not generate. Without waiting where there is no such folder, or
+            the hub cannot be reached and the model was not downloaded before.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
     if not isinstance(id_or_path, (str, PathLike)):
@@ -172,7 +172,7 @@ def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None,
 
 
 def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:
-    """What to say; a token of the hub is no one's business."""
+    """The error's text, without the hub's token."""
     given = "".join(f", {name}={quoted(value)}" for name, value in options.items() if name != "token")
     reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
     kind = "" if isinstance(error, (OSError, ValueError)) and reason else f"{type(error).__name__}: "
@@ -180,23 +180,23 @@ def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], er
 
 
 def _is_device(given: object) -> bool:
-    """Is it a device, or what names one? A number is that of a CUDA device."""
+    """Is it a device, a device's name, or the number of a CUDA device?"""
     return (isinstance(given, str) and bool(given)) or isinstance(given, torch.device) or is_whole(given, 0, 999)
 
 
 def _moved(module: Any, device: str) -> Any:
     try:
         return module.to(device)
-    except (RuntimeError, AssertionError) as error:  # torch's: no such name, or built without what it stands for
+    except (RuntimeError, AssertionError) as error:  # no such name, or torch was built without it
         reason = str(error).strip().splitlines()[0]
         raise OptionError(f"device={quoted(device)}: the model cannot be moved there: {reason}") from error
 
 
 def as_model(model: Any, tokenizer: Any = None) -> Model:
-    """The `Model` that a caller means: a loaded one, or a transformers model with its tokenizer.
+    """The `Model` itself, or one of a transformers model and its tokenizer.
 
     Raises:
-        OptionError: neither, or a `tokenizer` beside a loaded model, which has its own.
+        OptionError: neither, or a `tokenizer` beside a `Model`, which has its own.
     """
     if isinstance(model, Model):
         if tokenizer is not None and tokenizer is not model.tokenizer:
@@ -212,11 +212,11 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
 
 _INSIDE = {"PeftModel": "get_base_model()", "OptimizedModule": "_orig_mod"}
 _INSIDE |= {"DataParallel": "module", "DistributedDataParallel": "module"}
-"""Where the model is in what others wrap around it, by the wrapper's class or a base of it."""
+"""How to get the model out of a wrapper, by the name of the wrapper's class or of a base."""
 
 
 def _no_model(model: Any) -> str:
-    """What to pass instead."""
+    """The error's text for an object that is no model, with what to pass instead."""
     kinds = [kind.__name__ for kind in type(model).__mro__]
     inside = next((_INSIDE[kind] for kind in kinds if kind in _INSIDE), None)
     if inside is None:
@@ -230,7 +230,7 @@ def _no_model(model: Any) -> str:
 
 
 def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:
-    """What a vocabulary is made of that a caller may change later: end tokens, added tokens, the logits' width."""
+    """What a vocabulary depends on and a caller may change later: the logits' width, added tokens, end tokens."""
     ends = declared_ends(module.config, module.generation_config)
     size = len(tokenizer) if hasattr(tokenizer, "__len__") else None
     return declared_width(module.config), size, getattr(tokenizer, "eos_token_id", None), *ends
@@ -248,9 +248,5 @@ def _require_generative(module: PreTrainedModel) -> None:
 
 def _configured(module: PreTrainedModel, *names: str) -> int | None:
     """The first id that one of the model's configurations has under one of the names."""
-    for name in names:
-        for config in (module.generation_config, module.config):
-            token_id = getattr(config, name, None)
-            if isinstance(token_id, int):
-                return token_id
-    return None
+    ids = (getattr(config, name, None) for name in names for config in (module.generation_config, module.config))
+    return next((token_id for token_id in ids if isinstance(token_id, int)), None)

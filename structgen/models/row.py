@@ -12,6 +12,9 @@ from torch import Tensor
 
 from structgen.errors import StructgenError
 
+AHEAD = 8
+"""The most tokens of a draft in a cache of a row's own: read behind pending tokens, they cost hardly more than one."""
+
 
 class Row:
     """One sequence of a batch. Prefill, step, fast-forward and rollback are the same: the pending ids are read.

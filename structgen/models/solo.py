@@ -18,13 +18,10 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from structgen.models.layers import NOTHING, arguments_of, layer_kinds, read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, Kept, ReadAhead
-from structgen.models.row import Foreseen, Forward, Row
+from structgen.models.row import AHEAD, Foreseen, Forward, Row
 
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values where the cache has no configuration, so that it can be shortened."""
-
-AHEAD = 8
-"""The most tokens of a draft: reading them behind pending tokens costs hardly more than one token."""
 
 AGAIN = "one by row, read again"
 """`SoloForward.kind` where it recomputes."""

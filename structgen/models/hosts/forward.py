@@ -1,4 +1,4 @@
-"""Rows over the sequences of a `Host`."""
+"""Reads rows into the sequences of a `Host`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from torch import Tensor
 
 from structgen.errors import OptionError
 from structgen.models.hosts.host import Host, NewTokens
-from structgen.models.row import Foreseen, Forward, Row
-
-AHEAD = 8
-"""Tokens of a draft, behind those that are pending, that are read at hardly more than the price of one token."""
+from structgen.models.row import AHEAD, Foreseen, Forward, Row
 
 
 class HostForward(Forward):
-    """Reads rows by a host, each in a place of its own. See `Forward`.
+    """Reads rows by a host, each in its own place.
 
     Rows beyond the host's places take turns: a row whose place was taken is read from its beginning.
     """
@@ -28,7 +25,7 @@ class HostForward(Forward):
         self.kind, self.why_eager = host.kind, f"{host.kind} runs the model"
         self._host = host
         self._places: dict[Row, int] = {}  # the row that was read longest ago comes first
-        self._held: dict[Row, int] = {}  # tokens of it that its place holds; unknown while the host works
+        self._held: dict[Row, int] = {}  # how many of its tokens its place holds; missing while the host works
         self._taken: list[int] = []
         weakref.finalize(self, _give_back, host, self._taken)
 
@@ -71,7 +68,7 @@ class HostForward(Forward):
             self._host.free.append(place)
 
     def _append(self, drafts: Mapping[Row, Sequence[int]]) -> list[NDArray[np.float32]]:
-        """Reads rows with their drafts, so many at once as there are places."""
+        """Reads rows with their drafts, as many at once as there are places."""
         rows, logits = list(drafts), []
         with self._host.lock:
             while rows:
@@ -84,7 +81,7 @@ class HostForward(Forward):
         for row, draft in drafts.items():
             place = self._place(row, keep=drafts)
             held, wanted = self._held.pop(row, None), row.valid
-            if held is None or held > wanted:  # what a place held before is not known
+            if held is None or held > wanted:  # it holds too much, or a failed call left it unknown
                 held = self._host.rewind(place, 0 if held is None else wanted)
             new[place] = NewTokens([*row.ids[held:], *draft], 1 + len(draft))
         self.count += 1
@@ -95,7 +92,7 @@ class HostForward(Forward):
         return logits
 
     def _place(self, row: Row, keep: Sequence[Row] | Mapping[Row, object]) -> int:
-        """The row's place; else a free one, else that of the row that was read longest ago."""
+        """The row's place, else a free one, else that of the row that was read longest ago."""
         place = self._places.pop(row, None)
         if place is None and self._host.free:
             place = self._host.free.pop()
@@ -112,5 +109,5 @@ class HostForward(Forward):
 
 
 def _give_back(host: Host, taken: list[int]) -> None:
-    """A run that nobody ended gives its places back."""
+    """Gives the places of a run that was not ended back."""
     host.free.extend(taken)

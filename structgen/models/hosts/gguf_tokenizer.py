@@ -15,10 +15,10 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from structgen.errors import OptionError, quoted
 
 PIECE = 256
-"""Bytes of a token for which there is room at first."""
+"""The first size, in bytes, of the buffer for a token."""
 
 SAID = "\ue000", "\ue001"
-"""Around a control token that somebody wrote into a message: it is text, not control."""
+"""Marks around the name of a control token in a message, which is to be read as text."""
 
 
 class GgufFile:
@@ -39,7 +39,7 @@ class GgufFile:
 
 
 class GgufTokenizer:
-    """What llama.cpp makes of text, by the methods that transformers' tokenizers have.
+    """llama.cpp's tokenizer, with the methods of transformers' tokenizers.
 
     Attributes:
         chat_template: the source of the file's template; None without one.
@@ -54,11 +54,11 @@ class GgufTokenizer:
         self.chat_template: str | None = None if template is None else template.decode()
 
     def attributes(self, token: int) -> int:
-        """What kind of token it is: bits of llama.cpp's `LLAMA_TOKEN_ATTR_...`."""
+        """The token's kind, as bits of llama.cpp's `LLAMA_TOKEN_ATTR_...`."""
         return int(self._api.llama_vocab_get_attr(self._vocab, token))
 
     def name(self, token: int) -> str:
-        """How the file writes a token."""
+        """The token's name in the file."""
         return bytes(self._api.llama_vocab_get_text(self._vocab, token)).decode(errors="replace")
 
     def piece(self, token: int) -> bytes:
@@ -72,7 +72,7 @@ class GgufTokenizer:
             room = -count
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """The ids of a text; what is written as a control token is one."""
+        """The ids of a text; the name of a control token gives that token."""
         return self._encoded(text, special=add_special_tokens, control=True)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -96,9 +96,7 @@ class GgufTokenizer:
         """
         if self.chat_template is None:
             raise ValueError("the GGUF file has no chat template")
-        given: Any = (
-            [self._marked(message) for message in conversation] if sanitize_control_tokens else list(conversation)
-        )
+        given: Any = [self._marked(message) if sanitize_control_tokens else message for message in conversation]
         rendered: Any = render_jinja_template(
             [given],
             tools=list(tools) if tools else None,
@@ -106,7 +104,7 @@ class GgufTokenizer:
             add_generation_prompt=add_generation_prompt,
             **{**self.special_tokens_map, **options},
         )
-        pieces = re.split(f"{SAID[0]}(.*?){SAID[1]}", rendered[0][0])  # every second one is control that was said
+        pieces = re.split(f"{SAID[0]}(.*?){SAID[1]}", rendered[0][0])  # every second one was marked
         if not tokenize:
             return "".join(pieces)
         ids = [i for n, piece in enumerate(pieces) for i in self._encoded(piece, special=False, control=n % 2 == 0)]
@@ -120,7 +118,7 @@ class GgufTokenizer:
         return list(ids[:count])
 
     def _marked(self, value: Any) -> Any:
-        """A message whose texts have marks around what is written as a control token."""
+        """A message with marks around the names of control tokens in its texts."""
         if isinstance(value, str):
             clean = re.sub(f"[{''.join(SAID)}]", "", value)
             return self._control.sub(lambda match: SAID[0] + match[0] + SAID[1], clean)
@@ -136,6 +134,6 @@ class GgufTokenizer:
 
     @cached_property
     def special_tokens_map(self) -> dict[str, str]:
-        """Tokens that templates name, by the names that they use."""
+        """The tokens that templates refer to, by their names there."""
         ids = {"bos_token": self._api.llama_vocab_bos(self._vocab), "eos_token": self._api.llama_vocab_eos(self._vocab)}
         return {name: self.name(token) if token >= 0 else "" for name, token in ids.items()}

@@ -1,4 +1,4 @@
-"""What an engine has to do for our loop."""
+"""The interface of another engine for our loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from structgen.vocabulary import Vocabulary
 
+CONTEXT = 4096
+"""The most tokens of a sequence by default."""
+
 
 class NewTokens(NamedTuple):
-    """What is read of one sequence.
+    """Tokens that one sequence reads.
 
     Attributes:
-        ids: behind what it holds, at least one.
-        last: of how many of the last of them the logits are asked for.
+        ids: read behind what the sequence holds, at least one.
+        last: after how many of the last ids the logits are asked for.
     """
 
     ids: Sequence[int]
@@ -26,17 +29,16 @@ class NewTokens(NamedTuple):
 
 
 class Host(ABC):
-    """A causal model of text that another engine runs: append, logits, go back.
+    """A causal model of text that another engine runs: it appends tokens, gives logits and goes back.
 
-    Its sequences have places, 0 to `places - 1`. Whoever reads takes places from `free` and gives them back; calls are
-    made one at a time, under `lock`.
+    Its sequences have places, 0 to `places - 1`. A reader takes places from `free` and gives them back. Calls are made
+    one at a time, under `lock`.
 
     Attributes:
-        kind: of the engine, see `Stats.cache`.
+        kind: the engine's name, see `Stats.cache`.
         vocabulary: its tokens as bytes, as wide as the logits.
         places: how many sequences are kept at once.
-        drafts: several tokens are read at hardly more than the price of one, and going back is cheap.
-        lock, free: see above.
+        drafts: True where several tokens cost hardly more than one, and going back is cheap.
     """
 
     kind: str
@@ -55,13 +57,13 @@ class Host(ABC):
             new: by the sequence's place.
 
         Returns:
-            For each sequence float32[last, width], the logits after each of its last tokens; the caller's own.
+            For each sequence float32[last, width], the logits after each of its last tokens. The caller may keep them.
         """
 
     @abstractmethod
     def rewind(self, place: int, length: int) -> int:
-        """Has a sequence forget all but its first `length` tokens. How many it still holds: fewer where it must."""
+        """Makes a sequence forget all but its first `length` tokens. Returns how many it still holds, maybe fewer."""
 
     def copy(self, place: int, to: int) -> bool:
-        """Has another place, which is empty, hold the same sequence. False where the engine cannot."""
+        """Copies a sequence to another place, which is empty. False where the engine cannot."""
         return False

@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from structgen.arguments import require_count
 from structgen.errors import OptionError, RunError, quoted
 from structgen.models.hosts.gguf_tokenizer import GgufFile, GgufTokenizer
-from structgen.models.hosts.host import Host, NewTokens
+from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
-
-CONTEXT = 4096
-"""Tokens of a sequence, unless said otherwise or the model was trained with fewer."""
 
 
 class LlamaCpp(Host):
-    """A model in a GGUF file, with the tokenizer and the chat template that the file has.
+    """A model in a GGUF file, with the file's tokenizer and chat template.
 
     Args:
         n_ctx: tokens of a sequence; by default what the model was trained with, 4,096 at most.
@@ -33,10 +30,10 @@ class LlamaCpp(Host):
         n_gpu_layers: layers on the GPU, where llama-cpp-python was built for one; -1 is all.
         n_batch: tokens of one forward pass.
         flash_attn: flash attention, which rounds more; by default llama.cpp chooses.
-        type_k, type_v: how the cache keeps keys and values, by ggml's numbers: 0 is float32, 1 float16, the default.
+        type_k, type_v: ggml's number of the cache's types: 0 is float32, 1 is float16, the default.
 
     Raises:
-        OptionError: llama-cpp-python is not installed, it cannot load the file, or an option is none of what it may be.
+        OptionError: llama-cpp-python is not installed or cannot load the file, or an option is wrong.
         VocabularyError: no token ends a text.
     """
 
@@ -94,7 +91,7 @@ class LlamaCpp(Host):
         super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
-        tokens = []  # the place, the position and the id of each, and which number of the asked logits it has
+        tokens = []  # place, position, id, index of the sequence, and the line of its logits (negative: none)
         asked: list[NDArray[np.float32]] = []
         for line, (place, row) in enumerate(new.items()):
             asked.append(np.empty((row.last, self.vocabulary.width), np.float32))
@@ -108,7 +105,7 @@ class LlamaCpp(Host):
         return asked
 
     def _decode(self, tokens: Sequence[tuple[int, int, int, int, int]], asked: list[NDArray[np.float32]]) -> None:
-        """One forward pass; writes the logits that are asked for."""
+        """Runs one forward pass, and writes the logits that are asked for."""
         batch, api = self._batch, self._api
         batch.n_tokens = len(tokens)
         for i, (place, position, token, _, number) in enumerate(tokens):
@@ -123,7 +120,7 @@ class LlamaCpp(Host):
                 asked[line][number] = np.ctypeslib.as_array(logits, (self.vocabulary.width,))
 
     def rewind(self, place: int, length: int) -> int:
-        """See `Host`. Recurrent states cannot go back: they are forgotten."""
+        """See `Host`. Recurrent states cannot go back, so all of the sequence is forgotten."""
         if not self._api.llama_memory_seq_rm(self._memory, place, length, -1):
             self._api.llama_memory_seq_rm(self._memory, place, -1, -1)
             length = 0
@@ -137,12 +134,12 @@ class LlamaCpp(Host):
 
 
 def _api() -> Any:
-    """llama.cpp's functions, if llama-cpp-python is installed."""
+    """llama.cpp's functions, from llama-cpp-python."""
     try:
         from llama_cpp import llama_cpp
     except ImportError as error:
         raise OptionError("GGUF files need llama-cpp-python: pip install 'structgen[llama-cpp]'") from error
-    log = logging.getLogger("llama-cpp-python")  # takes what llama.cpp tells of every file for warnings
+    log = logging.getLogger("llama-cpp-python")  # it reports every file's metadata as warnings
     if log.level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)
     llama_cpp.llama_backend_init()
@@ -150,14 +147,15 @@ def _api() -> Any:
 
 
 def _vocabulary(api: Any, tokenizer: GgufTokenizer) -> Vocabulary:
-    """The tokens as bytes; what is control, unknown or unused is no text."""
+    """The tokens as bytes; control, unknown and unused tokens are no text."""
     hidden = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN | api.LLAMA_TOKEN_ATTR_UNUSED
     tokens: list[bytes | None] = []
     names: dict[str, int] = {}
     for token in range(tokenizer.size):
         if tokenizer.attributes(token) & hidden:
             tokens.append(None)
-            names.setdefault(tokenizer.name(token), token)
+            if name := tokenizer.name(token):
+                names.setdefault(name, token)
         else:
             tokens.append(tokenizer.piece(token) or None)
-    return Vocabulary.from_tokens(tokens, tokenizer.end_ids, names={name: i for name, i in names.items() if name})
+    return Vocabulary.from_tokens(tokens, tokenizer.end_ids, names=names)

@@ -1,4 +1,4 @@
-"""Which engine runs what a path leads to."""
+"""Chooses the engine for a path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from structgen.vocabulary import Vocabulary
 
 
 def load_host(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host | None:
-    """The model at a path that another engine than transformers runs; None where there is none.
+    """The model at a path, if another engine than transformers runs it; else None.
 
     Raises:
         OptionError: the engine is not installed or cannot load it, or an option is none of the engine's.
@@ -34,7 +34,7 @@ def load_host(path: str | PathLike[str], tokenizer: Any, device: str | None, opt
 
 
 def _gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host:
-    """By llama.cpp, with the tokenizer of the file or another that spells every token alike."""
+    """A model run by llama.cpp, with the file's tokenizer or another one with equal tokens."""
     from structgen.models.hosts.llama_cpp import LlamaCpp
 
     require(os.path.isfile(path), "id_or_path", os.fspath(path), "a GGUF file that is there")

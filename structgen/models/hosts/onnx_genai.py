@@ -15,22 +15,19 @@ from transformers import AutoTokenizer
 
 from structgen.arguments import require, require_count
 from structgen.errors import OptionError, RunError, excerpt, quoted
-from structgen.models.hosts.host import Host, NewTokens
+from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import as_ids
 
 FILE = "genai_config.json"
 """The file that makes a folder one of onnxruntime-genai's."""
 
-CONTEXT = 4096
-"""Tokens of a sequence, unless said otherwise or the model was trained with fewer."""
-
 _OTHER_INPUTS = "encoder", "vision", "speech", "embedding"
-"""Parts of models that read more than a text."""
+"""Parts of a model that read more than text."""
 
 
 class GenaiFolder(NamedTuple):
-    """What a folder says beside the graph.
+    """What a folder has besides the graph.
 
     Attributes:
         context: the longest sequence that the model can read, in tokens.
@@ -43,18 +40,18 @@ class GenaiFolder(NamedTuple):
 
 
 def is_genai_folder(path: str | PathLike[str]) -> bool:
-    """Is it a folder that onnxruntime-genai loads?"""
+    """Is it a folder for onnxruntime-genai?"""
     return os.path.isfile(os.path.join(path, FILE))
 
 
 def read_folder(path: str | PathLike[str], tokenizer: Any = None) -> GenaiFolder:
-    """Reads a folder's configuration and its tokenizer, by transformers: it knows the rules of every tokenizer.
+    """Reads a folder's configuration and, by transformers, its tokenizer.
 
     Args:
-        tokenizer: another one than the folder's, or its id or path.
+        tokenizer: another tokenizer than the folder's, or its id or path.
 
     Raises:
-        OptionError: it is no such folder, the model reads more than a text, or there is no tokenizer.
+        OptionError: it is no such folder, the model reads more than text, or there is no tokenizer.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
     name = quoted(os.fspath(path))
@@ -78,7 +75,7 @@ def read_folder(path: str | PathLike[str], tokenizer: Any = None) -> GenaiFolder
 class OnnxGenai(Host):
     """A model in a folder that onnxruntime-genai's model builder wrote.
 
-    Each sequence has a generator of its own, so that rows are read one behind the other.
+    Each sequence has its own generator, so rows are read one after the other.
 
     Args:
         tokenizer: see `read_folder`.
@@ -89,8 +86,7 @@ class OnnxGenai(Host):
         provider: onnxruntime-genai's name of what runs the graph, as "cpu" or "cuda"; by default what the folder says.
 
     Raises:
-        OptionError: onnxruntime-genai is not installed, it cannot load the folder, or an option is none of what it may
-            be.
+        OptionError: onnxruntime-genai is not installed or cannot load the folder, or an option is wrong.
         VocabularyError: the tokenizer cannot be represented, or has no end token.
     """
 
@@ -139,15 +135,12 @@ class OnnxGenai(Host):
             raise OptionError(f"onnxruntime-genai cannot load {quoted(path)}: {excerpt(error)}") from error
 
     def _tells_every_position(self) -> bool:
-        """Can it go back, and are the logits of all tokens there that were read together?"""
+        """Can it go back, and give the logits of all tokens that were read together?"""
         place = self.free[-1]
         self.append({place: NewTokens([self.vocabulary.end_ids[0]] * 2)})
         told = self._generators[place].get_output("logits").shape[1] == 2
-        return self.rewind(place, 1) == 1 and told and not self._search_options()["chunk_size"]
-
-    def _search_options(self) -> Mapping[str, Any]:
-        options: Mapping[str, Any] = self._api.GeneratorParams(self._model).get_search_options()
-        return options
+        chunks = self._api.GeneratorParams(self._model).get_search_options()["chunk_size"]
+        return self.rewind(place, 1) == 1 and told and not chunks
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         try:
@@ -172,7 +165,7 @@ class OnnxGenai(Host):
         return self._api.Generator(self._model, params)
 
     def rewind(self, place: int, length: int) -> int:
-        """See `Host`. A generator that cannot go back is left for a new one."""
+        """See `Host`. A generator that cannot go back is replaced by a new one."""
         generator = self._generators[place]
         if generator is None:
             return 0
@@ -184,7 +177,7 @@ class OnnxGenai(Host):
 
 
 def _api() -> Any:
-    """The package, if it is installed."""
+    """onnxruntime-genai's package."""
     try:
         import onnxruntime_genai
     except ImportError as error:
