@@ -77,21 +77,21 @@ class BoundedCache(dict[K, V]):
     Threads may look up and `keep` without a lock.
 
     Args:
-        limit: the most entries or, with `size_of`, the largest sum of sizes.
-        size_of: gives the size of a value.
+        limit: the largest sum of sizes.
+        size_of: gives the size of a value; by default each is 1.
     """
 
-    def __init__(self, limit: int, size_of: Callable[[V], int] | None = None) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int] = lambda _: 1) -> None:
         super().__init__()
         self.limit, self._size_of, self._size = limit, size_of, 0
 
     def keep(self, key: K, value: V) -> V:
         """Adds an entry, and returns its value."""
-        size = 1 if self._size_of is None else self._size_of(value)
-        if (len(self) if self._size_of is None else self._size) + size > self.limit:
+        size = self._size_of(value)
+        if self._size + size > self.limit:
             for old in list(self)[: (len(self) + 1) // 2]:
                 self.pop(old, None)
-            self._size = 0 if self._size_of is None else sum(map(self._size_of, list(self.values())))
+            self._size = sum(map(self._size_of, list(self.values())))
         self[key] = value
         self._size += size
         return value

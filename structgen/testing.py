@@ -161,13 +161,10 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         if not rest:
             scores[[self._by_bytes[closer] for closer in CLOSERS if closer in self._by_bytes]] = 10.0
             scores[list(self.vocabulary.end_ids)] = 20.0
-        for token in self._prefixes_of(rest):
-            scores[token] = 20.0 + len(self.vocabulary.token(token))
+        for length in range(1, min(len(rest), self._longest) + 1):
+            if rest[:length] in self._by_bytes:
+                scores[self._by_bytes[rest[:length]]] = 20.0 + length
         return scores
-
-    def _prefixes_of(self, text: bytes) -> Iterable[int]:
-        starts = (text[:n] for n in range(1, min(len(text), self._longest) + 1))
-        return (self._by_bytes[start] for start in starts if start in self._by_bytes)
 
     @cached_property
     def _by_bytes(self) -> dict[bytes, int]:

@@ -18,12 +18,11 @@ from structgen.models.hybrid import HybridForward, takes_states
 from structgen.models.layers import KNOWS_STATES, cache_argument
 from structgen.models.multimodal import REFUSALS, reads_both_ways
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers
-from structgen.models.rounding import near
 from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
 from structgen.models.solo import AGAIN, SoloForward
 from structgen.models.static import borrow
-from structgen.models.transfer import device_of
+from structgen.models.transfer import device_of, near
 from structgen.models.uncached import WholeForward, at_once, looks_ahead
 
 PROBE = list(range(2, 16))
@@ -96,12 +95,13 @@ def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]
 
 def _why_not(module: PreTrainedModel) -> str:
     """The error's text for a model that attends to later tokens, with the remedy."""
-    told = f"{type(module).__name__} cannot be decoded: "
-    if module.config.is_encoder_decoder:
-        told += "with this release of transformers its decoder attends to tokens behind the one that it reads (UMT5 in "
-        return told + "5.17 does); load it with attn_implementation='eager', or upgrade transformers"
-    told += "it attends to tokens behind the one that it reads, as models do that fill in masked words; "
-    return told + "where it was trained to go on from a text, set is_decoder=True in its configuration"
+    attends = "attends to tokens behind the one that it reads"
+    why = f"with this release of transformers its decoder {attends} (UMT5 in 5.17 does)"
+    todo = "load it with attn_implementation='eager', or upgrade transformers"
+    if not module.config.is_encoder_decoder:
+        why = f"it {attends}, as models do that fill in masked words"
+        todo = "where it was trained to go on from a text, set is_decoder=True in its configuration"
+    return f"{type(module).__name__} cannot be decoded: {why}; {todo}"
 
 
 def why_inexact(module: PreTrainedModel, forward: Forward) -> str:

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.models.rounding import near
-from structgen.models.transfer import device_of
+from structgen.models.transfer import device_of, near
 
 WARM_UPS = 2
 """Runs before a capture, on the stream of captures, in which everything lazy is set up."""

@@ -83,10 +83,6 @@ class HybridModel(SlotModel):
                     setattr(layer, name, copy.copy(getattr(other, name)))
         return [states[i] for states, i in _cells(theirs)]
 
-    def cells(self) -> list[tuple[dict[int, Tensor | None], int]]:
-        """Where the layers keep the states of the rows that are read."""
-        return _cells(self.recurrent)
-
     def _layer(self, kind: str) -> Any:
         if kind in STATES_ONLY:
             return StateLayer()
@@ -97,8 +93,7 @@ class HybridModel(SlotModel):
         if not self.layers:
             return None
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
-        full = self._as_float(mask) if self._float else mask
-        return {"full_attention": full} | dict.fromkeys(STATES_ONLY)
+        return {"full_attention": self._as_taken(mask)} | dict.fromkeys(STATES_ONLY)
 
 
 def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:
@@ -229,7 +224,7 @@ class HybridForward(SlotForward):
         if rows == self._loaded:
             return
         self._put_aside()
-        for number, (states, i) in enumerate(self._model.cells()):
+        for number, (states, i) in enumerate(_cells(self._model.recurrent)):
             parts = [part for row in rows if (part := self._kept[row].state[number]) is not None]
             states[i] = torch.cat(parts) if parts else None
         self._loaded = list(rows)
@@ -241,7 +236,7 @@ class HybridForward(SlotForward):
 
     def _states(self, line: int) -> States:
         """A copy of one row's states among those that are loaded."""
-        loaded = [states[i] for states, i in self._model.cells()]
+        loaded = [states[i] for states, i in _cells(self._model.recurrent)]
         return [None if state is None else state[line : line + 1].clone() for state in loaded]
 
     def _go_back(self, row: Row) -> None:

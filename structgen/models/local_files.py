@@ -80,8 +80,7 @@ def _beside(path: Path) -> str:
 
 def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
     """Is its configuration among the downloaded files, which are loaded without the hub?"""
-    folder = shared.get("subfolder") or ""
-    file = f"{folder}/config.json" if folder else "config.json"
+    file = os.path.join(shared.get("subfolder") or "", "config.json")
     cached = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
     return isinstance(cached, str)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import weakref
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from transformers import (
 from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
-from structgen.models.hosts.loading import load_host
+from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
 from structgen.models.local_files import require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
@@ -148,7 +149,7 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
 
 
 def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:
-    host = load_host(id_or_path, tokenizer, device, options)
+    host = _hosted(id_or_path, tokenizer, device, options)
     if host is not None:
         return Model(host, host.tokenizer, host.vocabulary)
     require(device is None or _is_device(device), "device", device, "a device's name, such as 'cpu' or 'cuda:1'")
@@ -169,6 +170,51 @@ def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None,
     if device is not None:
         module = _moved(module, device)
     return Model.of(module, tokenizer)
+
+
+def _hosted(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host | None:
+    """The model at a path, if another engine than transformers runs it; else None.
+
+    Raises:
+        OptionError: the engine is not installed or cannot load it, or an option is none of the engine's.
+        VocabularyError: the tokenizer cannot be represented, or has no end token.
+    """
+    if os.fspath(path).endswith(".gguf"):
+        return _hosted_gguf(path, tokenizer, device, options)
+    if is_genai_folder(path):
+        require(device is None, "device", device, "none: provider='cuda' has onnxruntime-genai run on the GPU")
+        _check_options("a folder of onnxruntime-genai", OnnxGenai, options)
+        return OnnxGenai(path, tokenizer=tokenizer, **options)
+    return None
+
+
+def _hosted_gguf(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host:
+    """A model run by llama.cpp, with the file's tokenizer or another one with equal tokens."""
+    from structgen.models.hosts.llama_cpp import LlamaCpp
+
+    require(os.path.isfile(path), "id_or_path", os.fspath(path), "a GGUF file that is there")
+    require(device is None, "device", device, "none: n_gpu_layers=-1 puts a GGUF model on the GPU")
+    _check_options("a GGUF file", LlamaCpp, options)
+    host = LlamaCpp(path, **options)
+    if tokenizer is None:
+        return host
+    if isinstance(tokenizer, (str, PathLike)):
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+    width = host.vocabulary.width
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, width=width, end_ids=host.vocabulary.end_ids)
+    for token in range(width):
+        if vocabulary.token(token) != host.vocabulary.token(token):
+            own = f"token {token} is {quoted(host.vocabulary.token(token))} in the file"
+            raise OptionError(f"tokenizer=: {own} and {quoted(vocabulary.token(token))} in the tokenizer")
+    host.tokenizer, host.vocabulary = tokenizer, vocabulary
+    return host
+
+
+def _check_options(what: str, kind: type[Host], options: Mapping[str, Any]) -> None:
+    """Refuses an option that the engine does not have."""
+    known = inspect.signature(kind).parameters.keys() - {"path", "tokenizer"}
+    for name in options.keys() - known:
+        raise OptionError(f"{name}=: for {what} the options are {', '.join(sorted(known))}")
 
 
 def _cannot_load(id_or_path: str | PathLike[str], options: Mapping[str, Any], error: Exception) -> str:

@@ -23,9 +23,8 @@ from transformers.cache_utils import DynamicLayer
 from structgen.errors import RunError
 from structgen.models.grouping import packed
 from structgen.models.layers import arguments_of
-from structgen.models.rounding import near
 from structgen.models.row import Row
-from structgen.models.transfer import device_of, upload_one
+from structgen.models.transfer import device_of, near, upload_one
 
 REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
 """What models raise on inputs that do not fit each other; the message becomes the row's error."""

@@ -257,9 +257,12 @@ class SlotModel:
                 mask &= slot > query - window
             elif window is not None:
                 mask &= slot // window == query // window
-            masks[kind] = self._as_float(mask) if self._float else mask
+            masks[kind] = self._as_taken(mask)
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
-    def _as_float(self, mask: Tensor) -> Tensor:
-        dtype = self._dtype
-        return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+    def _as_taken(self, mask: Tensor) -> Tensor:
+        """A mask of booleans in the form that the model's attention takes: added numbers for the eager one."""
+        if not self._float:
+            return mask
+        zeros = torch.zeros(mask.shape, dtype=self._dtype, device=mask.device)
+        return zeros.masked_fill(~mask, torch.finfo(self._dtype).min)

@@ -1,4 +1,4 @@
-"""Copies between host and device: one for all that a step sends, one for what comes back.
+"""Copies between host and device: one for all that a step sends, one for what comes back. And what differs by rounding.
 
 The host waits for one event per step, behind the copy of the chosen ids. Work queued behind that event, such as the
 next forward pass, runs meanwhile.
@@ -18,6 +18,9 @@ from transformers import PreTrainedModel
 
 from structgen.errors import OptionError
 from structgen.models.hosts.host import Host
+
+TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.1}
+"""The largest error that is rounding, relative to the largest logit."""
 
 ALIGNED = 8
 """Each part of an upload starts at a multiple of this many bytes."""
@@ -97,3 +100,15 @@ class Download:
             self._event.synchronize()
         values: list[Any] = self._there.tolist()
         return values
+
+
+def near(logits: Tensor, expected: Tensor) -> bool:
+    """Do logits differ by rounding only, or are the expected ones not numbers? Waits for the device.
+
+    Equal infinities count as equal: a model may give minus infinity to an id that it never says.
+    """
+    dtype, logits, expected = logits.dtype, logits.float(), expected.float()
+    error = (logits - expected).masked_fill(logits == expected, 0.0).abs().max()
+    largest = expected.masked_fill(expected.isinf(), 0.0).abs().max()
+    bound = TOLERANCE.get(dtype, 0.1) * largest.clamp(min=1.0)
+    return bool(error <= bound) or bool(expected.isnan().any())

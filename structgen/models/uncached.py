@@ -11,9 +11,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from structgen.models.layers import read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
-from structgen.models.rounding import near
 from structgen.models.row import Foreseen, Forward, Row
-from structgen.models.transfer import device_of, upload_one
+from structgen.models.transfer import device_of, near, upload_one
 
 
 class WholeForward(Forward):

@@ -55,7 +55,7 @@ ORDERS = [
 LAUNCH = triton_masks.launch
 """Triton's own; the simulated device has another."""
 
-ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent_logits.py:measured", "rounding.py:near"}
+ASKED_FOR = {"choice.py:tokens", "measure.py:choice", "recent_logits.py:measured", "transfer.py:near"}
 """Where the host may wait for the device: it picks what the device cannot decide; the run is over, or a row has gone
 back, and its measures are read; a graph has been captured."""
 

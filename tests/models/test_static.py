@@ -1,6 +1,6 @@
 """Steps of few shapes over tensors that stay where they are: the logits of a fresh forward, and of the plain way.
 
-Covers `evaluation_mode`, `rounding` and `row`.
+Covers `evaluation_mode` and `row`.
 """
 
 from __future__ import annotations
