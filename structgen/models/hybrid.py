@@ -137,9 +137,9 @@ class HybridForward(SlotForward):
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         logits: dict[Row, Tensor] = {}
+        self._admit(rows)
         for row in rows:
-            if row not in self._place:
-                self._admit(row)
+            if row not in self._kept:
                 self._kept[row] = Kept[States]([])
             if self._kept[row].length > row.valid:
                 self._go_back(row)
@@ -165,8 +165,7 @@ class HybridForward(SlotForward):
         self._follow(row, twin)
 
     def release(self, row: Row) -> None:
-        if row in self._loaded:
-            self._put_aside()
+        self._put_aside([row])
         self._kept.pop(row, None)
         super().release(row)
 
@@ -181,8 +180,7 @@ class HybridForward(SlotForward):
             logits = read_ids(self._module, row.ids, 0, cache, **self._model.options)[-1:]
         if logits is None:
             return no_logits(self._module).unsqueeze(0)
-        if row in self._loaded:
-            self._put_aside()
+        self._put_aside([row])
         states = self._model.adopt_states(cache)
         self._kept[row] = Kept(states, length, [(length, states)])
         self._model.adopt(cache, self._where([row], [0], [0], length, length))
@@ -196,8 +194,7 @@ class HybridForward(SlotForward):
 
     def _follow(self, leader: Row, row: Row) -> None:
         """Gives a row the states of another one. Copies are never written to, so rows may share them."""
-        if leader in self._loaded or row in self._loaded:
-            self._put_aside()
+        self._put_aside([leader, row])
         kept = self._kept[leader]
         self._kept[row] = replace(kept, snapshots=kept.snapshots.copy())
 
@@ -223,16 +220,18 @@ class HybridForward(SlotForward):
         """Lays the rows' states side by side, in their order."""
         if rows == self._loaded:
             return
-        self._put_aside()
+        self._put_aside(self._loaded)
         for number, (states, i) in enumerate(_cells(self._model.recurrent)):
             parts = [part for row in rows if (part := self._kept[row].state[number]) is not None]
             states[i] = torch.cat(parts) if parts else None
         self._loaded = list(rows)
 
-    def _put_aside(self) -> None:
-        for line, row in enumerate(self._loaded):
-            self._kept[row].state = self._states(line)
-        self._loaded = []
+    def _put_aside(self, rows: Sequence[Row]) -> None:
+        """Copies the loaded rows' states to each, where one of these rows is loaded."""
+        if any(row in self._loaded for row in rows):
+            for line, row in enumerate(self._loaded):
+                self._kept[row].state = self._states(line)
+            self._loaded = []
 
     def _states(self, line: int) -> States:
         """A copy of one row's states among those that are loaded."""
@@ -241,7 +240,6 @@ class HybridForward(SlotForward):
 
     def _go_back(self, row: Row) -> None:
         """Restores the states behind at most the first `row.valid` ids."""
-        if row in self._loaded:
-            self._put_aside()
+        self._put_aside([row])
         kept = self._kept[row]
         kept.length, kept.state = kept.last_snapshot(row.valid) or (0, [])

@@ -105,19 +105,14 @@ class SlotForward(Forward):
         return columns if columns >= longest and columns * len(rows) <= MOST_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        self._admit_all(rows)
+        self._admit(rows)
         self._read_beginnings(rows)
         self._run_parts(rows)
         return self._run_each(rows, drafts, None)
 
-    def _admit_all(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            if row not in self._place:
-                self._admit(row)
-
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         """Reads the rows group by group; a row that begins as another does is copied from that one."""
-        self._admit_all(rows)
+        self._admit(rows)
         if 0 not in [row.valid for row in rows] and len(text_groups(rows, self._spare)) == 1:
             return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
@@ -154,17 +149,19 @@ class SlotForward(Forward):
 
     def fork(self, row: Row, twin: Row) -> None:
         """See `Forward`. What both have read already is not copied."""
-        if twin not in self._place:
-            self._admit(twin)
+        self._admit([twin])
         slots = slice(twin.follow(row), row.valid)
         for layer in self._model.layers:
             layer.reserve(len(self._place), 0)
             layer.move(self._place[row], self._place[twin], slots)
 
-    def _admit(self, row: Row) -> None:
-        for layer in self._model.layers:
-            layer.clear(len(self._place))
-        self._place[row] = len(self._place)
+    def _admit(self, rows: Sequence[Row]) -> None:
+        """Gives new rows the next places."""
+        for row in rows:
+            if row not in self._place:
+                for layer in self._model.layers:
+                    layer.clear(len(self._place))
+                self._place[row] = len(self._place)
 
     def release(self, row: Row) -> None:
         place = self._place.pop(row, None)
@@ -204,12 +201,7 @@ class SlotForward(Forward):
     def _run_parts(self, rows: Sequence[Row]) -> None:
         """Reads all but the last part of each row that has too much pending to be read at once."""
         while long := [row for row in rows if len(row.ids) - row.valid > self._part(rows)]:
-            whole, part = [row.ids for row in long], self._part(rows)
-            for row in long:
-                row.ids = row.ids[: row.valid + part]
-            self._run_each(long, [()] * len(long), None)
-            for row, ids in zip(long, whole, strict=True):
-                row.ids = ids
+            self._run_each(long, [()] * len(long), None, self._part(rows))
 
     def _part(self, rows: Sequence[Row]) -> int:
         """The most tokens of each row that are read at once."""
@@ -218,9 +210,12 @@ class SlotForward(Forward):
         unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)
         return WHOLE if unmasked else PART
 
-    def _run_each(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None) -> Tensor:
+    def _run_each(
+        self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None, part: int | None = None
+    ) -> Tensor:
+        """Reads what is pending, or so many tokens of it, and drafts: float[rows, 1 + longest draft, width]."""
         self.count += 1
-        each = [[*row.pending, *draft] for row, draft in zip(rows, drafts, strict=True)]
+        each = [[*row.pending[:part], *draft] for row, draft in zip(rows, drafts, strict=True)]
         width, starts = max(map(len, each)), [row.valid for row in rows]
         pads = [width - len(ids) for ids in each]
         ends = [start + len(ids) for start, ids in zip(starts, each, strict=True)]
@@ -231,7 +226,7 @@ class SlotForward(Forward):
             self._fill_in(inputs[0], range(len(rows)), rows, foreseen)
         places = self._where(rows, starts, pads, width, max(ends))
         for row in rows:
-            row.valid = len(row.ids)
+            row.valid = len(row.ids) if part is None else row.valid + part
         positions = inputs[1]
         if any(row.shift for row in rows):
             positions = positions + upload_one([[row.shift] for row in rows], self._device)
