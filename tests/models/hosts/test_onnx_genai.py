@@ -1,7 +1,4 @@
-"""ONNX folders through onnxruntime-genai, held to the transformers model that the folder was made of.
-
-Covers `onnx_genai` and `loading`.
-"""
+"""ONNX folders through onnxruntime-genai, held to the transformers model that the folder was made of."""
 
 from __future__ import annotations
 
