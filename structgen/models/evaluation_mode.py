@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
-from types import MappingProxyType
-from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from torch import nn
 from transformers import PreTrainedModel
 
 from structgen.models.attention import switch_attention
 from structgen.models.hosts.host import Host
 
 
-class _Runs(NamedTuple):
-    """The runs that decode with a model.
+@dataclass(slots=True)
+class _Runs:
+    """The runs that decode with a model: how many are not over, and what restores the model then."""
 
-    Attributes:
-        running: how many are not over.
-        trained: the model's parts that were in training mode.
-        attention: the kinds of attention that the model had, for `set_attn_implementation`.
-    """
-
-    running: int = 0
-    trained: tuple[nn.Module, ...] = ()
-    attention: Mapping[str, Any] = MappingProxyType({})
+    count: int = 0
+    restored: ExitStack = field(default_factory=ExitStack)
 
 
 _runs: WeakKeyDictionary[PreTrainedModel, _Runs] = WeakKeyDictionary()
@@ -41,21 +33,18 @@ def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
         yield
         return
     with _lock:
-        runs = _runs.get(module, _Runs())
-        trained = [part for part in module.modules() if part.training] if module.training else []
-        for part in trained:
-            part.training = False
-        switched = runs.attention if runs.running else switch_attention(module)
-        _runs[module] = _Runs(runs.running + 1, (*runs.trained, *trained), switched)
+        runs = _runs.setdefault(module, _Runs())
+        if not runs.count and (attention := switch_attention(module)):
+            runs.restored.callback(module.set_attn_implementation, attention)
+        for part in module.modules() if module.training else ():
+            if part.training:
+                part.training = False
+                runs.restored.callback(setattr, part, "training", True)
+        runs.count += 1
     try:
         yield
     finally:
         with _lock:
-            runs = _runs.pop(module)
-            if runs.running > 1:
-                _runs[module] = runs._replace(running=runs.running - 1)
-            else:
-                for part in runs.trained:
-                    part.training = True
-                if runs.attention:
-                    module.set_attn_implementation(dict(runs.attention))
+            runs.count -= 1
+            if not runs.count:
+                _runs.pop(module).restored.close()
