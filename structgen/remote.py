@@ -295,10 +295,6 @@ def _extras(
     budget = _changed(limits, _OWN_LIMITS, Limits())
     if limits.strict and constraint is not None:
         budget["strict"] = True
-    if budget:
-        extras["budget"] = budget
-    if banned:
-        extras["banned"] = list(banned)
-    if options.canonical != "off":
-        extras["canonical"] = options.canonical
-    return extras
+    canonical = "" if options.canonical == "off" else options.canonical
+    further = {"budget": budget, "banned": list(banned), "canonical": canonical}
+    return extras | {name: value for name, value in further.items() if value}

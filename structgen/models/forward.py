@@ -116,12 +116,10 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
         with torch.inference_mode():
             forward.read([one, other])
             one.truncate(5)
-            one.ids += PROBE[10:12]
-            other.ids += PROBE[:1]
-            checked.append((forward.read([one, other])[0], at_once(module, one)))
-            one.ids += PROBE[12:13]
-            other.ids += PROBE[1:4]
-            checked.append((forward.read([one, other])[0], at_once(module, one)))
+            for of_one, of_other in ((PROBE[10:12], PROBE[:1]), (PROBE[12:13], PROBE[1:4])):
+                one.ids += of_one
+                other.ids += of_other
+                checked.append((forward.read([one, other])[0], at_once(module, one)))
     except (*REFUSALS, AssertionError) as error:  # whatever a model raises on a cache that is not for it
         return f"it raised {type(error).__name__}: {excerpt(error)}"
     if all(near(logits, expected) for logits, expected in checked):

@@ -84,10 +84,9 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.generation = 0
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Makes room for the first rows."""
+        """Makes empty tensors like these, which `reserve` replaces by larger ones."""
         self.dtype, self.device = key_states.dtype, key_states.device
-        self.kept = [_room(None, like, self._places[0].least) for like in (key_states, value_states)]
-        self.generation += 1
+        self.kept = [like.new_zeros((0, like.shape[1], 0, like.shape[3])) for like in (key_states, value_states)]
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -101,7 +100,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def reserve(self, rows: int, slots: int) -> None:
         """Makes room for so many rows and slots, in a layer that is initialised."""
         if self.kept[0].shape[0] < rows or self.kept[0].shape[2] < slots:
-            self.kept = [_room(old, old, (rows, slots)) for old in self.kept]
+            self.kept = [_grown(old, rows, slots) for old in self.kept]
             self.generation += 1
 
     def move(self, place: int, to: int, slots: slice = slice(None)) -> None:
@@ -129,16 +128,14 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     get_max_cache_shape = get_max_length  # as older releases of transformers call it
 
 
-def _room(old: Tensor | None, like: Tensor, least: tuple[int, int]) -> Tensor:
+def _grown(old: Tensor, rows: int, slots: int) -> Tensor:
     """A tensor of at least these rows and slots: the old content, and zeros, since unseen slots must be numbers."""
-    rows, slots = least
-    if old is not None:
-        rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
-        slots = slots if slots == old.shape[2] else max(slots, old.shape[2] * 3 // 2)
-    room = torch.zeros((rows, like.shape[1], slots, like.shape[3]), dtype=like.dtype, device=like.device)
-    if old is not None:
-        room[: old.shape[0], :, : old.shape[2]] = old
-    return room
+    rows, slots = max(rows, old.shape[0]), max(slots, old.shape[2])
+    if slots > old.shape[2]:
+        slots = max(slots, old.shape[2] * 3 // 2)
+    grown = old.new_zeros((rows, old.shape[1], slots, old.shape[3]))
+    grown[: old.shape[0], :, : old.shape[2]] = old
+    return grown
 
 
 def _put(room: Tensor, new: Tensor, places: SlotPlaces) -> Tensor:

@@ -8,7 +8,6 @@ often enough. On other devices the same function runs without a graph.
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -110,10 +109,13 @@ class StaticStep:
 
     Attributes:
         inputs: int64[5, rows, columns], the planes; to be filled before a run.
+        runs: how often it ran without a graph.
+        graph: the step as a graph, once it was captured.
     """
 
     def __init__(self, model: SlotModel, shape: StepShape, device: torch.device) -> None:
-        self._model = model
+        self._model, self.runs = model, 0
+        self.graph: Captured | None = None
         self.inputs = torch.zeros((5, shape.rows, shape.columns), dtype=torch.int64, device=device)
         rows = self.inputs[ROWS, :, 0]
         target = rows.unsqueeze(1), self.inputs[WRITTEN]
@@ -143,8 +145,6 @@ class StaticSteps:
         self.why_not = cannot_capture(module)
         self._device = device_of(module)
         self._steps: dict[StepShape, StaticStep] = {}
-        self._captured: dict[StepShape, Captured] = {}
-        self._came: Counter[StepShape] = Counter()
         self._pool: Any = None
         self._generation = 0
 
@@ -164,28 +164,23 @@ class StaticSteps:
 
     def run(self, shape: StepShape) -> Tensor:
         """Runs the step whose inputs were filled: float[rows, width], valid until the next run."""
-        captured = self._captured.get(shape)
-        if captured is None:
-            self._came[shape] += 1
-            if self.why_not or self._came[shape] < CAPTURE_AFTER or len(self._captured) >= MOST_CAPTURED:
-                return self._steps[shape].run()
-            return self._capture(shape)
-        self.replays += 1
-        return captured.replay()
-
-    def _capture(self, shape: StepShape) -> Tensor:
-        """Captures a step for the next time. Returns its logits without a graph, float[rows, width]."""
         step = self._steps[shape]
+        if step.graph is not None:
+            self.replays += 1
+            return step.graph.replay()
+        step.runs += 1
+        captured = sum(each.graph is not None for each in self._steps.values())
+        if self.why_not or step.runs < CAPTURE_AFTER or captured >= MOST_CAPTURED:
+            return step.run()
         logits = warm_up(step.run, self._device)
-        captured = Captured(step.run, self._device, self._pool, logits)
-        self._pool, self.why_not = captured.pool, captured.why_not
-        if not self.why_not:
-            self._captured[shape] = captured
+        graph = Captured(step.run, self._device, self._pool, logits)
+        self._pool, self.why_not = graph.pool, graph.why_not
+        step.graph = None if self.why_not else graph
         return logits
 
     def _forget(self) -> None:
-        self._captured.clear()
-        self._came.clear()
+        for step in self._steps.values():
+            step.runs, step.graph = 0, None
         self._pool, self._generation = None, self.model.layers[0].generation
 
 
