@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from structgen.arguments import is_listed, require_count
+from structgen.arguments import is_listed, require, require_count
 from structgen.decoding.generation import Generation, Reasked, Stats
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
@@ -30,8 +30,7 @@ def require_reask(reask: Any, prompts: Sequence[Any]) -> None:
         OptionError: `reask` is no count up to `MOST`, or a prompt is of another kind.
     """
     require_count("reask", reask, 0)
-    if reask > MOST:
-        raise OptionError(f"reask={reask}: expected at most {MOST}")
+    require(reask <= MOST, "reask", reask, f"at most {MOST}")
     for prompt in prompts if reask else ():
         if not isinstance(prompt, str) and not is_listed(prompt, Mapping):
             what = "what a processor returned" if isinstance(prompt, Mapping) else "token ids"

@@ -45,9 +45,11 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
         raise OptionError(f"{where}: {getattr(error, 'strerror', None) or excerpt(error)}") from error
     if isinstance(given, PathLike):
         raise OptionError(f"{where}: there is no such folder{_beside(path)}")
-    if not _may_be_id(given):
+    try:
+        validate_repo_id(given)
+    except HFValidationError as error:
         told = "and an id on the Hugging Face hub is name or owner/name"
-        raise OptionError(f"{where}: there is no such folder{_beside(path)}, {told}")
+        raise OptionError(f"{where}: there is no such folder{_beside(path)}, {told}") from error
     offline = constants.HF_HUB_OFFLINE or bool(shared.get("local_files_only"))
     if offline or _downloaded(given, shared) or _hub_answers():
         return
@@ -56,15 +58,6 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
         f"{where}: there is no such folder, no such model was downloaded before, {reached}{_beside(path)}; "
         "give the path of a folder, or connect"
     )
-
-
-def _may_be_id(given: str) -> bool:
-    """Could a name be an id on the hub?"""
-    try:
-        validate_repo_id(given)
-    except HFValidationError:
-        return False
-    return True
 
 
 def _beside(path: Path) -> str:

@@ -7,6 +7,7 @@ next forward pass, runs meanwhile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -25,12 +26,11 @@ TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-3, torch.float16: 0.1, torch
 ALIGNED = 8
 """Each part of an upload starts at a multiple of this many bytes."""
 
-_DTYPES = {
-    np.dtype(np.int32): torch.int32,
-    np.dtype(np.int64): torch.int64,
-    np.dtype(np.float32): torch.float32,
-    np.dtype(np.float64): torch.float64,
-}
+
+@cache
+def _dtype(of_numpy: np.dtype[Any]) -> torch.dtype:
+    """torch's dtype for one of numpy's."""
+    return torch.from_numpy(np.empty(0, of_numpy)).dtype
 
 
 def device_of(module: PreTrainedModel | Host) -> torch.device:
@@ -57,7 +57,7 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
     """Copies arrays to the device by one copy that the host does not wait for; dtypes and shapes stay.
 
     Args:
-        parts: of int32, int64, float32 or float64.
+        parts: of dtypes that torch has, too.
         device: for a CUDA device the copy is made from pinned memory.
     """
     starts = [0, *accumulate(-(-part.nbytes // ALIGNED) * ALIGNED for part in parts)]
@@ -67,7 +67,7 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
         packed[start : start + part.nbytes].view(part.dtype).reshape(part.shape)[...] = part
     there = buffer.to(device, non_blocking=True)
     return [
-        there[start : start + part.nbytes].view(_DTYPES[part.dtype]).view(part.shape)
+        there[start : start + part.nbytes].view(_dtype(part.dtype)).view(part.shape)
         for start, part in zip(starts, parts, strict=True)
     ]
 
