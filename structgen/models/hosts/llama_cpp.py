@@ -149,13 +149,9 @@ def _api() -> Any:
 def _vocabulary(api: Any, tokenizer: GgufTokenizer) -> Vocabulary:
     """The tokens as bytes; control, unknown and unused tokens are no text."""
     hidden = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN | api.LLAMA_TOKEN_ATTR_UNUSED
-    tokens: list[bytes | None] = []
-    names: dict[str, int] = {}
-    for token in range(tokenizer.size):
-        if tokenizer.attributes(token) & hidden:
-            tokens.append(None)
-            if name := tokenizer.name(token):
-                names.setdefault(name, token)
-        else:
-            tokens.append(tokenizer.piece(token) or None)
+    ids = range(tokenizer.size)
+    special = {token for token in ids if tokenizer.attributes(token) & hidden}
+    tokens = [None if token in special else tokenizer.piece(token) or None for token in ids]
+    names = {tokenizer.name(token): token for token in sorted(special, reverse=True)}  # the lowest of equal names wins
+    names.pop("", None)
     return Vocabulary.from_tokens(tokens, tokenizer.end_ids, names=names)
