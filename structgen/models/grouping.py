@@ -49,11 +49,6 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
     return shared
 
 
-def span(row: Row) -> tuple[int, int]:
-    """The part of the row that is pending."""
-    return row.valid, len(row.ids)
-
-
 def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     """Indexes of rows that are read together: all with few pending tokens, and groups of the others.
 
@@ -61,14 +56,14 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     beside the others.
     """
     pending = [len(row.ids) - row.valid for row in rows]
-    if pending.count(1) == len(rows):
-        return [list(range(len(rows)))] if rows else []
     short = [i for i, count in enumerate(pending) if count <= SHORT]
     padding = len(short) * max((pending[i] for i in short), default=0) - sum(pending[i] for i in short)
     groups = [short]
     if padding > spare:
         groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
-    long = sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: span(rows[i]))
+    long = sorted(
+        (i for i, count in enumerate(pending) if count > SHORT), key=lambda i: (rows[i].valid, len(rows[i].ids))
+    )
     return [group for group in groups + packed(long, pending, spare) if group]
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, span, text_groups, twins_among
+from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, text_groups, twins_among
 from structgen.models.layers import NOTHING, arguments_of, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.row import Foreseen, Forward, Row
@@ -205,9 +205,8 @@ class SlotForward(Forward):
 
     def _part(self, rows: Sequence[Row]) -> int:
         """The most tokens of each row that are read at once."""
-        first = {*map(span, rows)}
-        length = min(len(rows[0].ids), WHOLE)
-        unmasked = len(first) == 1 and rows[0].valid == 0 and not self._model.needs_masks(length)
+        same = len({(row.valid, len(row.ids)) for row in rows}) == 1
+        unmasked = same and rows[0].valid == 0 and not self._model.needs_masks(min(len(rows[0].ids), WHOLE))
         return WHOLE if unmasked else PART
 
     def _run_each(

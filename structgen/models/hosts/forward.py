@@ -27,7 +27,7 @@ class HostForward(Forward):
         self._places: dict[Row, int] = {}  # the row that was read longest ago comes first
         self._held: dict[Row, int] = {}  # how many of its tokens its place holds; missing while the host works
         self._taken: list[int] = []
-        weakref.finalize(self, _give_back, host, self._taken)
+        weakref.finalize(self, host.free.extend, self._taken)  # a run that was not ended gives its places back
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
@@ -106,8 +106,3 @@ class HostForward(Forward):
             self._held.pop(other, None)
         self._places[row] = place
         return place
-
-
-def _give_back(host: Host, taken: list[int]) -> None:
-    """Gives the places of a run that was not ended back."""
-    host.free.extend(taken)
