@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require, require_flag
@@ -277,9 +276,8 @@ async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: boo
     Arguments, results and errors are those of `generate`.
     """
     require_flag("details", details)
-    call: Callable[[], Any] = partial(generate, model, prompt, schema, details=True, **options)
     with waiting("generating"):
-        generations = await in_thread(call)
+        generations = await in_thread(lambda: generate(model, prompt, schema, details=True, **options))
     many = isinstance(generations, list)
     return _values(generations if many else [generations], many=many, details=details)
 

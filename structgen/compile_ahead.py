@@ -33,10 +33,7 @@ SCHEMA = {
 }
 VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"], "numbers": list(range(40))}
 """A schema and one of its values, which together need most kernels."""
-RULES = """
-start: "x" word
-word: /[a-c]+/
-"""
+RULES = 'start: "x" word\nword: /[a-c]+/\n'
 
 
 def use_kernels() -> None:

@@ -97,9 +97,8 @@ class _Renderer:
             return json.dumps(schema["const"], ensure_ascii=False)
         if "enum" in schema:
             return " | ".join(json.dumps(value, ensure_ascii=False) for value in schema["enum"])
-        for key in ("anyOf", "oneOf"):
-            if schema.get(key):
-                return " | ".join(dict.fromkeys(self.text(each, depth, within) for each in schema[key]))
+        if alternatives := schema.get("anyOf") or schema.get("oneOf"):
+            return " | ".join(dict.fromkeys(self.text(each, depth, within) for each in alternatives))
         if len(schema.get("allOf", ())) == 1:
             return self.text(schema["allOf"][0], depth, within)
         types = schema.get("type", "object" if "properties" in schema else "any JSON")

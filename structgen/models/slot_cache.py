@@ -176,11 +176,6 @@ class SlotModel:
         self.tells_prompts = "prompt_tokens" in accepted
 
     @property
-    def is_begun(self) -> bool:
-        """True when anything was read into the cache."""
-        return self.layers[0].is_initialized
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the cache."""
         return sum(room.nbytes for layer in self.layers for room in layer.kept)

@@ -150,7 +150,7 @@ class StaticSteps:
 
     def take(self, width: int) -> bool:
         """May rows with at most `width` pending tokens be read by a step? Not before the cache is begun."""
-        return width <= CHUNKS[-1] and self.model.is_begun and not self.model.tells_prompts
+        return width <= CHUNKS[-1] and self.model.layers[0].is_initialized and not self.model.tells_prompts
 
     def step(self, shape: StepShape) -> StaticStep:
         """The step of a shape. The cache grows where it must, and graphs over the old one are dropped then."""
