@@ -20,21 +20,13 @@ from structgen.models.multimodal import REFUSALS, reads_both_ways
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers
 from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
-from structgen.models.solo import AGAIN, SoloForward
+from structgen.models.solo import SoloForward
 from structgen.models.static import borrow
 from structgen.models.transfer import device_of, near
 from structgen.models.uncached import WholeForward, at_once, looks_ahead
 
 PROBE = list(range(2, 16))
 """Ids that every model knows."""
-
-COST = {
-    HybridForward.kind: "tokens behind a state are read one by one",
-    SoloForward.kind: "each row of a batch takes forward passes of its own",
-    AGAIN: "each row of a batch takes forward passes of its own, and what was taken back is read from its beginning",
-    WholeForward.kind: "every row is read from its beginning at every step",
-}
-"""By how the cache is held, what makes a run slow."""
 
 
 def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -> Forward:
@@ -76,11 +68,11 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
         forward = make(module)
         inexact = why_inexact(module, forward)
         if not inexact:
-            return make, why and f"{why}: {COST.get(forward.kind, '')}"
+            return make, why and f"{why}: {forward.cost}"
         why = why or f"with its cache held as {forward.kind!r} {inexact}"
     if not reads_both_ways(module) and looks_ahead(module, _probe(module, PROBE[:8])):
         raise OptionError(_why_not(module))
-    return WholeForward, why and f"{why}: {COST[WholeForward.kind]}"
+    return WholeForward, why and f"{why}: {WholeForward.cost}"
 
 
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:

@@ -126,6 +126,7 @@ class HybridForward(SlotForward):
 
     foresees = False
     kind = "slots and states"
+    cost = "tokens behind a state are read one by one"
     why_eager = "the model has recurrent states"
 
     def __init__(self, module: PreTrainedModel, *, at_once: ReadAhead = ONE_BY_ONE) -> None:

@@ -116,6 +116,7 @@ class Forward(ABC):
         replays: how many of the forward passes were replays of a CUDA graph.
         why_eager: why no later one will be a replay; empty where it may be.
         kind: how the model's cache is held, see `Stats.cache`.
+        cost: what makes that slower than slots; empty for slots.
         why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
     """
 
@@ -124,6 +125,7 @@ class Forward(ABC):
     replays = 0
     why_eager = ""
     kind = ""
+    cost = ""
     why_slow = ""
 
     @abstractmethod

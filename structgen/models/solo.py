@@ -23,9 +23,6 @@ from structgen.models.row import AHEAD, Foreseen, Forward, Row
 CROPPED = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers that keep all keys and values where the cache has no configuration, so that it can be shortened."""
 
-AGAIN = "one by row, read again"
-"""`SoloForward.kind` where it recomputes."""
-
 
 class SoloForward(Forward):
     """Runs any model that generates, one row at a time.
@@ -38,9 +35,12 @@ class SoloForward(Forward):
 
     why_eager = "the model's cache has no slots by row"
     kind = "one by row"
+    cost = "each row of a batch takes forward passes of its own"
 
     def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: ReadAhead = ONE_BY_ONE) -> None:
-        self.kind = AGAIN if recompute else self.kind
+        if recompute:
+            self.kind += ", read again"
+            self.cost += ", and what was taken back is read from its beginning"
         self._module, self._recompute, self._at_once = module, recompute, at_once
         config = module.config.get_text_config(decoder=True)
         self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED

@@ -24,6 +24,7 @@ class WholeForward(Forward):
 
     why_eager = "the model's cache is its own"
     kind = "none"
+    cost = "every row is read from its beginning at every step"
 
     def __init__(self, module: PreTrainedModel) -> None:
         self._module = module
