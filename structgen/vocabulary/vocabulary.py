@@ -226,7 +226,7 @@ class Vocabulary:
             )
         text = self.data.tobytes()
         tokens = [text[start:end] for start, end in pairwise(self.offsets.tolist())]
-        return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width))
+        return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width), self.trie)
 
     @cached_property
     def fingerprint(self) -> str:

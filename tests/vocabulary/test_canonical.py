@@ -207,7 +207,7 @@ def test_a_spelling_of_its_own_is_not_canonical(small_bpe):
 def test_no_token_completes_the_content_of_an_added_token():
     contents, draw = [b"<|a|>", b"<|ab|>", b"<s>", b"s>>"], random.Random(5)
     tokens = [bytes(draw.choices(b"<|abs>", k=draw.randint(0, 5))) for _ in range(900)]
-    added = AddedContents(contents, tokens, (len(tokens) + 31) // 32)
+    added = AddedContents(contents, tokens, Vocabulary.from_tokens([*tokens, None], [len(tokens)]).trie)
     for before in (b"", b"<", b"<|", b"<|a", b"<|ab|", b"s", b"s>"):
         bits = np.unpackbits(added.harmless(before).view(np.uint8), bitorder="little")
         for token, bit in zip(tokens, bits.tolist(), strict=False):

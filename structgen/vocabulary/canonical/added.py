@@ -7,14 +7,13 @@ which such a content may begin.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 import numpy as np
 
 from structgen.memo import cached_up_to
-from structgen.vocabulary.canonical.merges import Words
+from structgen.vocabulary.canonical.merges import Words, packed
+from structgen.vocabulary.trie import Trie
 
 
 class AddedContents:
@@ -23,19 +22,18 @@ class AddedContents:
     Args:
         contents: of all added tokens, in bytes.
         tokens: the bytes of each ordinary token by id; empty for others.
-        words: 32-bit words of a mask.
+        trie: of all tokens.
 
     Attributes:
         whole: the tokens that have a content within.
         beginning: those with the end of which one may begin.
     """
 
-    def __init__(self, contents: Iterable[bytes], tokens: Sequence[bytes], words: int) -> None:
+    def __init__(self, contents: Iterable[bytes], tokens: Sequence[bytes], trie: Trie) -> None:
         self._contents = sorted(set(contents) - {b""})
         self._beginnings = {content[:size] for content in self._contents for size in range(1, len(content))}
         self._longest = max(map(len, self._contents), default=0)
-        self._words = words
-        self._tokens = tokens
+        self._tokens, self._trie = tokens, trie
         nothing = rb"(?!)"
         self._anywhere = re.compile(b"|".join(map(re.escape, self._contents)) or nothing)
         openings = {content[:1] for content in self._contents}
@@ -63,23 +61,15 @@ class AddedContents:
 
     @cached_up_to(256)
     def harmless(self, before: bytes) -> Words:
-        """uint32[words]: the tokens with which no content would be complete."""
-        flags = np.ones(self._words * 32, np.uint8)
-        flags[self.whole] = 0
+        """uint32[words]: the tokens that complete no content behind a text.
+
+        Args:
+            before: what `begun` gives for the text.
+        """
+        flags = np.ones(len(self._tokens), np.bool_)
+        flags[self.whole] = False
         for content in self._contents if before else ():
             for size in range(1, len(content)):
                 if before.endswith(content[:size]):
-                    flags[self._starting_with(content[size:])] = 0
-        return np.packbits(flags, bitorder="little").view(np.uint32)
-
-    def _starting_with(self, beginning: bytes) -> list[int]:
-        order, tokens = self._sorted, self._tokens
-        start = end = bisect_left(order, beginning, key=tokens.__getitem__)
-        while end < len(order) and tokens[order[end]].startswith(beginning):
-            end += 1
-        return order[start:end]
-
-    @cached_property
-    def _sorted(self) -> list[int]:
-        """The tokens by their bytes: some tokenizers have hundreds of contents that begin alike."""
-        return sorted(range(len(self._tokens)), key=self._tokens.__getitem__)
+                    flags[self._trie.tokens_from(content[size:])] = False
+        return packed(flags)

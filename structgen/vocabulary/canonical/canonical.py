@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.added import AddedContents
-from structgen.vocabulary.canonical.merges import Merges, Words
+from structgen.vocabulary.canonical.merges import Merges, Words, packed
 from structgen.vocabulary.canonical.model import EncoderModel
-from structgen.vocabulary.canonical.signatures import TokenSignatures, packed
+from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
 from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, among, follow, joins
 from structgen.vocabulary.canonical.step_tables import StepTables, TokenSets
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
+from structgen.vocabulary.trie import Trie
 
 NO_TOKEN = -1
 """In place of the last token, where a text begins."""
@@ -58,7 +59,7 @@ class CanonicalState(NamedTuple):
     packed: int = UNPACKED
 
     @property
-    def future(self) -> Hashable:
+    def future(self) -> int | CanonicalState:
         """What tells how the text may go on; equal ones, equal masks. `recent` rarely counts, and is left out."""
         return self.packed if self.packed >= 0 else self._replace(recent=())
 
@@ -86,14 +87,14 @@ class Canonical:
         base: where the tables are that kernels read, see `step_kernels`.
     """
 
-    def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel) -> None:
-        self._splits, self._words = model.splits, (len(tokens) + 31) // 32
+    def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel, trie: Trie) -> None:
+        self._splits = model.splits
         self._merges = Merges(model.atoms, model.offsets, model.merged)
         spelled = (np.diff(model.offsets) > 0).tolist()
         self._texts = [token if has_atoms else b"" for token, has_atoms in zip(tokens, spelled, strict=True)]
         contents = (content.encode() for content in model.added.values())
-        self._contents = AddedContents(contents, self._texts, self._words)
-        self._form = UnicodeForm(self._texts, self._words) if model.composed else None
+        self._contents = AddedContents(contents, self._texts, trie)
+        self._form = UnicodeForm(self._texts) if model.composed else None
         self._chunks = _by_last(self._merges.encoded) if model.whole else {}
         self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
         self._signatures = TokenSignatures(self._texts, model.splits, model.byte_tokens, model.characters)
@@ -177,9 +178,7 @@ class Canonical:
 
     def mask(self, state: CanonicalState) -> Words:
         """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
-        if state.packed < 0:
-            return self._mask(state._replace(recent=()))
-        return self._packed_mask(state.packed)
+        return self._mask(state.future)
 
     def among(self, state: CanonicalState, tokens: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]] | None:
         """Some tokens that may come next, as a mask and by themselves; None where the whole mask has to be made.
@@ -187,22 +186,17 @@ class Canonical:
         Args:
             tokens: int64[.]: those that are asked about.
         """
-        words, kept = np.zeros(self._words, np.uint32), np.empty_like(tokens)
+        words, kept = self._nothing.copy(), np.empty_like(tokens)
         count = UNTOLD if state.packed < 0 else among(self.base, state.packed, tokens, kept, words)
         return None if count < 0 else (words, kept[:count])
 
     @cached_up_to(REMEMBERED)
-    def _packed_mask(self, packed: int) -> Words:
-        state = self.afresh if packed == self.afresh.packed else self._unpacked(packed)
-        inside, cut = self._usual(state.split, FREE), self._usual(state.split, CUT)
-        words = cut.copy() if state.last == NO_TOKEN else self._merges.followers(state.last, inside, cut)
-        if self._form is not None:
-            words &= self._form.kept(state.tail)
-        words.setflags(write=False)
-        return words
-
-    @cached_up_to(REMEMBERED)
-    def _mask(self, state: CanonicalState) -> Words:
+    def _mask(self, future: int | CanonicalState) -> Words:
+        """The mask of a state, from `CanonicalState.future`."""
+        if isinstance(future, CanonicalState):
+            state = future
+        else:
+            state = self.afresh if future == self.afresh.packed else self._unpacked(future)
         if state.pending:
             inside, cut = self._continuing(state.split, state.place, state.pending, state.tail), self._nothing
         elif state.uncut:
@@ -228,24 +222,16 @@ class Canonical:
         self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
         outer = np.array([not text for text in self._texts]) & np.array(is_text)
         outer[special_ids] = True
-        self._nothing = np.zeros(self._words, np.uint32)
-        self._outer = packed(outer, self._words)
-        self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]), self._words)
+        self._outer = packed(outer)
+        self._nothing = np.zeros_like(self._outer)
+        self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]))
         changing = self._contents.whole if self._form is None else self._form.touchy.union(self._contents.whole)
         return TokenSets(outer, whole, changing, self._contents.beginning)
 
     @cached_up_to(REMEMBERED)
     def _standing(self, split: int, place: int) -> Words:
         """The tokens that may begin at a place of this kind."""
-        return packed(self._signatures.alive(split, place) & self._candidates[place], self._words)
-
-    @cached_up_to(REMEMBERED)
-    def _usual(self, split: int, place: int) -> Words:
-        """The tokens that may begin at a place of this kind, where nothing but the state of `Splits` is known."""
-        words = self._standing(split, place) & self._contents.harmless(b"")
-        if place == CUT and self._splits.may_end[split]:
-            words |= self._outer
-        return words
+        return packed(self._signatures.alive(split, place) & self._candidates[place])
 
     @cached_up_to(REMEMBERED)
     def _continuing(self, split: int, place: int, pending: bytes, tail: str) -> Words:
@@ -254,7 +240,7 @@ class Canonical:
         for token in self._signatures.continuing:
             read = self._signatures.read(split, place, pending, token)
             flags[token] = read is not None and (self._form is None or self._form.after(tail, read[1]) is not None)
-        return packed(flags & self._merges.alone, self._words)
+        return packed(flags & self._merges.alone)
 
     def _begun_chunks(self, recent: Recent) -> Recent:
         """The last tokens as far as a chunk that is one token may begin with them."""

@@ -122,3 +122,10 @@ class Merges:
             token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, inside, cut, words
         )  # fmt: skip
         return words
+
+
+def packed(flags: NDArray[np.bool_]) -> Words:
+    """The mask of some tokens, uint32[words]: bit `i % 32` of word `i // 32` is flag `i`."""
+    padded = np.zeros((len(flags) + 31) // 32 * 32, np.bool_)
+    padded[: len(flags)] = flags
+    return np.packbits(padded, bitorder="little").view(np.uint32)

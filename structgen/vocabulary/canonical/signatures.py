@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from structgen.memo import cached_method
 from structgen.vocabulary.canonical.classes import SURROGATES
-from structgen.vocabulary.canonical.merges import Words
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
 from structgen.vocabulary.canonical.step_kernels import follow_all
 
@@ -133,13 +132,6 @@ def _code_points(begun: bytes) -> tuple[int, int]:
         first = first << 6 | byte & 0x3F
     missing = 6 * (size - len(begun))
     return max(first << missing, lowest), min((first + 1 << missing) - 1, highest)
-
-
-def packed(flags: Flags, words: int) -> Words:
-    """uint32[words]: bit `i % 32` of word `i // 32` is flag `i`."""
-    padded = np.zeros(words * 32, np.bool_)
-    padded[: len(flags)] = flags
-    return np.packbits(padded, bitorder="little").view(np.uint32)
 
 
 def _whole_characters(text: bytes) -> tuple[str, bytes] | None:

@@ -15,7 +15,7 @@ from unicodedata import combining, decomposition, is_normalized
 import numpy as np
 
 from structgen.memo import cached_up_to
-from structgen.vocabulary.canonical.merges import Words
+from structgen.vocabulary.canonical.merges import Words, packed
 
 FORM: Final = "NFC"
 
@@ -40,13 +40,12 @@ class UnicodeForm:
 
     Args:
         texts: the bytes of each token by id.
-        words: 32-bit words of a mask.
 
     Attributes:
         touchy: the tokens that are changed by themselves, or perhaps by what stands before them.
     """
 
-    def __init__(self, texts: Sequence[bytes], words: int) -> None:
+    def __init__(self, texts: Sequence[bytes]) -> None:
         decoded = [(i, text.decode(errors="ignore")) for i, text in enumerate(texts) if not text.isascii()]
         joining = _joining()
         self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
@@ -56,7 +55,7 @@ class UnicodeForm:
                 beginnings["".join(takewhile(joining.__contains__, text))].append(i)
         self._joining = dict(beginnings)
         self.touchy = {*self._changed, *chain.from_iterable(self._joining.values())}
-        self._words = words
+        self._count = len(texts)
 
     def after(self, tail: str, text: str) -> str | None:
         """What more text may change of a text, which is none or its last character with what joins that.
@@ -81,9 +80,9 @@ class UnicodeForm:
     @cached_up_to(256)
     def kept(self, tail: str) -> Words:
         """uint32[words]: the tokens with which the text stays as it is."""
-        flags = np.ones(self._words * 32, np.uint8)
-        flags[self._changed] = 0
+        flags = np.ones(self._count, np.bool_)
+        flags[self._changed] = False
         for beginning, tokens in self._joining.items():
             if not is_normalized(FORM, tail + beginning):
-                flags[tokens] = 0
-        return np.packbits(flags, bitorder="little").view(np.uint32)
+                flags[tokens] = False
+        return packed(flags)
