@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from structgen.regular.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
-from structgen.regular.regex.compiler import MOST_INSTRUCTIONS, leading_conditions, listed_texts
+from structgen.regular.regex.compiler import leading_conditions, listed_texts
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
-from structgen.regular.regex.program import Assembler, without_anchors
 from structgen.regular.regex.subset import determinise
-from structgen.errors import LimitExceeded, quoted
+from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
@@ -170,16 +169,7 @@ def from_tree(pattern: str, tree: Node, anchored: bool = False, limit: int = STA
         PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
         LimitExceeded: more than `limit` states.
     """
-    tree, leading, trailing = without_anchors(tree, anchored=anchored)
-    assembler = Assembler(pattern)
-    program = assembler.search(tree, leading=leading, trailing=trailing)
-    small = len(program) <= MOST_INSTRUCTIONS
-    table = determinise(program, assembler, trailing=trailing, limit=limit) if small else None
-    if table is None:
-        raise LimitExceeded(
-            f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
-        )
-    return tidied(*table)
+    return tidied(*determinise(pattern, tree, anchored=anchored, limit=limit))
 
 
 def _is_text(word: str) -> bool:

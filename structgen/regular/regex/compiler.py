@@ -8,13 +8,12 @@ from structgen.regular.regex.nodes import (
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import PROGRAM_LIMIT, too_long, without_anchor, written_out
+from structgen.regular.regex.subset import MOST_INSTRUCTIONS
 from structgen.regular.regex.supersets import loosened
 from structgen.errors import LimitExceeded, quoted
 from structgen.schema.scalars import counted_class
 
 _START = Assertion(Anchor.START)
-MOST_INSTRUCTIONS = 80_000
-"""A pattern with more would take a gigabyte before it is seen to have too many states."""
 SHORT = 1_000
 """A pattern of at most this many characters, without bounds, is within all limits on its length."""
 MANY = 100

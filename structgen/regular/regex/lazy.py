@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from structgen.memo import BoundedCache
 from structgen.regular.regex.nodes import Node
-from structgen.regular.regex.program import Assembler, without_anchors
-from structgen.regular.regex.subset import SubsetMachine, after
+from structgen.regular.regex.subset import SubsetMachine
 
 MOST_BYTES = 1 << 26
 """What the states that are kept may take."""
@@ -35,9 +34,7 @@ class LazyTable:
     """
 
     def __init__(self, pattern: str, tree: Node) -> None:
-        tree, leading, trailing = without_anchors(tree, anchored=False)
-        assembler = Assembler(pattern)
-        self._machine = SubsetMachine(assembler.search(tree, leading=leading, trailing=trailing), assembler, trailing)
+        self._machine = SubsetMachine(pattern, tree, anchored=False)
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
         self._rows = BoundedCache[bytes, _LazyState](MOST_BYTES, lambda row: sum(map(len, row.next)))
         self._last = "", [self._machine.start]
@@ -62,6 +59,6 @@ class LazyTable:
     def _row(self, state: bytes) -> _LazyState:
         row = self._rows.get(state)
         if row is None:
-            row = _LazyState(*after(self._machine, state)) if state else _LazyState(False, [b""] * self._machine.count)
+            row = _LazyState(*self._machine.after(state)) if state else _LazyState(False, [b""] * self._machine.count)
             self._rows.keep(state, row)
         return row

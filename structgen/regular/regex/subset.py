@@ -1,4 +1,4 @@
-"""Subset construction: a program for a nondeterministic machine becomes a table."""
+"""Subset construction: a syntax tree becomes the table of a deterministic automaton."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.regex import charsets
-from structgen.regular.regex.nodes import Anchor
-from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, Instruction
+from structgen.regular.regex.nodes import Anchor, Node
+from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
+from structgen.errors import LimitExceeded, quoted
 from structgen.kernels import inner_kernel, kernel
 
 START, END, BOUNDARY = int(Anchor.START), int(Anchor.END), int(Anchor.BOUNDARY)
 LIVE, STACK, SEEN = range(3)
 """Rows of the scratch space of `_closure`."""
-DONE, COUNT, EVERYTHING = range(3)
-"""What `progress` holds: the last state expanded, the number of states, and the state that accepts everything."""
-FIRST_PROGRESS = (0, 2, -1)
-"""`progress` at the start: nothing expanded; state 0, which is dead, and the start; no state accepts everything yet."""
+DONE, COUNT = range(2)
+"""What `progress` holds: the last state that is expanded, and the number of states."""
 EDGE, OTHER, WORD = range(3)
 """What stands before or after a place in the string: its edge, a character that is no word character, one that is."""
 NO_CONTEXT, EDGES, WORDS = range(3)
@@ -27,8 +26,8 @@ NO_CONTEXT, EDGES, WORDS = range(3)
 last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
 ANY_CLASS = -1
 """In place of whether classes are wordly: all of them."""
-_EVERYTHING = b"all"
-"""The state that accepts everything."""
+MOST_INSTRUCTIONS = 80_000
+"""A pattern with more would take a gigabyte before it is seen to have too many states."""
 MOST_BYTES = 1 << 28
 """What the bit sets of all states of a table may take while it is made."""
 MOST_CELLS = 1 << 24
@@ -36,18 +35,31 @@ MOST_CELLS = 1 << 24
 
 
 class SubsetMachine:
-    """A program as arrays for the kernels, over classes of code points.
+    """A syntax tree as arrays for the kernels, over classes of code points.
+
+    Args:
+        pattern: for error messages.
+        anchored: must the whole text match?
 
     Attributes:
         bounds, classes: the first code point of each interval and its class; class 0 is never text.
+        count: the number of classes.
         code: int64[n, 3], the instructions.
         flat, starts: the classes of set i are `flat[starts[i]:starts[i + 1]]`.
         wordly: per class, 1 for word characters (used in the context WORDS).
         context: NO_CONTEXT, EDGES or WORDS.
-        trailing: a match decides: whatever follows is accepted (else a match must end where the text ends).
+        trailing: whatever follows a match is accepted (else a match must end where the text ends).
+        width: words of a state: a bit for each instruction and, last, what stood before it.
+
+    Raises:
+        PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
+        LimitExceeded: written out, the pattern is too long.
     """
 
-    def __init__(self, program: list[Instruction], assembler: Assembler, trailing: bool) -> None:
+    def __init__(self, pattern: str, tree: Node, *, anchored: bool) -> None:
+        tree, leading, self.trailing = without_anchors(tree, anchored=anchored)
+        assembler = Assembler(pattern)
+        program = assembler.search(tree, leading=leading, trailing=self.trailing)
         bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
         word = assembler.char(charsets.WORD)[1] if bounded else -1
         self.context = WORDS if bounded else EDGES if assembler.places else NO_CONTEXT
@@ -59,12 +71,7 @@ class SubsetMachine:
         self.starts = np.fromiter(accumulate(map(len, members), initial=0), np.int64, len(members) + 1)
         self.flat = np.array([current for member in members for current in member], np.int64)
         self.code = np.fromiter(chain.from_iterable(program), np.int64, 3 * len(program)).reshape(-1, 3)
-        self.trailing = trailing
-
-    @property
-    def width(self) -> int:
-        """Words of a state: a bit for each instruction and, last, what stood before it."""
-        return (len(self.code) + 63) // 64 + 1
+        self.width = (len(self.code) + 63) // 64 + 1
 
     @property
     def start(self) -> bytes:
@@ -73,7 +80,34 @@ class SubsetMachine:
         row[0] = 1
         return row.tobytes()
 
-    def expand(
+    def after(self, state: bytes) -> tuple[bool, list[bytes]]:
+        """Whether a state accepts, and the state behind each class (empty: none)."""
+        rows = grown_rows(np.zeros((2, self.width), np.int64), self.count + 3)
+        rows[1] = np.frombuffer(state, np.int64)
+        next_, final = np.zeros((len(rows), self.count), np.int32), np.zeros(len(rows), np.int32)
+        progress = np.array((0, 2), np.int64)
+        self._expand(2, rows, next_, final, progress)
+        keys = [b"", state, *(row.tobytes() for row in rows[2 : progress[COUNT]])]
+        return bool(final[1]), [keys[target] for target in next_[1].tolist()]
+
+    def subsets(self, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+        """The subset construction: `next[states, classes]` and `final[states]`; None beyond `limit` states."""
+        rows = np.zeros((FIRST_ROWS, self.width), np.int64)
+        rows[1, 0] = 1
+        next_, final = np.zeros((FIRST_ROWS, self.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
+        progress = np.array((0, 2), np.int64)
+        while True:
+            needed = int(progress[COUNT]) + self.count + 1
+            if len(rows) < needed:
+                rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
+            self._expand(limit, rows, next_, final, progress)
+            done, count = progress.tolist()
+            if count > limit:
+                return None
+            if done + 1 == count:
+                return next_[:count], final[:count]
+
+    def _expand(
         self,
         limit: int,
         rows: NDArray[np.int64],
@@ -90,55 +124,23 @@ class SubsetMachine:
 
 
 def determinise(
-    program: list[Instruction], assembler: Assembler, *, trailing: bool, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], list[int]] | None:
-    """A program as a deterministic automaton, not trimmed: the `bounds`, `classes`, `next` and `final` of a `CharDfa`.
+    pattern: str, tree: Node, *, anchored: bool, limit: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], list[int]]:
+    """A syntax tree as a deterministic automaton, not trimmed: the arguments of `chardfa.tidied`.
 
-    Args:
-        trailing: accept whatever follows a match (else the match must end where the string ends).
-
-    Returns:
-        None where it takes more than `limit` states, `MOST_BYTES` or `MOST_CELLS`.
+    Raises:
+        PatternUnsupported: as `SubsetMachine`.
+        LimitExceeded: it takes more than `MOST_INSTRUCTIONS`, `limit` states, `MOST_BYTES` or `MOST_CELLS`.
     """
-    machine = SubsetMachine(program, assembler, trailing)
-    subsets = _subsets(machine, min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count))
+    machine = SubsetMachine(pattern, tree, anchored=anchored)
+    within = min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count)
+    subsets = machine.subsets(within) if len(machine.code) <= MOST_INSTRUCTIONS else None
     if subsets is None:
-        return None
+        raise LimitExceeded(
+            f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"
+        )
     next_, final = subsets
     return np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), next_, final.tolist()
-
-
-def after(machine: SubsetMachine, state: bytes) -> tuple[bool, list[bytes]]:
-    """Whether a state accepts, and the state behind each class (empty: none)."""
-    if state == _EVERYTHING:
-        return True, [b""] + [_EVERYTHING] * (machine.count - 1)
-    rows = grown_rows(np.zeros((2, machine.width), np.int64), machine.count + 4)
-    rows[1] = np.frombuffer(state, np.int64)
-    next_, final = np.zeros((len(rows), machine.count), np.int32), np.zeros(len(rows), np.int32)
-    progress = np.array(FIRST_PROGRESS, np.int64)
-    machine.expand(2, rows, next_, final, progress)
-    keys = [b"", state, *(row.tobytes() for row in rows[2 : progress[COUNT]])]
-    if progress[EVERYTHING] > 0:
-        keys[progress[EVERYTHING]] = _EVERYTHING
-    return bool(final[1]), [keys[target] for target in next_[1].tolist()]
-
-
-def _subsets(machine: SubsetMachine, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-    """The subset construction: `next[states, classes]` and `final[states]`; None beyond `limit` states."""
-    rows = np.zeros((FIRST_ROWS, machine.width), np.int64)
-    rows[1, 0] = 1
-    next_, final = np.zeros((FIRST_ROWS, machine.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
-    progress = np.array(FIRST_PROGRESS, np.int64)
-    while True:
-        needed = int(progress[COUNT]) + machine.count + 2
-        if len(rows) < needed:
-            rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
-        machine.expand(limit, rows, next_, final, progress)
-        done, count, _ = progress.tolist()
-        if count > limit:
-            return None
-        if done + 1 == count:
-            return next_[:count], final[:count]
 
 
 @inner_kernel
@@ -214,16 +216,6 @@ def _closure(
 
 
 @inner_kernel
-def _write_everything(rows: NDArray[np.int64], new: int) -> None:
-    """Make row `new` that of the state that accepts everything, which no other row equals."""
-    words = rows.shape[1] - 1
-    for word in range(words + 1):
-        rows[new, word] = 0
-    rows[new, 0] = -1
-    rows[new, words] = -1  # no other row has this as what came before
-
-
-@inner_kernel
 def _reach(
     code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64], only: int,
     live: NDArray[np.int64], count: int, reached: NDArray[np.int64],
@@ -269,30 +261,25 @@ def _expand(
     next_: NDArray[np.int32], final: NDArray[np.int32], scratch: NDArray[np.int64], reached: NDArray[np.int64],
     progress: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Expand the states of `_subsets` until all are, the limit is passed, or there is no room for one more.
+    """Expand states until all are, the limit is passed, or there is no room for one more.
 
     The plain loop: for each state and class, the set of instructions behind a character of the class is a state.
 
     Args:
-        code, flat, starts, wordly, context, trailing: see `SubsetMachine`.
+        code, flat, starts, wordly, context, trailing: see `SubsetMachine`; the last instruction is the MATCH.
         rows: `[capacity, words + 1]`: a bit for each instruction a state stands at and, last, what came before it.
         table: for `intern`; empty: the rows there are are interned first.
-        next_, final: `[capacity, classes]` and `[capacity]`, see `_subsets`.
+        next_, final: `[capacity, classes]` and `[capacity]`, see `SubsetMachine.subsets`.
         scratch: see `_closure`.
         reached: `[classes, words + 1]`, all zero, and left so: the row that each class leads to.
-        progress: `DONE`, `COUNT` and `EVERYTHING`, read and written.
+        progress: `DONE` and `COUNT`, read and written.
     """
-    classes = reached.shape[0]
-    state, count, everything = progress[DONE], progress[COUNT], progress[EVERYTHING]
+    classes, last = reached.shape[0], code.shape[0] - 1
+    state, count = progress[DONE], progress[COUNT]
     for index in range(1, count):
         intern(rows, table, index)
-    while state + 1 < count and count <= limit and count + classes + 2 <= rows.shape[0]:
+    while state + 1 < count and count <= limit and count + classes + 1 <= rows.shape[0]:
         state += 1
-        if state == everything:
-            for current in range(1, classes):
-                next_[state, current] = state
-            final[state] = 1
-            continue
         for after in range(context + 1):
             live, matched = _closure(code, rows, state, after, scratch)
             if after == EDGE:  # also the only round of a program without assertions
@@ -300,15 +287,11 @@ def _expand(
                 if context != NO_CONTEXT:
                     continue
             only = after - OTHER if context == WORDS else ANY_CLASS
-            if matched and trailing:
-                if everything < 0:
-                    everything = count
-                    _write_everything(rows, count)
-                    count += 1
+            if matched and trailing:  # the state that stands at the MATCH alone accepts whatever follows
                 for current in range(1, classes):
                     if only == ANY_CLASS or wordly[current] == only:
-                        next_[state, current] = everything
+                        reached[current, last >> 6] = np.int64(np.uint64(1) << np.uint64(last & 63))
             else:
                 _reach(code, flat, starts, wordly, only, scratch[LIVE], live, reached)
         count = _intern_reached(wordly, context, rows, table, next_, reached, state, count)
-    progress[DONE], progress[COUNT], progress[EVERYTHING] = state, count, everything
+    progress[DONE], progress[COUNT] = state, count
