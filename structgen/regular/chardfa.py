@@ -1,22 +1,23 @@
 """Deterministic automata over code points: sets of strings, closed under and, or, not.
 
-Sets of strings come from patterns, literals and lengths, and from each other. Every automaton returned here
-is trimmed and minimal, so a state that is entered can still be left towards acceptance.
+They are made of patterns, literals, lengths and other automata. Every automaton returned here is trimmed and minimal:
+from each state but the dead one, an accepting state can be reached.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain, count, islice, pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.regular.chardfa_kernels import ALL, EVERY, SOME, extreme_lengths, product
+from structgen.regular.chardfa_kernels import ALL, EVERY, NO_LONGEST, SOME, extreme_lengths, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
 from structgen.regular.regex.compiler import leading_conditions, listed_texts
@@ -37,12 +38,10 @@ class CharDfa:
     """A set of strings. Compared by identity; its arrays are shared and never written to.
 
     Attributes:
-        bounds: int32[k], ascending first code points of intervals; `bounds[0] == 0`, the last interval ends
-            at 0x10FFFF.
-        classes: int32[k], the class of each interval. Class 0: no member contains it, as the surrogates.
+        bounds: int32[k], the first code points of intervals, ascending from 0; the last interval ends at 0x10FFFF.
+        classes: int32[k], the class of each interval. Class 0 is in no member, as the surrogates.
         next: int32[states, classes]; state 0 is dead, state 1 the start; column 0 is all dead.
-        final: per state a bit mask: 0 does not accept, else which of the combined sets do (1 for a single
-            one).
+        final: a bit mask per state: 0 does not accept, else a bit for each of the combined sets that do.
     """
 
     bounds: NDArray[np.int32]
@@ -52,12 +51,12 @@ class CharDfa:
 
     @property
     def nbytes(self) -> int:
-        """What its arrays take."""
+        """The size of the arrays."""
         return self.bounds.nbytes + self.classes.nbytes + self.next.nbytes + 8 * len(self.final)
 
     @cached_property
     def empty(self) -> bool:
-        """True when no string at all is a member."""
+        """True when no string is a member."""
         return not any(self.final)
 
     @property
@@ -67,9 +66,9 @@ class CharDfa:
 
     @cached_property
     def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
-        """The different masks in `final`, and for each state the place of its own among them."""
-        places = {mask: place for place, mask in enumerate(dict.fromkeys(self.final))}
-        return tuple(places), _looked_up(places, self.final)
+        """The different masks in `final`, and the index of each state's mask among them."""
+        indices = {mask: index for index, mask in enumerate(dict.fromkeys(self.final))}
+        return tuple(indices), _looked_up(indices, self.final)
 
     def state_after(self, text: str) -> int:
         """The state after `text` from the start; 0 when no member begins so."""
@@ -86,7 +85,7 @@ class CharDfa:
         return self.final[self.state_after(text)] != 0
 
     def matches_each(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """`matches` of each text: all of them are read side by side, a character at a time."""
+        """`matches` of each text. All texts are read side by side, one character at a time."""
         codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.int32)
         kinds = self.classes[np.searchsorted(self.bounds, codes, side="right") - 1]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
@@ -109,8 +108,9 @@ class CharDfa:
 
     @cached_property
     def _lengths(self) -> tuple[int, int | None]:
-        least, longest = extreme_lengths(self.next, np.array([mask != 0 for mask in self.final], np.int32))
-        return least, None if longest < 0 else longest
+        final = np.array([mask != 0 for mask in self.final], np.int32)
+        least, longest = extreme_lengths(self.next, final, *np.zeros((4, len(final)), np.int64))
+        return least, None if longest == NO_LONGEST else longest
 
     @cached_property
     def _lookup(self) -> tuple[list[int], list[int]]:
@@ -120,7 +120,7 @@ class CharDfa:
 def tidied(
     bounds: NDArray[np.int32], classes: NDArray[np.int32], table: NDArray[np.int32], final: Sequence[int]
 ) -> CharDfa:
-    """Trim and minimise a table over code-point classes; `final` holds bit masks, column 0 must be dead."""
+    """A trimmed, minimal automaton from the attributes of any; column 0 must be dead."""
     masks = list(dict.fromkeys(chain((0,), final)))
     numbers = _looked_up({mask: kind for kind, mask in enumerate(masks)}, final)
     small, numbers, merged = tidy(table, numbers, len(masks))
@@ -132,9 +132,9 @@ def tidied(
     return CharDfa(bounds[kept], joined[kept].astype(np.int32), small, accepts)
 
 
-def _looked_up(places: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32]:
-    """The place of each mask. An automaton may have tens of thousands of states, so the loop is one in C."""
-    return np.fromiter(map(places.__getitem__, masks), np.int32, len(masks))
+def _looked_up(indices: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32]:
+    """The index of each mask, looked up in C: an automaton may have tens of thousands of states."""
+    return np.fromiter(map(indices.__getitem__, masks), np.int32, len(masks))
 
 
 @lru_cache(maxsize=1024)
@@ -172,51 +172,40 @@ def from_tree(pattern: str, tree: Node, anchored: bool = False, limit: int = STA
     return tidied(*determinise(pattern, tree, anchored=anchored, limit=limit))
 
 
-def _is_text(word: str) -> bool:
-    return word.isascii() or not any(SURROGATES[0] <= ord(char) <= SURROGATES[1] for char in word)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def literals(strings: Iterable[str]) -> CharDfa:
     """Exactly these strings. Strings with surrogates in them are not text and are left out."""
-    words = [word for word in strings if _is_text(word)]
-    return _literals(words, [1] * len(words))
+    return _marked((word, 1) for word in strings)
 
 
 def numbered(strings: Sequence[str]) -> CharDfa:
-    """Exactly these different strings, the `final` of each being its place among them, from 1 on; see `literals`."""
-    places = [place for place, word in enumerate(strings, 1) if _is_text(word)]
-    return _literals([strings[place - 1] for place in places], places)
+    """Exactly these different strings, where the `final` of each is its position, from 1 on; see `literals`."""
+    return _marked(zip(strings, count(1)))
 
 
-def _literals(words: list[str], finals: list[int]) -> CharDfa:
-    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.int32).astype(np.int64)
-    chars, numbers = np.unique(codes, return_inverse=True)
+def _marked(strings: Iterable[tuple[str, int]]) -> CharDfa:
+    """Exactly these strings, each with its `final`: their trie, made minimal."""
+    text = [(word, mark) for word, mark in strings if word.isascii() or not _SURROGATE.search(word)]
+    codes = np.frombuffer("".join([word for word, _ in text]).encode("utf-32-le"), np.int32).astype(np.int64)
+    chars, letters = np.unique(codes, return_inverse=True)
     starts = np.unique(np.concatenate((np.zeros(1, np.int64), chars, chars + 1)))
     starts = starts[starts <= 0x10FFFF]
     classes = np.zeros(starts.size, np.int32)
     classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
-    ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-    table, final = _prefixes((numbers + 1).tolist(), ends.tolist(), finals, chars.size + 1)
-    return tidied(starts.astype(np.int32), classes, table, final)
-
-
-def _prefixes(
-    letters: list[int], ends: list[int], finals: list[int], classes: int
-) -> tuple[NDArray[np.int32], list[int]]:
-    """The trie of words as a table and what is final: word i is the `letters` (classes) before `ends[i]`."""
-    after: dict[int, int] = {}
+    width, left = chars.size + 1, iter((letters + 1).tolist())
+    after: dict[int, int] = {}  # by state and class as one number
     final = [0, 0]
-    start = 0
-    for end, mark in zip(ends, finals, strict=True):
-        here = 1
-        for letter in letters[start:end]:
-            here = after.setdefault(here * classes + letter, len(after) + 2)
+    for word, mark in text:
+        state = 1
+        for letter in islice(left, len(word)):
+            state = after.setdefault(state * width + letter, len(after) + 2)
         final += [0] * (len(after) + 2 - len(final))
-        final[here] = mark
-        start = end
-    table = np.zeros((len(final), classes), np.int32)
+        final[state] = mark
+    table = np.zeros((len(final), width), np.int32)
     table.ravel()[np.fromiter(after.keys(), np.int64, len(after))] = np.fromiter(after.values(), np.int32, len(after))
-    return table, final
+    return tidied(starts.astype(np.int32), classes, table, final)
 
 
 _TEXT_BOUNDS = np.array([0, SURROGATES[0], SURROGATES[1] + 1], np.int32)
@@ -240,7 +229,7 @@ def lengths(ranges: Sequence[tuple[int, int | None]]) -> CharDfa:
     if last > STATE_LIMIT:
         raise LimitExceeded(f"a length of {last:,} exceeds the limit of {STATE_LIMIT:,} automaton states")
     changes = {0, *(least for _, least, _ in living), *(most + 1 for _, _, most in living if most is not None)}
-    final, mask = [0], 0  # of the dead state, and then of the state behind each number of code points
+    final, mask = [0], 0  # for the dead state; then for the state behind each number of code points
     for low, high in pairwise([*sorted(changes), max(changes) + 1]):
         mask = sum(bit for bit, least, most in living if least <= low and (most is None or low <= most))
         final += [mask] * (high - low)
@@ -275,6 +264,22 @@ def complement(dfa: CharDfa) -> CharDfa:
     return _product((dfa,), EVERY, lambda accepts, _: [0, *(~accepts[1:, 0]).astype(int).tolist()], limit)
 
 
+def less(language: CharDfa, exact: bool, taken: CharDfa, *, known: bool) -> tuple[CharDfa, bool]:
+    """The members of a language that are not in `taken`, and whether that is exact.
+
+    Args:
+        exact: is `language` exact?
+        known: is `taken` exact? If it is not, nothing is taken away.
+
+    Raises:
+        LimitExceeded: more than `STATE_LIMIT` states.
+    """
+    if not known:
+        return language, exact and intersect(language, taken).empty
+    rest = complement(taken)
+    return rest if language.everything else intersect(language, rest), exact
+
+
 def combine(dfas: Sequence[CharDfa]) -> CharDfa:
     """The union, with bit i of a state's `final` telling whether `dfas[i]` accepts there.
 
@@ -286,9 +291,9 @@ def combine(dfas: Sequence[CharDfa]) -> CharDfa:
     distinct = list(dict.fromkeys(dfas))
     if len(dfas) == 1 and max(dfas[0].kinds[0]) < 2:
         return dfas[0]
-    if len(distinct) < len(dfas):  # each is combined once, and its bit stands for all its places
+    if len(distinct) < len(dfas):  # each is combined once, and then gets the bits of all its indices
         joint = combine(distinct)
-        bits = [sum(1 << place for place, dfa in enumerate(dfas) if dfa is each) for each in distinct]
+        bits = [sum(1 << index for index, dfa in enumerate(dfas) if dfa is each) for each in distinct]
         marks = {mask: sum(bit for i, bit in enumerate(bits) if mask >> i & 1) for mask in joint.kinds[0]}
         return replace(joint, final=tuple(map(marks.__getitem__, joint.final)))
     # A joint state is as wide as the number of automata, so thousands of them are combined in groups: a group never
@@ -315,8 +320,8 @@ def beside(dfas: Sequence[CharDfa], width: int) -> CharDfa:
 
     def final(accepts: NDArray[np.bool_], states: NDArray[np.int64]) -> list[int]:
         masks = [0] * len(states)
-        for state, place in zip(*(indices.tolist() for indices in np.nonzero(accepts)), strict=True):
-            masks[state] |= dfas[place].final[states[state, place]] << place * width
+        for state, index in zip(*(indices.tolist() for indices in np.nonzero(accepts)), strict=True):
+            masks[state] |= dfas[index].final[states[state, index]] << index * width
         return masks
 
     return _product(dfas, SOME, final)
@@ -355,50 +360,3 @@ def _joint_classes(signature: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDA
     known = {(0,) * signature.shape[0]: 0}
     numbers = [known.setdefault(tuple(column), len(known)) for column in signature.T.tolist()]
     return np.array(numbers, np.int32), np.ascontiguousarray(np.array(list(known), np.int64).T)
-
-
-def count_members(dfa: CharDfa, limit: int, longest: int | None = None) -> int | None:
-    """How many members there are, at most `longest` code points long; None when infinite or more than `limit`."""
-    if longest is None:
-        longest = 0 if dfa.empty else dfa.length_range()[1]
-        if longest is None:
-            return None
-    sizes = np.bincount(
-        dfa.classes, np.diff(dfa.bounds.astype(np.float64), append=0x110000), minlength=dfa.next.shape[1]
-    )
-    sizes[0] = 0
-    heads, columns = np.nonzero(dfa.next)
-    tails, weights = dfa.next[heads, columns], sizes[columns]
-    accepts = np.array(dfa.final) != 0
-    paths = np.zeros(len(dfa.final))
-    paths[1] = 1
-    total = float(accepts[1])
-    for _ in range(longest):
-        # Clipped: beyond the limit the numbers no longer matter, and floats stay exact below it
-        paths = np.minimum(np.bincount(tails, paths[heads] * weights, minlength=paths.size), limit + 1)
-        total += float(paths[accepts].sum())
-        if total > limit:
-            return None
-        if not paths.any():
-            break
-    return int(total)
-
-
-def members(dfa: CharDfa, limit: int) -> list[str] | None:
-    """All members, shorter ones first; None when there are infinitely many or more than `limit`."""
-    if count_members(dfa, limit) is None:
-        return None
-    highs = [*(dfa.bounds[1:] - 1).tolist(), 0x10FFFF]
-    intervals = list(zip(dfa.bounds.tolist(), highs, dfa.classes.tolist(), strict=True))
-    texts: list[str] = []
-    level = [("", 1)] if not dfa.empty else []
-    while level:
-        texts += [text for text, state in level if dfa.final[state]]
-        level = [
-            (text + chr(code), int(dfa.next[state, kind]))
-            for text, state in level
-            for low, high, kind in intervals
-            if dfa.next[state, kind]
-            for code in range(low, high + 1)
-        ]
-    return texts

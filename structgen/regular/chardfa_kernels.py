@@ -86,21 +86,18 @@ def _expand(
     return done, count
 
 
-def extreme_lengths(next_: Int32, final: Int32) -> tuple[int, int]:
-    """The shortest and the longest accepted length of a trimmed, non-empty table; -1 for no longest one."""
-    least, longest = _lengths(next_, final, *np.zeros((4, len(next_)), np.int64))
-    return int(least), int(longest)
-
-
 @kernel
-def _lengths(
+def extreme_lengths(
     next_: Int32, final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
 ) -> tuple[int, int]:
-    """`extreme_lengths`, with zeros for scratch.
+    """The shortest and the longest accepted length of a trimmed, non-empty table; or `NO_LONGEST`.
 
-    The plain loop: the lengths of all ways from the start to accepting states. Two passes over the states equal it:
-    breadth-first, which meets each by its shortest way; then each after all states that lead to it, which meets each by
-    its longest way, and does not come to states in or behind a cycle.
+    The plain loop: the lengths of all paths from the start to accepting states. Two passes over the states equal it:
+    breadth-first, which meets each by its shortest path; then each after all states that lead to it, which meets each
+    by its longest path, and does not come to states in or behind a cycle.
+
+    Args:
+        shortest, longest, queue, degree: scratch, zeros for each state.
     """
     _, least = _shortest_way(next_, final, shortest, queue, degree)
     if degree[1]:  # the start is in a cycle

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_within
-from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, union
+from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less, union
 from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa
 from structgen.regular.numbers import (
     DIGITS_ALONE,
@@ -206,9 +206,7 @@ def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa
         other = replace(other, integer=False, multiples=(*other.multiples, Fraction(1)))
     taken, known = _language(other, False)
     try:
-        if not known:
-            return language, exact and intersect(language, taken).empty
-        return intersect(language, complement(taken)), exact
+        return less(language, exact, taken, known=known)
     except LimitExceeded:
         return language, False
 

@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.regular.chardfa import (
-    CharDfa,
-    combine,
-    complement,
-    count_members,
-    intersect,
-    length,
-    literals,
-    members,
-    tidied,
+    CharDfa, combine, intersect, length, less, literals, tidied,
 )  # fmt: skip
 from structgen.regular.formats import FORMATS, format_language
 from structgen.regular.patterns import pattern_language, pattern_predicate
@@ -48,52 +40,38 @@ def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None
 
 
 @lru_cache(1024)
-def _constraints(strings: Strings) -> tuple[CharDfa | None, bool]:
-    """The language of the patterns, the formats and what is left out, None when there are none; is it exact?"""
-    language: CharDfa | None = None
-    exact = True
+def _constraints(strings: Strings) -> tuple[CharDfa, bool]:
+    """The language of the patterns and formats without what is left out; is it exact?"""
+    language, exact = length(), True
     for part, test in _parts(strings):
         exact = exact and test is None
-        if part.everything:
-            continue
         try:
-            language = part if language is None else intersect(language, part)
+            language = part if language.everything else intersect(language, part)
         except LimitExceeded:
             exact = False
     for other in strings.without:
-        language, exact = _difference(language, exact, other)
+        try:
+            language, exact = less(language, exact, string_language(other), known=string_predicate(other) is None)
+        except LimitExceeded:
+            exact = False
     return language, exact
 
 
-def _difference(language: CharDfa | None, exact: bool, other: Strings) -> tuple[CharDfa | None, bool]:
-    """`language` less `other`; unchanged, and inexact, where `other` is not regular or too big to take away."""
-    try:
-        taken, known = string_language(other), string_predicate(other) is None
-        if not known:
-            return language, exact and language is not None and intersect(language, taken).empty
-        rest = complement(taken)
-        return rest if language is None else intersect(language, rest), exact
-    except LimitExceeded:
-        return language, False
-
-
-@lru_cache(1024)
 def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
     """The strings that satisfy all but `max_length`, and the longest length that is still to be enforced.
 
-    A superset where there is a `string_predicate`, else exact.
+    A superset where there is an `uncapped_predicate`, else exact.
     """
-    if strings.literals is not None:
-        return literals(allowed_literals(strings)), None
-    language, longest, _ = _language(strings)
-    return language, longest
+    return _language(strings)[:2]
 
 
 @lru_cache(1024)
 def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
-    """The language without literals, the length still to be enforced, and whether both together are exact."""
+    """The language, the longest length still to be enforced, and whether both together are exact."""
+    if strings.literals is not None:
+        return literals(allowed_literals(strings)), None, True
     (language, exact), most = _constraints(strings), _longest(strings)
-    if language is None:
+    if language.everything:
         return length(strings.min_length), most, exact
     if language.empty:
         return language, None, True
@@ -142,7 +120,7 @@ def string_language(strings: Strings) -> CharDfa:
 @lru_cache(1024)
 def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Whether a string satisfies `strings`; None when the language says so already."""
-    if strings.literals is not None or _counted(strings):
+    if _counted(strings):
         return None
     language, longest, exact = _language(strings)
     return None if exact and (longest is None or _capped(language, longest)) else partial(string_holds, strings)
@@ -151,9 +129,7 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
 @lru_cache(1024)
 def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Whether a member of `uncapped_language` that is not too long satisfies `strings`; None: each one does."""
-    if strings.literals is not None or _language(strings)[2]:
-        return None
-    return partial(string_holds, strings)
+    return None if _language(strings)[2] else partial(string_holds, strings)
 
 
 def jointly_capped(sets: Sequence[Strings]) -> tuple[list[CharDfa], list[Callable[[str], bool] | None], int | None]:
@@ -232,7 +208,10 @@ def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 def is_free(strings: Strings) -> bool:
     """True when nothing but the length is restricted."""
-    return strings.free or (strings.literals is None and _constraints(strings) == (None, True))
+    if strings.free or strings.literals is not None:
+        return strings.free
+    language, exact = _constraints(strings)
+    return exact and language.everything
 
 
 def string_is_empty(strings: Strings) -> bool:
@@ -252,3 +231,50 @@ def string_count(strings: Strings) -> int | None:
         return len(set(allowed_literals(strings)))
     language, longest, exact = _language(strings)
     return count_members(language, COUNT_LIMIT, longest) if exact else None
+
+
+def count_members(dfa: CharDfa, limit: int, longest: int | None = None) -> int | None:
+    """How many members there are, at most `longest` code points long; None when infinite or more than `limit`."""
+    if longest is None:
+        longest = 0 if dfa.empty else dfa.length_range()[1]
+        if longest is None:
+            return None
+    sizes = np.bincount(
+        dfa.classes, np.diff(dfa.bounds.astype(np.float64), append=0x110000), minlength=dfa.next.shape[1]
+    )
+    sizes[0] = 0
+    heads, columns = np.nonzero(dfa.next)
+    tails, weights = dfa.next[heads, columns], sizes[columns]
+    accepts = np.array(dfa.final) != 0
+    paths = np.zeros(len(dfa.final))
+    paths[1] = 1
+    total = float(accepts[1])
+    for _ in range(longest):
+        # Clipped: numbers beyond the limit do not matter, and floats are exact below it
+        paths = np.minimum(np.bincount(tails, paths[heads] * weights, minlength=paths.size), limit + 1)
+        total += float(paths[accepts].sum())
+        if total > limit:
+            return None
+        if not paths.any():
+            break
+    return int(total)
+
+
+def members(dfa: CharDfa, limit: int) -> list[str] | None:
+    """All members, shorter ones first; None when there are infinitely many or more than `limit`."""
+    if count_members(dfa, limit) is None:
+        return None
+    highs = [*(dfa.bounds[1:] - 1).tolist(), 0x10FFFF]
+    intervals = list(zip(dfa.bounds.tolist(), highs, dfa.classes.tolist(), strict=True))
+    texts: list[str] = []
+    level = [("", 1)] if not dfa.empty else []
+    while level:
+        texts += [text for text, state in level if dfa.final[state]]
+        level = [
+            (text + chr(code), int(dfa.next[state, kind]))
+            for text, state in level
+            for low, high, kind in intervals
+            if dfa.next[state, kind]
+            for code in range(low, high + 1)
+        ]
+    return texts

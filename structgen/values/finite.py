@@ -7,9 +7,8 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from structgen.regular.chardfa import members
 from structgen.regular.number_sets import number_count
-from structgen.regular.string_sets import allowed_literals, string_count, string_language, string_predicate
+from structgen.regular.string_sets import allowed_literals, members, string_count, string_language, string_predicate
 from structgen.regular.multiples import common_step
 from structgen.memo import cached_method
 from structgen.schema.algebra import is_empty

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache, partial
 
-from structgen.regular.chardfa import CharDfa, beside, combine, count_members, length, members, numbered, tidied
+from structgen.regular.chardfa import CharDfa, beside, combine, length, numbered, tidied
 from structgen.values.finite import FEW
 from structgen.memo import cached_method, kept_within
-from structgen.regular.string_sets import string_holds, string_language, string_predicate
+from structgen.regular.string_sets import count_members, members, string_holds, string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
