@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from structgen.regular.chardfa import STATE_LIMIT, CharDfa, complement, from_pattern, from_tree, intersect, length
 from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
-from structgen.regular.regex.compiler import leading_conditions
+from structgen.regular.regex.compiler import leading_conditions, loosened, relaxed
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.lazy import LazyTable
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
-from structgen.regular.regex.supersets import loosened, relaxed
 from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Sets of numbers and strings as the layers above see them: languages, predicates, counts, against the definition.
 
-Covers `chardfa_kernels`, `interning`, `intervals`, `multiples`, `number_sets` and `regular.regex.supersets`.
+Covers `chardfa_kernels`, `interning`, `intervals`, `multiples` and `number_sets`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,22 @@
-"""What is known of a pattern before any automaton is made: its length, leading conditions, whether it lists texts."""
+"""What is done with a pattern's syntax tree before an automaton is made of it: checked, split, loosened."""
 
 from __future__ import annotations
 
 from structgen.regular.regex.backtrack import Backtracker
+from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Alternation, Look, Node, Anchor, Concatenation, everywhere,
+    Alternation, Anchor, Assertion, Atomic, BackReference, Chars, Concatenation, Group, Look, Node, Repetition,
+    everywhere, rebuilt,
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import PROGRAM_LIMIT, too_long, without_anchor, written_out
 from structgen.regular.regex.subset import MOST_INSTRUCTIONS
-from structgen.regular.regex.supersets import loosened
 from structgen.errors import LimitExceeded, quoted
 from structgen.schema.scalars import counted_class
 
 _START = Assertion(Anchor.START)
+_EMPTY = Concatenation(())
+_ANYTHING = Repetition(Chars(ANY), 0, None)
 SHORT = 1_000
 """A pattern of at most this many characters, without bounds, is within all limits on its length."""
 MANY = 100
@@ -93,3 +96,32 @@ def _text(tree: Node) -> str | None:
             return None
         codes.append(item.ranges[0][0])
     return "".join(map(chr, codes))
+
+
+def relaxed(part: Node, whole: Node) -> Node:
+    """A tree that matches wherever `part` does, without look-around, back-references and atomic groups.
+
+    Args:
+        whole: the tree of the pattern that `part` was taken from: it has every group that is referred to.
+    """
+    items = {node.number: node.item for node in everywhere(whole) if isinstance(node, Group)}
+    return _relaxed(part, items, 3)
+
+
+def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
+    if isinstance(node, Look):
+        return _EMPTY
+    if isinstance(node, (Group, Atomic)):
+        return _relaxed(node.item, items, depth)
+    if isinstance(node, BackReference):
+        if depth == 0 or node.fold:
+            return _ANYTHING
+        return Alternation((_EMPTY, *(_relaxed(items[number], items, depth - 1) for number in node.numbers)))
+    return rebuilt(node, lambda child: _relaxed(child, items, depth))
+
+
+def loosened(node: Node, most: int) -> Node:
+    """A tree that matches wherever `node` does: repetitions of more than `most` times are of any number of times."""
+    if isinstance(node, Repetition) and max(node.least, node.most or 0) > most:
+        return Repetition(loosened(node.item, most), min(node.least, 1), None)
+    return rebuilt(node, lambda child: loosened(child, most))

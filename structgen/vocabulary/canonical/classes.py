@@ -25,7 +25,6 @@ GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|
 _DIGITS = r"\p{Nd}|\p{Nl}|\p{No}"
 _SKIPPED = re.compile(r"\{\d*,?\d*\}|[?*+^$|]")
 _GROUP = re.compile(r"\((?:\?(?:(?P<flags>[imsx-]*)(?P<scope>[:)])|[=!>]|<[=!]))?")
-_ESCAPE = re.compile(r"\\(?:[pP]\{[^}]*\}|x\{?[0-9a-fA-F]+\}?|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _FOLDED = re.compile(r"\(\?i:(.)\)", re.DOTALL)
 _ANCHORS = frozenset(r"\b \B \A \z \Z \G".split())
 _CODE_POINTS = 0x110000
@@ -99,40 +98,25 @@ def _atoms(pattern: str) -> Iterator[str]:
             folding.pop()
             offset += 1
         else:
-            end = _after_atom(pattern, offset)
-            atom = r"\n" if pattern[offset] == "." else pattern[offset:end]
+            atom = _atom().match(pattern, offset)[0]
+            if atom == "[":
+                raise OptionError(
+                    f"canonical tokens: no end of a class in the pre-tokenizer's pattern {quoted(pattern)}"
+                )
+            offset += len(atom)
+            atom = r"\n" if atom == "." else atom
             if atom not in _ANCHORS:
                 yield f"(?i:{atom})" if folding[-1] else atom
-            offset = end
 
 
-def _after_atom(pattern: str, offset: int) -> int:
-    """The place behind an atom."""
-    if pattern[offset] == "[":
-        return _after_bracket(pattern, offset)
-    escape = _ESCAPE.match(pattern, offset)
-    return offset + 1 if escape is None else escape.end()
+@cache
+def _atom() -> Any:
+    """Matches a bracketed class, which may hold others, an escape, or one character."""
+    import regex
 
-
-def _after_bracket(pattern: str, offset: int) -> int:
-    """The place behind a bracketed class, which may hold others."""
-    depth, first = 0, True
-    while offset < len(pattern):
-        if pattern[offset] == "\\":
-            offset += 1
-        elif pattern[offset] == "[":
-            depth += 1
-            first = True
-            offset += pattern.startswith("[^", offset)
-            offset += 1
-            continue
-        elif pattern[offset] == "]" and not first:
-            depth -= 1
-            if not depth:
-                return offset + 1
-        first = False
-        offset += 1
-    raise OptionError(f"canonical tokens: no end of a class in the pre-tokenizer's pattern {quoted(pattern)}")
+    bracketed = r"(?<class>\[\^?+\]?+(?:\\.|[^\[\]\\]|(?&class))*\])"
+    escape = r"\\(?:[pP]\{[^}]*\}|x\{?[0-9a-fA-F]+\}?|u[0-9a-fA-F]{4}|.)"
+    return regex.compile(f"{bracketed}|{escape}|.", regex.DOTALL)
 
 
 @cache
