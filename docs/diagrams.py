@@ -2,7 +2,7 @@
 
 `python docs/diagrams.py` writes docs/images/*.svg. Colours and fonts come from the site's style sheet
 (docs/assets/extra.css), so the drawings follow its light and dark scheme.
-`tests/test_docs.py` holds that the files are what this script draws.
+`tests/test_docs.py` checks that the files are what this script draws.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ def pipeline() -> str:
     parts += [arrow(350, 48, 389, 92), arrow(350, 158, 389, 114), arrow(540, 103, 579, 103)]
     parts += [arrow(655, 30, 655, 74), text(655, 20, "logits of the model", "small")]
     parts.append('<path d="M655 131V215H275V190" class="line" marker-end="url(#head)"/>')
-    parts.append(text(465, 208, "the chosen token's bytes move the automaton on", "small"))
-    return drawing(740, 226, "How a mask is made, and what it is for", parts)
+    parts.append(text(465, 208, "the chosen token's bytes advance the automaton", "small"))
+    return drawing(740, 226, "How a mask is computed and used", parts)
 
 
 def mask() -> str:
-    """Which tokens live behind a text: each is walked byte by byte, until the automaton has no way on."""
+    """Which tokens may follow a text: each is walked byte by byte, until the automaton has no transition."""
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
         "required": ["name", "age"],
         "additionalProperties": False,
     }
-    said, tokens = '{"name": "Zoë', ['", "', '",\n', '"}', '": ', "42", '{"']
+    prefix, tokens = '{"name": "Zoë', ['", "', '",\n', '"}', '": ', "42", '{"']
     matcher = sg.JsonSchema(schema).compile(byte_vocabulary()).matcher()
-    for byte in said.encode():
+    for byte in prefix.encode():
         matcher.advance(byte)
-    parts = [text(10, 22, f"behind   {said}", "code", "start")]
+    parts = [text(10, 22, f"after   {prefix}", "code", "start")]
     for row, token in enumerate(tokens):
         y, walk, alive = 40 + row * 40, matcher.fork(), True
         parts.append(text(120, y + 20, repr(token)[1:-1].replace("\\'", "'"), "code", "end"))
@@ -95,21 +95,21 @@ def mask() -> str:
             if not alive:
                 break
             walk.advance(byte)
-        verdict = "lives: its bit is set" if alive else "dies here; the trie's branch is left out"
+        verdict = "allowed: its bit is set" if alive else "no transition; the trie's branch is skipped"
         parts.append(text(170 + 62 * len(token), y + 20, verdict, "small", "start"))
-    return drawing(740, 40 + 40 * len(tokens) + 6, "Tokens that live and tokens that die behind a text", parts)
+    return drawing(740, 40 + 40 * len(tokens) + 6, "Tokens that are allowed or forbidden after a text", parts)
 
 
 def going_back() -> str:
-    """A banned word: what was said, what was taken back, and what was said instead."""
+    """A banned word: the text that was generated, its rollback, and the text that replaced it."""
     plan = sg.Regex("Let us (talk|listen|dance)[.]")
     run = sg.generate(scripted("Let us talk."), "x", plan, banned=["talk"], details=True)
     (step,) = run.trace
     parts, kept = [], run.text[: step.tokens]
     rows = [
-        ("said", kept + step.text, step.tokens),
-        ("taken back", step.text, 0),
-        ("said instead", run.text, step.tokens),
+        ("generated", kept + step.text, step.tokens),
+        ("rolled back", step.text, 0),
+        ("again", run.text, step.tokens),
     ]
     for row, (name, letters, same) in enumerate(rows):
         y = 20 + row * 56
@@ -123,11 +123,11 @@ def going_back() -> str:
         f'<path d="M{end} 91C{end + 60} 91 {end + 60} 147 {end + 30} 147" class="line" marker-end="url(#head)"/>'
     )
     parts.append(text(end + 62, 124, step.reason, "small", "start"))
-    return drawing(740, 186, "A banned word is taken back, and another one is said", parts)
+    return drawing(740, 186, "A banned word is rolled back, and another one is generated", parts)
 
 
 def forced_text() -> str:
-    """One answer of the demo model: tokens that it was asked for, and tokens that had to come."""
+    """One answer of the demo model: tokens that it chose, and tokens that were forced."""
     model = sg.Model.of(*load_demo())
     prompt = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
     run = sg.generate(model, prompt, Person, details=True)

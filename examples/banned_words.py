@@ -1,4 +1,4 @@
-"""Words that are never said, whatever tokens they are made of: the decoder goes back, and says something else."""
+"""Banned words, in any tokenisation: the decoder rolls back, and the model writes something else."""
 
 import structgen as sg
 from structgen.demo import load_demo
@@ -7,18 +7,18 @@ from structgen.testing import scripted  # a model that wants to say this; any ot
 
 PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
 
-# In JSON a banned word is looked for in string values, and in what they spell. Names of members are the schema's.
+# In JSON a ban applies to what string values spell. It does not apply to names of members.
 model, tokenizer = load_demo()
 run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Lyon"], details=True)
 print(repr(run.value))
 for step in run.trace:
     print(f"    behind {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
 
-# More ways than banned=: case, accents, any white space, whole words, one field only.
+# More options than banned=: case, accents, any white space, whole words, one field only.
 guard = sg.BannedWords(["lyon"], ignore_case=True, whole_word=True, scope="/city")
 print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer, guards=[guard])))
 
-# A rule of your own: a guard reads bytes, and vetoes from the byte on with which the offence began.
+# Your own rule: a guard reads bytes. Its veto names the byte where the offence began.
 
 
 class NoEcho(sg.Guard[bytes]):

@@ -1,4 +1,4 @@
-"""Many prompts in one batch, each with its own way of sampling."""
+"""Many prompts in one batch, each with its own sampling options."""
 
 from pydantic import BaseModel
 
@@ -32,7 +32,7 @@ for order in sg.generate(model, prompts, schema=Order, tokenizer=tokenizer):
     for item in order.items:
         print(" ", item)
 
-# Rows are independent: the first stays greedy, the second is drawn with a seed of its own.
+# Rows are independent: the first stays greedy, the second is sampled with its own seed.
 drawn = sg.generate(
     model,
     prompts,

@@ -1,4 +1,4 @@
-"""Canonical tokens: only the tokenizer's own spelling of a text, and a mended seam with the prompt."""
+"""Canonical tokens: only the tokenizer's own spelling of a text, also where the answer joins the prompt."""
 
 import structgen as sg
 from structgen.demo import load_demo
@@ -20,7 +20,7 @@ for canonical in (False, True):
     tokens = [token for token in run.token_ids if token not in model.vocabulary.end_ids]
     print(canonical, encode(run.text) == tokens)
 
-# Token healing takes the prompt's last token back and has the model choose it anew, together with what follows.
+# Token healing takes the prompt's last token back. The model chooses it again, together with the next characters.
 run = sg.generate(model, "Order: 3 coff", token_healing=True, details=True)
 print(repr(run.healed), [model.vocabulary.token(token) for token in run.token_ids][:2], run.text[:2])
 

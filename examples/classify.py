@@ -28,11 +28,11 @@ print(f"{run.value.sentiment}: {sentiment.probability:.3f}")
 for label, probability in sorted(sentiment.values.items(), key=lambda item: -item[1]):
     print(f"    {label:12} {probability:.3f}")
 
-# What nobody is sure of goes to a person.
+# Results that the model is not sure of go to a person.
 unsure = [pointer for pointer, field in run.fields.items() if field.probability < 0.5]
 print("to be checked:", unsure)
 
-# One label as bare text. The prompt holds the beginning of the answer, so the model only says the word.
+# One label as bare text. The prompt holds the beginning of the answer, so the model only writes the word.
 word = sg.generate(
     model,
     f'{TASK}\nText: {TEXT}\nJSON: {{"product": "kettle", "sentiment": "',

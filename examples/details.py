@@ -1,4 +1,4 @@
-"""What a run gives besides the value, and what happens when the budget is small."""
+"""The details of a run besides the value, and the effect of a small budget."""
 
 import structgen as sg
 from structgen.demo import load_demo

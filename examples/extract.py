@@ -1,4 +1,4 @@
-"""A typed object out of a sentence."""
+"""A typed object from a sentence."""
 
 from pydantic import BaseModel
 

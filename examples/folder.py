@@ -1,4 +1,4 @@
-"""A folder of documents into one file of JSON lines; what failed is set aside, and a second run goes on."""
+"""Turn a folder of documents into one JSON Lines file. Failures are set aside, and a second run resumes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Languages that are no JSON: sums, a part of SQL, commands of a robot; and parts of one answer in them."""
+"""Languages other than JSON: sums, a part of SQL, commands of a robot; and an answer made of several of them."""
 
 import structgen as sg
 from structgen.testing import scripted  # a model that wants to say this; any other works alike
@@ -13,7 +13,7 @@ SUMS = sg.Lark("""
     %ignore " "
 """)
 
-# Keywords in either case; a name is none of them. Only reading: no statement of this language writes.
+# Keywords in either case; a name cannot be a keyword. The language can only read, not write.
 SQL = sg.Lark("""
     start: "select"i columns "from"i NAME where? order? limit?
     columns: "*" | column ("," column)*
@@ -43,11 +43,11 @@ print(sg.generate(scripted("2 * (width + 3.5) - x"), "The fence?", SUMS))
 print(sg.generate(scripted("select name, count(*) from users where age >= 21 and city = 'Lyon' limit 5"), "Who?", SQL))
 print(sg.generate(scripted("repeat 4 { go north 2 m; turn left }"), "A square?", ROBOT))
 
-# Where the budget comes near, what is open is closed: a sum is never cut off.
+# Near the end of the budget, open brackets are closed: a sum is never cut off.
 run = sg.generate(scripted("((((((((((1 + x"), "?", SUMS, limits=sg.Limits(16), details=True)
 print(run.text, run.finish)
 
-# Parts of one answer: steps of several kinds, each on a line, then a value. A stream tells the text as it comes.
+# Parts of one answer: steps of several kinds, each on a line, then a value. A stream gives the text as it comes.
 step = sg.Union(sg.Sequence("sum: ", SUMS), sg.Sequence("query: ", SQL), sg.Sequence("note: ", sg.Text(before="\n")))
 answer = sg.Sequence(sg.Repeat(step, 1, 3, separator="\n"), "\n=> ", {"type": "integer"})
 says = "note: count, then double\nquery: select count(id) from users\nsum: 2 * users\n=> 84"

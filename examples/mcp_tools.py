@@ -1,4 +1,4 @@
-"""Tools from a list as MCP servers give it: the schema comes with the list, and what runs is yours."""
+"""Tools from a list, as MCP servers send it: the schema comes with the list, and you provide the function."""
 
 import structgen as sg
 from structgen.testing import scripted_chat  # a model that wants to say this; any other works alike
@@ -30,7 +30,7 @@ SAYS = '<tool_call>\n{"name": "read_file", "arguments": {"path": "notes.txt", "h
 print(call.name, call.arguments)
 print(call.invoke())
 
-# Without a function, the call is all there is.
+# Without a function, you only get the call.
 (call,) = sg.call(scripted_chat(SAYS), "What are the first lines of my notes?", LISTED, choice="read_file")
 print(call.json)
 

@@ -1,4 +1,4 @@
-"""The layer below `generate`: masks in a decoding loop of your own."""
+"""The layer below `generate`: masks in your own decoding loop."""
 
 import torch
 

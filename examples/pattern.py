@@ -1,4 +1,4 @@
-"""Text of a given form: a date, by a regular expression."""
+"""Text in a given form: a date, with a regular expression."""
 
 import structgen as sg
 from structgen.demo import load_demo

@@ -1,4 +1,4 @@
-"""Words that a text must have: constrained beam search, in place of `force_words_ids`."""
+"""Required words: constrained beam search, which replaces `force_words_ids`."""
 
 from transformers import T5Config, T5ForConditionalGeneration
 
@@ -24,7 +24,7 @@ stories = sg.generate(
 )  # fmt: skip
 print(["scared" in story and "scream" in story for story in stories])
 
-# In one value of a schema, and in its order; everything else holds, too.
+# In one value of a schema, which is enforced as always.
 person = sg.generate(
     model, "Text: Ada Moreau, 36, left New York for Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8,
     canonical=True, phrases=[sg.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],

@@ -1,4 +1,4 @@
-"""A batch job on the actors of Ray Data: each loads the model once. For many machines call `ray.init` before."""
+"""A batch job on Ray Data actors: each loads the model once. For many machines call `ray.init` first."""
 
 # Needs: ray
 from pathlib import Path
@@ -14,7 +14,7 @@ LETTERS = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg is 51 years old and lives
 
 
 def load_model() -> sg.Model:
-    """What each actor calls once: here the demo model, or `sg.load("a folder or Hugging Face id")`."""
+    """Each actor calls this once: here for the demo model, otherwise with `sg.load("a folder or Hugging Face id")`."""
     return sg.Model.of(*load_demo())
 
 

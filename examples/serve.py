@@ -1,4 +1,4 @@
-"""A server of OpenAI's interface with the demo model, and the `openai` package as its client."""
+"""A server with OpenAI's interface and the demo model, and the `openai` package as its client."""
 
 # Needs: openai
 # Needs: uvicorn
@@ -39,7 +39,7 @@ try:
     done = client.chat.completions.parse(model="demo", messages=messages, response_format=Person, temperature=0)
     print(repr(done.choices[0].message.parsed))
 
-    # What OpenAI's interface has no field for goes into the field `structgen`.
+    # Options that OpenAI's interface lacks go into the field `structgen`.
     done = client.chat.completions.create(
         model="demo",
         messages=messages,

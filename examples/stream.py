@@ -1,4 +1,4 @@
-"""A value while it is written: an event for each piece of text, a partial object whenever something changed."""
+"""Stream a value: one event for each piece of text, and a partial object whenever something changed."""
 
 import structgen as sg
 from structgen.demo import load_demo

@@ -1,4 +1,4 @@
-"""A model that thinks before it answers, and a grammar for what it says."""
+"""A model that thinks before it answers, and a grammar for its answer."""
 
 from pydantic import BaseModel
 
