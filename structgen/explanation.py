@@ -140,7 +140,7 @@ def _json(schema: JsonSchema, where: str) -> Explanation:
         return Explanation((), ())
     walk = _Explaining(reader, enforce=schema.format == "enforce", finite=schema.finite)
     characters = 0
-    for schema_object, trail, dialect in reader.places():
+    for schema_object, trail, dialect in reader.scan.places():
         pointer = where + joined(trail)
         characters += len(pointer) * (1 + len(schema_object))
         if characters > MOST_CHARACTERS:

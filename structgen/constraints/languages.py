@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 
 from structgen.arguments import require, require_unicode, several
+from structgen.constraints.compositions import Composition
 from structgen.errors import OptionError, quoted
-from structgen.masks.grammar import Grammar as MaskGrammar
-from structgen.parts.composed import Composed
 from structgen.parts.lalr.grammar import read_grammar
 from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
 from structgen.parts.parts import Plan
-from structgen.vocabulary import Vocabulary
-from structgen.waiting import waiting
 
 __all__ = ["ByteMachine", "Lark", "Machine"]
 
 
 @dataclass(frozen=True)
-class Lark:
+class Lark(Composition):
     """Texts of a grammar in Lark's own syntax, exactly those that `lark.Lark(grammar, parser="lalr")` parses.
 
         Lark('''
@@ -62,14 +59,9 @@ class Lark:
         """The texts as a part of a composition."""
         return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
 
-    @waiting("compiling the constraint")
-    def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
-        """The grammar; states of the parser and its scanners are made when a text needs them."""
-        return MaskGrammar(Composed(self.plan()), vocabulary)
-
 
 @dataclass(frozen=True)
-class Machine:
+class Machine(Composition):
     """Texts that a byte machine accepts.
 
         class EvenA:
@@ -103,8 +95,3 @@ class Machine:
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
         return MachinePart(self.machine)
-
-    @waiting("compiling the constraint")
-    def compile(self, vocabulary: Vocabulary) -> MaskGrammar:
-        """The grammar; states are asked for when a walk meets them."""
-        return MaskGrammar(Composed(self.plan()), vocabulary)

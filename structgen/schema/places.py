@@ -23,7 +23,7 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
     if not isinstance(root, SchemaNode):
         return {}
     nodes: dict[str, tuple[Node, str]] = {}
-    for schema in root.reader.patterned:
+    for schema in root.reader.scan.patterned:
         texts = [(text, f"/patternProperties/{escaped(text)}") for text in schema.get("patternProperties", ())]
         texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
         nodes.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in nodes)
@@ -36,12 +36,12 @@ def long_places(root: Node) -> list[Node]:
 
     For whoever prepares them before anything runs: to read 100,000 values takes long.
     """
-    if not isinstance(root, SchemaNode) or not root.reader.long:
+    if not isinstance(root, SchemaNode) or not root.reader.scan.long:
         return []
     reader = root.reader
-    places = [(schema, trail) for schema, trail, _ in reader.places()]
+    places = [(schema, trail) for schema, trail, _ in reader.scan.places()]
     above: set[int] = set()
-    wanted, size = {id(schema) for schema in reader.long}, 0
+    wanted, size = {id(schema) for schema in reader.scan.long}, 0
     while len(wanted) > size:
         size = len(wanted)
         for schema, trail in places:
@@ -66,7 +66,7 @@ def limited_places(root: Node) -> list[Node]:
     large = sum("{" in pattern or "(?" in pattern for pattern in patterns(root))
     if scan.contains <= 2 and scan.negations <= 8 and len(scan.multiples) <= 3 and large <= 6:
         return []
-    return _values(reader, [schema for schema, _, _ in islice(reader.places(), MOST_PLACES)])
+    return _values(reader, [schema for schema, _, _ in islice(reader.scan.places(), MOST_PLACES)])
 
 
 def _values(reader: SchemaReader, schemas: list[dict[str, Any]]) -> list[Node]:

@@ -7,7 +7,7 @@ of any depth are followed with a stack of our own, never by recursion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,11 @@ from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect,
 from structgen.schema.keywords.facts import Facts, Where
 from structgen.schema.leaves import bare_shapes, leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
-from structgen.schema.references import IN_PLACE, Target, in_place, references, resolve
-from structgen.schema.scan import SchemaScan, Trail, escaped
+from structgen.schema.references import IN_PLACE, DynamicScopes, Target, in_place, references, resolve
+from structgen.schema.scan import SchemaScan, escaped
 
 if TYPE_CHECKING:
     from referencing import Registry
-
-    from structgen.schema.dynamic import DynamicScopes
 
 _MAX_NESTED = 8
 MAX_IN_PLACE = 20_000
@@ -64,11 +62,7 @@ def read(
     ranks = _ranks(order)
     if ranks:
         _require_declared(ranks, scan)
-    scopes = None
-    if scan.dynamic:
-        from structgen.schema.dynamic import DynamicScopes
-
-        scopes = DynamicScopes(scan, dialect, registry)
+    scopes = DynamicScopes(scan, dialect, registry) if scan.dynamic else None
     return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
 
 
@@ -142,7 +136,6 @@ class SchemaReader:
         self.formats = formats
         self.scan = scan
         self._drafts = scan.seen
-        self.patterned, self.long = scan.patterned, scan.long
         self._targets = targets
         self._scopes = scopes
         self._places: dict[Any, SchemaNode] = {}
@@ -171,10 +164,6 @@ class SchemaReader:
         if key not in self._places:
             self._places[key] = SchemaNode(schema, where, self, scope)
         return self._places[key]
-
-    def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
-        """Every schema object, with its trail and its draft."""
-        return self.scan.places()
 
     def pointer_of(self, place: SchemaNode) -> str:
         """The JSON pointer of `place`, put together from the places above it."""
@@ -255,14 +244,13 @@ class SchemaReader:
             return []
         draft = self._drafts[id(schema)]
         nodes = [self.target(place, keyword) for keyword in references(schema, draft)]
-        if not nodes or not draft.lone_references:
+        if not self.has_lone_reference(schema):
             nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
-        unread = [node for node in nodes if isinstance(node, SchemaNode) and not node.known]
-        return list(dict.fromkeys(unread))
+        return list(dict.fromkeys(node for node in nodes if isinstance(node, SchemaNode) and not node.known))
 
     def _build(self, place: SchemaNode) -> Shapes:
         schema = place.schema
-        if self._drafts[id(schema)].lone_references and "$ref" in schema:
+        if self.has_lone_reference(schema):
             return self.target(place).shapes
         open_before = self._open
         try:
@@ -298,14 +286,14 @@ class SchemaReader:
         except _Unknown:
             return None
 
-    def exclusive(self, branches: Sequence[Node], others: list[Shapes]) -> Shapes:
-        """What satisfies every one of `others` and exactly one of `branches`."""
-        return self._exactly_one(branches, [branch.shapes for branch in branches], others)
+    def exclusive(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
+        """What satisfies every one of `others` and exactly one of `branches`.
 
-    def _exactly_one(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
-        """`exclusive` for the values of `unions`: all those of the branches, or all of some types.
+        Branches that name no type have all values of other types in common, and often no object, so objects are
+        compared apart from all else.
 
-        Branches that name no type have all values of other types in common, and often no object: those stand alone.
+        Args:
+            unions: for each branch its values that count: all, or those of some types.
         """
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
@@ -313,7 +301,7 @@ class SchemaReader:
         rest = [tuple(replace(shape, objects=None) for shape in union) for union in unions]
         rest = [tuple(shape for shape in union if not is_empty(shape)) for union in rest]
         if any(objects) and any(rest):
-            return pack([shape for part in (objects, rest) for shape in self._exactly_one(branches, part, others)])
+            return pack([shape for part in (objects, rest) for shape in self.exclusive(branches, part, others)])
         _check_size(unions)
         beside = self.algebra.product(others)
         together = [self.algebra.product([beside, union]) for union in unions]
@@ -321,7 +309,7 @@ class SchemaReader:
             self.algebra.union(
                 branch
                 for j, branch in enumerate(branches)
-                if j != i and union and together[j] and not self._apart(union, together[j], len(branches))
+                if j != i and union and together[j] and not self._disjointness.unions(union, together[j])
             )
             for i, union in enumerate(together)
         ]
@@ -329,19 +317,10 @@ class SchemaReader:
         for union, rivals in zip(together, alone, strict=True):
             shapes += self.algebra.product([union, self.algebra.negation(rivals).shapes])
         if len(shapes) > MAX_CONTAINERS:
-            pairs = zip(together, alone, strict=True)
-            shapes = [shape for pair in pairs for shape in self._outside(*pair)]
+            shapes = []  # what other branches have is left to the closing bracket
+            for union, rivals in zip(together, alone, strict=True):
+                shapes += self.algebra.product([union, self.algebra.negated(rivals, limit=1)])
         return pack(shapes)
-
-    def _outside(self, union: Shapes, rivals: Node) -> Shapes:
-        """What is in `union` and not in `rivals`, told at the closing bracket."""
-        if rivals is NEVER:
-            return union
-        return self.algebra.product([union, self.algebra.negated(rivals, limit=1)])
-
-    def _apart(self, a: Shapes, b: Shapes, branches: int) -> bool:
-        """Whether no value is in both unions, if that can be told at an acceptable price."""
-        return branches <= MAX_BRANCHES and self._disjointness.unions(a, b)
 
 
 def _check_size(branches: list[Shapes]) -> None:

@@ -7,7 +7,7 @@ of it: names of letters, digits and hyphens, none of them in Punycode, escaped p
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from structgen.schema.python.temporal_text import text
@@ -65,23 +65,18 @@ def _network6() -> str:
 _LENGTH4, _LENGTH6 = "(?:/(?:[12]?[0-9]|3[0-2]))?", "(?:/(?:[1-9]?[0-9]|1[01][0-9]|12[0-8]))?"
 
 
-def address(name: str) -> dict[str, Any]:
-    """The strings of one of Pydantic's formats of addresses; KeyError for another name."""
-    return text(*_ADDRESSES[name]())
-
-
-_ADDRESSES: dict[str, Any] = {
-    "ipv4": lambda: (_IPV4,),
-    "ipv6": lambda: (_IPV6,),
-    "ipvanyaddress": lambda: (f"{_IPV4}|{_IPV6}",),
-    "ipv4interface": lambda: (_IPV4 + _LENGTH4,),
-    "ipv6interface": lambda: (_IPV6 + _LENGTH6,),
-    "ipvanyinterface": lambda: (f"{_IPV4}{_LENGTH4}|{_IPV6}{_LENGTH6}",),
-    "ipv4network": lambda: (_network4(),),
-    "ipv6network": lambda: (_network6(),),
-    "ipvanynetwork": lambda: (f"{_network4()}|{_network6()}",),
+ADDRESSES: dict[str, Callable[[], dict[str, Any]]] = {
+    "ipv4": lambda: text(_IPV4),
+    "ipv6": lambda: text(_IPV6),
+    "ipvanyaddress": lambda: text(f"{_IPV4}|{_IPV6}"),
+    "ipv4interface": lambda: text(_IPV4 + _LENGTH4),
+    "ipv6interface": lambda: text(_IPV6 + _LENGTH6),
+    "ipvanyinterface": lambda: text(f"{_IPV4}{_LENGTH4}|{_IPV6}{_LENGTH6}"),
+    "ipv4network": lambda: text(_network4()),
+    "ipv6network": lambda: text(_network6()),
+    "ipvanynetwork": lambda: text(f"{_network4()}|{_network6()}"),
 }
-ADDRESSES = frozenset(_ADDRESSES)
+"""The strings of each of Pydantic's formats of addresses."""
 
 _ALNUM = "[0-9A-Za-z]"
 
@@ -121,8 +116,7 @@ def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
     hosts = f"{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
     user = _USER.replace(",", "") if several_hosts else _USER  # a comma would end the first host
     authority = f"//{user}{hosts}{_TAIL}"
-    file = rf"{_cased(['file'])}://{'' if schema.get('host_required') else '(?:'}{_HOST}"
-    file += f"{'' if schema.get('host_required') else ')?'}{_PATH}"
+    file = rf"{_cased(['file'])}://{_HOST if schema.get('host_required') else f'(?:{_HOST})?'}{_PATH}"
     if schemes is not None:
         others = [name for name in schemes if name != "file"]
         options = [f"{_cased(others)}:{authority}"] if others else []

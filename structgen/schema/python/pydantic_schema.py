@@ -5,7 +5,7 @@ One method per kind of core schema, named as Pydantic names it. What is emitted 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -47,6 +47,11 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
     except ImportError as error:  # a type of Pydantic's that needs another package, as EmailStr does
         raise UnsupportedSchema(f"the type {quoted(tp)} cannot be used here: {excerpt(error)}") from error
     return schema, adapter
+
+
+def _described_by(describe: Callable[[Any], JsonSchemaValue]) -> Any:
+    """The method of a kind of core schema that a function describes."""
+    return lambda _, schema: describe(schema)
 
 
 class ExactSchema(GenerateJsonSchema):
@@ -116,14 +121,16 @@ class ExactSchema(GenerateJsonSchema):
         infinite = schema.get("allow_inf_nan", self._config.allow_inf_nan)
         return python_types.float_bounds({**schema, "allow_inf_nan": infinite})
 
-    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        return python_types.decimal(schema)
-
-    def fraction_schema(self, schema: Any) -> JsonSchemaValue:
-        return python_types.fraction(schema)
-
-    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
-        return python_types.complex_number()
+    decimal_schema = _described_by(python_types.decimal)
+    fraction_schema = _described_by(python_types.fraction)
+    complex_schema = _described_by(lambda _: python_types.complex_number())
+    uuid_schema = _described_by(lambda schema: python_types.uuid(schema.get("version")))
+    date_schema = _described_by(temporal_text.date)
+    datetime_schema = _described_by(temporal_text.datetime_)
+    time_schema = _described_by(temporal_text.time)
+    timedelta_schema = _described_by(temporal_text.timedelta)
+    url_schema = _described_by(url)
+    multi_host_url_schema = _described_by(partial(url, several_hosts=True))
 
     def str_schema(self, schema: core_schema.StringSchema) -> JsonSchemaValue:
         lengths = {"min_length": self._config.str_min_length, "max_length": self._config.str_max_length}
@@ -140,27 +147,6 @@ class ExactSchema(GenerateJsonSchema):
 
     def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
         return python_types.encoded_bytes(schema, self._config.val_json_bytes)
-
-    def uuid_schema(self, schema: core_schema.UuidSchema) -> JsonSchemaValue:
-        return python_types.uuid(schema.get("version"))
-
-    def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
-        return temporal_text.date(schema)
-
-    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
-        return temporal_text.datetime_(schema)
-
-    def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
-        return temporal_text.time(schema)
-
-    def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
-        return temporal_text.timedelta(schema)
-
-    def url_schema(self, schema: core_schema.UrlSchema) -> JsonSchemaValue:
-        return url(schema)
-
-    def multi_host_url_schema(self, schema: core_schema.MultiHostUrlSchema) -> JsonSchemaValue:
-        return url(schema, several_hosts=True)
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
         raise UnsupportedSchema("a string that holds JSON (pydantic.Json): use the type itself")

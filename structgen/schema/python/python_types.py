@@ -17,7 +17,7 @@ from operator import or_
 from typing import Any
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.python.network_text import ADDRESSES, address, email
+from structgen.schema.python.network_text import ADDRESSES, email
 from structgen.schema.python.number_text import BOUNDS, bounds_of, decimals, within
 from structgen.schema.python.temporal_text import text
 
@@ -60,7 +60,7 @@ def _regular_expressions() -> str:
 
 
 FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
-    **{name: lambda name=name: address(name) for name in ADDRESSES},  # type: ignore[misc]
+    **ADDRESSES,
     "base64": lambda: text(_BASE64),
     "base64url": lambda: text(_BASE64.replace("+/", "_-")),
     "email": email,
