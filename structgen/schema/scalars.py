@@ -50,17 +50,13 @@ def exact(value: int | float) -> Fraction:
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
 
 
-def _tighter(a: Numbers, b: Numbers, sign: int) -> tuple[Fraction | None, bool]:
-    """The tighter of two lower (`sign` 1) or upper (-1) bounds, and whether it is exclusive."""
-    lower = sign > 0
-    one, other = (a.minimum, b.minimum) if lower else (a.maximum, b.maximum)
-    one_excluded = a.exclusive_minimum if lower else a.exclusive_maximum
-    other_excluded = b.exclusive_minimum if lower else b.exclusive_maximum
-    if one is None or other is None:
-        return (other, other_excluded) if one is None else (one, one_excluded)
-    if one == other:
-        return one, one_excluded or other_excluded
-    return (one, one_excluded) if (one > other) == lower else (other, other_excluded)
+def _tighter(a: Numbers, b: Numbers, side: str) -> tuple[Fraction | None, bool]:
+    """The tighter of two bounds on one side, `minimum` or `maximum`, and whether it is exclusive."""
+    bounds = [(getattr(each, side), getattr(each, f"exclusive_{side}")) for each in (a, b)]
+    bounds = [bound for bound in bounds if bound[0] is not None]
+    if side == "minimum":
+        return max(bounds, default=(None, False))
+    return min(bounds, key=lambda bound: (bound[0], not bound[1]), default=(None, False))
 
 
 def holds(numbers: Numbers, value: int | float) -> bool:
@@ -109,10 +105,10 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         listed, other = (a, b) if a.literals is not None else (b, a)
         plain = a.plain or b.plain
         values = map(_whole, listed.literals or ()) if plain else listed.literals or ()
-        kept = Listed([value for value in values if holds(other, value) and _unlisted_hold(listed, value)])
+        kept = Listed([value for value in values if holds(other, value) and holds(listed, value)])
         return Numbers(plain, literals=kept, plain=plain) if kept else None
-    minimum, exclusive_minimum = _tighter(a, b, 1)
-    maximum, exclusive_maximum = _tighter(a, b, -1)
+    minimum, exclusive_minimum = _tighter(a, b, "minimum")
+    maximum, exclusive_maximum = _tighter(a, b, "maximum")
     bounds = minimum, maximum, exclusive_minimum, exclusive_maximum
     multiples = tuple(dict.fromkeys(a.multiples + b.multiples))
     without = tuple(dict.fromkeys(a.without + b.without))
@@ -121,11 +117,6 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     integer, plain = a.integer or b.integer, a.plain or b.plain
     both = Numbers(integer, *bounds, plain=plain, multiples=multiples, without=without)
     return None if _void(both) else both
-
-
-def _unlisted_hold(numbers: Numbers, value: int | float) -> bool:
-    """Whether the fields beside the literals admit `value`."""
-    return not (numbers.multiples or numbers.without) or holds(numbers, value)
 
 
 def numbers_not(numbers: Numbers) -> list[Numbers]:
@@ -161,22 +152,13 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
     literals = a.literals if b.literals is None else b.literals
     if literals is not None:
         among = literals if a.literals is None else a.literals
-        taken = [other.literals for other in without if other.literals is not None and _only_literals(other)]
-        literals = Listed(
-            [
-                text
-                for text in literals
-                if text in among and fits(text, shortest, longest) and not any(text in each for each in taken)
-            ]
-        )
+        taken = {text for other in without if _only_literals(other) for text in other.literals or ()}
+        fitting = [text for text in literals if text in among and fits(text, shortest, longest)]
+        literals = Listed([text for text in fitting if text not in taken])
         shortest, longest = 0, None
         without = tuple(other for other in without if not _only_literals(other))
-    if (
-        (literals is not None and not literals)
-        or (longest is not None and shortest > longest)
-        or a in without
-        or b in without
-    ):
+    void = (longest is not None and shortest > longest) or (literals is not None and not literals)
+    if void or a in without or b in without:
         return None
     patterns = tuple(dict.fromkeys(a.patterns + b.patterns))
     formats = tuple(dict.fromkeys(a.formats + b.formats))
