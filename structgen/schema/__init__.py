@@ -1,4 +1,4 @@
-"""JSON Schema -> normal form: a union of shapes, one independent set per JSON type. Knows no byte and no token.
+"""JSON Schema -> normal form: a union of shapes with one independent set per JSON type. Knows no bytes and no tokens.
 
-`keywords` is the one table of keywords; `reader` reads a schema lazily; `algebra` is and, or, not over shapes.
+`keywords` holds the table of keywords; `reader` reads a schema lazily; `algebra` is and, or, not over shapes.
 """

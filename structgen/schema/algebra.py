@@ -1,10 +1,10 @@
-"""Conjunction, complement and union of the normal form: one function per field, and their lift to unions of shapes.
+"""Conjunction, complement and union of nodes and of unions of shapes.
 
 The laws: a value is in `and(a, b)` exactly when it is in `a` and in `b`, and in `not(a)` exactly when it is not in
-`a`; None is the empty set. Nodes are combined lazily and interned by the places they stand for, so a recursive schema
-combined with another has finitely many nodes and becomes a cycle. Complements are pushed to the leaves (Attouche et
-al., *Witness generation for JSON Schema*); where that would take too many shapes, the complement of a container is left
-to its closing bracket (`without`).
+`a`; None is the empty set. Combined nodes are lazy and interned by their operands, so a recursive schema combined with
+another has finitely many nodes, which form a cycle. Complements are pushed to the leaves (Attouche et al., *Witness
+generation for JSON Schema*). Where that takes too many shapes, the complement of a container is checked at its closing
+bracket (`without`).
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ from structgen.schema.scalars import (
 )
 
 MAX_SHAPES = 4096
-"""Alternatives of one type in one place."""
+"""The most alternatives of one JSON type in one place."""
 MAX_NAMES = 1 << 22
-"""Alternatives that are objects, times the names that they declare together: each name may lead to any of them."""
+"""The most alternatives that are objects, times the number of names that they declare together."""
 MAX_PAIRS = 1 << 18
+"""The most pairs of alternatives that one conjunction may compare."""
 MANY_FACTORS = 32
+"""Longer products are computed as a balanced tree."""
 MAX_CONTAINERS = 64
-"""Arrays, or objects, that a conjunction of unions may multiply to before it is left to the closing bracket."""
+"""The most arrays, or objects, of a product of unions; larger products are checked at the closing bracket."""
 
 Shapes = tuple[Shape, ...]
 _Set = TypeVar("_Set")
 
 
 class TypeColumns(NamedTuple):
-    """A union of shapes, told by JSON type: sets of one type are alternatives."""
+    """A union of shapes by JSON type: the sets in one list are alternatives."""
 
     null: bool
     true: bool
@@ -67,7 +69,7 @@ class TypeColumns(NamedTuple):
         )
 
     def packed(self) -> Shapes:
-        """The shapes of the union, as few as there are alternatives of one type."""
+        """The fewest shapes that hold the union: as many as the longest list."""
         alternatives = max(len(self.numbers), len(self.strings), len(self.arrays), len(self.objects))
         if alternatives > MAX_SHAPES:
             raise LimitExceeded(f"{alternatives} alternatives in one place; the limit is {MAX_SHAPES}")
@@ -82,12 +84,12 @@ class TypeColumns(NamedTuple):
 
 
 def _united(free: _Set, sets: list[_Set]) -> list[_Set]:
-    """The sets without repetitions; `free` alone where it is among them."""
+    """The sets without repetitions; only `free` where it is one of them."""
     return [free] if free in sets else list(dict.fromkeys(sets))
 
 
 class Both(Node):
-    """The lazy conjunction of several places; never nested."""
+    """The lazy conjunction of several nodes, none of which is a conjunction."""
 
     def __init__(self, operands: tuple[Node, ...], algebra: Algebra) -> None:
         super().__init__(lambda: operands[0].pointer, lambda: algebra.product([node.shapes for node in operands]))
@@ -95,7 +97,7 @@ class Both(Node):
 
 
 class Not(Node):
-    """The lazy complement of a place."""
+    """The lazy complement of a node."""
 
     def __init__(self, operand: Node, algebra: Algebra) -> None:
         super().__init__(lambda: operand.pointer, lambda: algebra.negated(operand))
@@ -103,7 +105,7 @@ class Not(Node):
 
 
 class UnionNode(Node):
-    """The lazy union of several places."""
+    """The lazy union of several nodes."""
 
     def __init__(self, members: tuple[Node, ...]) -> None:
         super().__init__(lambda: members[0].pointer, lambda: pack([shape for node in members for shape in node.shapes]))
@@ -111,10 +113,10 @@ class UnionNode(Node):
 
 
 class Algebra(ContainerAlgebra):
-    """Conjunction, complement and union of nodes and of what holds nodes; owns the interned ones of one schema.
+    """Conjunction, complement and union for one schema; it interns the nodes that it makes.
 
     Attributes:
-        ranks: the user's own order of member names, where there is one.
+        ranks: the position of each member name in the user's own order, where there is one.
     """
 
     def __init__(self, ranks: dict[str, int] | None = None) -> None:
@@ -125,7 +127,7 @@ class Algebra(ContainerAlgebra):
         self._objects = _Kind("objects", self.objects, self.objects_not, FREE_OBJECTS)
 
     def node(self, a: Node, b: Node) -> Node:
-        """The node of what satisfies both `a` and `b`."""
+        """The node of the values that satisfy both `a` and `b`."""
         if a is b or b is ANY:
             return a
         if a is ANY:
@@ -144,7 +146,7 @@ class Algebra(ContainerAlgebra):
 
     @cached_method
     def negation(self, node: Node) -> Node:
-        """The node of what does not satisfy `node`."""
+        """The node of the values that do not satisfy `node`."""
         if node is ANY or node is NEVER:
             return NEVER if node is ANY else ANY
         if isinstance(node, Not):
@@ -152,7 +154,7 @@ class Algebra(ContainerAlgebra):
         return Not(node, self)
 
     def union(self, nodes: Iterable[Node]) -> Node:
-        """The node of what satisfies one of `nodes`."""
+        """The node of the values that satisfy one of `nodes`."""
         nodes = tuple(nodes)
         key = frozenset(node for node in nodes if node is not NEVER)
         if ANY in key or len(key) < 2:
@@ -179,7 +181,7 @@ class Algebra(ContainerAlgebra):
         """The values that are in every one of the unions.
 
         Raises:
-            LimitExceeded: that takes too many alternatives.
+            LimitExceeded: the product has too many alternatives.
         """
         if len(factors) > MANY_FACTORS:  # each of many objects is merged log(n) times, not n times
             middle = len(factors) // 2
@@ -209,7 +211,10 @@ class Algebra(ContainerAlgebra):
         ).packed()
 
     def negated(self, node: Node, limit: int = MAX_CONTAINERS) -> Shapes:
-        """The shapes of what does not satisfy `node`; from `limit` alternatives on, told at the closing bracket."""
+        """The shapes of the values that do not satisfy `node`.
+
+        Where arrays or objects need more than `limit` alternatives, they are checked at the closing bracket.
+        """
         columns = TypeColumns.of(node.shapes)
         return TypeColumns(
             not columns.null,
@@ -222,7 +227,7 @@ class Algebra(ContainerAlgebra):
         ).packed()
 
     def _ordered(self, shapes: Shapes) -> Shapes:
-        """The shapes with members in the user's own order: listed names first."""
+        """The shapes with the members that the user's own order lists first."""
         ranks = self.ranks
         if not ranks or shapes is ANY.shapes:
             return shapes
@@ -246,7 +251,7 @@ class _Kind(Generic[_Set]):
     free: Any
 
     def pairs(self, a: list[_Set], b: list[_Set]) -> list[_Set]:
-        """What is in both unions, pair by pair."""
+        """The conjunction of two unions: that of each pair of alternatives."""
         if len(a) * len(b) > MAX_PAIRS:
             raise LimitExceeded(f"conjoined unions have more than {MAX_PAIRS} pairs of alternatives")
         pairs = [both for x in a for y in b if (both := self.conjoin(x, y)) is not None]
@@ -255,7 +260,7 @@ class _Kind(Generic[_Set]):
         return pairs
 
     def all_in(self, a: list[_Set], b: list[_Set]) -> list[_Set]:
-        """What is in both unions: all pairs, or, where they are too many, `a` with `b` left to the closing bracket."""
+        """`pairs`; where there are too many, `b` is checked at the closing bracket."""
         if len(a) > 1 < len(b) and len(a) * len(b) > MAX_CONTAINERS:
             inside = tuple(self._shape(each) for each in b)
             outside = (self._shape(self._barring(Node("", lambda: inside))),)
@@ -263,8 +268,11 @@ class _Kind(Generic[_Set]):
         return self.pairs(a, b)
 
     def none_in(self, sets: list[_Set], node: Node = NEVER, limit: int | None = None) -> list[_Set]:
-        """What is in none of the sets; with more than `limit` alternatives, all but `node`, told at the closing
-        bracket."""
+        """The complement of a union; with more than `limit` alternatives it is checked at the closing bracket.
+
+        Args:
+            node: the node that the sets are from.
+        """
         sets_left: list[_Set] = [self.free]
         for each in sets:
             outside = self.negate(each)
@@ -274,7 +282,7 @@ class _Kind(Generic[_Set]):
         return sets_left
 
     def _barring(self, node: Node) -> Any:
-        """The containers that do not satisfy `node`, told at the closing bracket."""
+        """The containers that do not satisfy `node`, which is checked at the closing bracket."""
         return replace(self.free, without=(node,))
 
     def _shape(self, value: _Set) -> Shape:
@@ -294,14 +302,11 @@ def _sorted_members(shape: Shape, ranks: dict[str, int], last: int) -> Shape:
 
 
 def is_empty(shape: Shape) -> bool:
-    """Whether plainly no value is in the shape."""
+    """Is every field of the shape empty?"""
     scalar = shape.null or shape.true or shape.false or shape.numbers is not None or shape.strings is not None
     return not scalar and shape.arrays is None and shape.objects is None
 
 
 def pack(shapes: Sequence[Shape]) -> Shapes:
-    """Shapes of the same union, as few as there are different sets of one JSON type.
-
-    A shape is itself a union over JSON types, so sets of different types may share one.
-    """
+    """The same union in fewer shapes: one shape can hold one set of each JSON type."""
     return tuple(shapes) if len(shapes) < 2 else TypeColumns.of(shapes).packed()

@@ -1,4 +1,4 @@
-"""The algebra of arrays and objects. The laws are those of `algebra`; None is the empty set."""
+"""Conjunction and complement of arrays and of objects; for the laws see `algebra`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FREE_OBJECTS = ANY.shapes[0].objects or Objects(rest=ANY)
 
 
 def closed_arrays(arrays: Arrays) -> Arrays | None:
-    """`arrays` cut at the first item that can never be, or None when plainly nothing is left."""
+    """`arrays` without the items from the first impossible one on; None when plainly no array is left."""
     if NEVER in arrays.prefix or arrays.rest is NEVER:
         cut = arrays.prefix.index(NEVER) if NEVER in arrays.prefix else len(arrays.prefix)
         arrays = replace(arrays, prefix=arrays.prefix[:cut], rest=None)
@@ -26,7 +26,7 @@ def closed_arrays(arrays: Arrays) -> Arrays | None:
 
 
 def closed_objects(objects: Objects) -> Objects | None:
-    """`objects` without members that can never be, or None when what is required leaves nothing."""
+    """`objects` without impossible members; None when one of them is required, or more members than may be."""
     never = [member for member in objects.properties if member.value is NEVER]
     if any(member.required for member in never) or ANY in objects.without:
         return None
@@ -46,25 +46,25 @@ def closed_objects(objects: Objects) -> Objects | None:
 
 
 def other_names(objects: Objects) -> Strings:
-    """The names that `rest` is for."""
+    """The member names to which `rest` applies."""
     declared = Listed([member.name for member in objects.properties])
     listed = (Strings(literals=declared),) if declared else ()
     return Strings(without=listed + tuple(pattern.names for pattern in objects.patterns))
 
 
 class ContainerAlgebra(ABC):
-    """Conjunction and complement of arrays and of objects, given those of nodes."""
+    """Conjunction and complement of arrays and of objects, for a class that has those of nodes."""
 
     @abstractmethod
     def node(self, a: Node, b: Node) -> Node:
-        """The node of what satisfies both `a` and `b`."""
+        """The node of the values that satisfy both `a` and `b`."""
 
     @abstractmethod
     def negation(self, node: Node) -> Node:
-        """The node of what does not satisfy `node`."""
+        """The node of the values that do not satisfy `node`."""
 
     def optional(self, a: Node | None, b: Node | None) -> Node | None:
-        """The conjunction for a `rest`, where None admits nothing."""
+        """The conjunction of two `rest`s; None allows nothing."""
         return None if a is None or b is None else self.node(a, b)
 
     def arrays(self, a: Arrays | None, b: Arrays | None) -> Arrays | None:
@@ -92,7 +92,7 @@ class ContainerAlgebra(ABC):
         )
 
     def arrays_not(self, arrays: Arrays) -> list[Arrays]:
-        """The arrays that are not in the set: each breaks one of its rules."""
+        """The arrays that are not in the set: one part for each rule that they may break."""
         parts = []
         if arrays.min_items:
             parts.append(Arrays(rest=ANY, max_items=arrays.min_items - 1))
@@ -116,7 +116,7 @@ class ContainerAlgebra(ABC):
         return parts + [shape.arrays for node in arrays.without for shape in node.shapes if shape.arrays is not None]
 
     def objects(self, a: Objects | None, b: Objects | None) -> Objects | None:
-        """The objects in both sets. A member stands where the first of `a` and `b` that declares it has it."""
+        """The objects that are in both sets. Members come in the order of `a`, then of `b`, declared ones first."""
         if a is None or b is None or a is FREE_OBJECTS:
             return None if a is None else b
         if b is FREE_OBJECTS:
@@ -144,7 +144,7 @@ class ContainerAlgebra(ABC):
     def _member(
         self, mine: Property | None, theirs: Property | None, a: Objects, b: Objects, *, ruled: bool
     ) -> Property:
-        """A member that some side declares. Where there are patterns, the other side's `rest` is one of them."""
+        """A member that one side names, or both. Where `ruled`, the other side's `rest` is one of the patterns."""
         known = mine or theirs
         assert known is not None
         if mine is not None and theirs is not None:
@@ -160,7 +160,7 @@ class ContainerAlgebra(ABC):
     def _others(
         self, a: Objects, b: Objects, mine: dict[str, Property], theirs: dict[str, Property]
     ) -> tuple[Node | None, tuple[Named, ...]]:
-        """`rest` and `patterns` of a conjunction in which some side has patterns."""
+        """`rest` and `patterns` of a conjunction in which at least one side has patterns."""
         if not b.patterns and b.rest is ANY and theirs.keys() <= mine.keys():
             return a.rest, a.patterns
         if not a.patterns and a.rest is ANY and mine.keys() <= theirs.keys():
@@ -169,7 +169,7 @@ class ContainerAlgebra(ABC):
         return ANY, tuple(dict.fromkeys((*a.patterns, *b.patterns, *rules)))
 
     def objects_not(self, objects: Objects) -> list[Objects]:
-        """The objects that are not in the set: each breaks one of its rules."""
+        """The objects that are not in the set: one part for each rule that they may break."""
         parts = []
         for member in objects.properties:
             if member.required:

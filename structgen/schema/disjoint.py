@@ -1,6 +1,6 @@
-"""When no value can be in two sets at once: what turns `oneOf` into `anyOf`.
+"""Proofs that no value is in two sets at once. They turn `oneOf` into `anyOf`.
 
-`True` is a proof; `False` only means that none was found at an acceptable price.
+`True` is a proof; `False` only means that no proof was found at an acceptable price.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ITEMS = 4
 
 
 class Disjointness:
-    """Proofs for one schema. `peek` gives a node's shapes, or None where they are not known yet."""
+    """Proofs for one schema. `peek` returns the shapes of a node, or None where they are not known yet."""
 
     def __init__(self, algebra: Algebra, peek: Peek) -> None:
         self._algebra = algebra
@@ -31,7 +31,7 @@ class Disjointness:
         self._apart: dict[tuple[Node, Node], bool] = {}
 
     def overlap(self, branches: Sequence[Shapes]) -> tuple[int, int] | None:
-        """The first two branches that are not provably disjoint, or None when all are."""
+        """The indexes of two branches that are not provably disjoint; None when all branches are disjoint."""
         if self._told_apart(branches):
             return None
         if len(branches) > MAX_BRANCHES:
@@ -40,7 +40,7 @@ class Disjointness:
         return next((pair for pair in pairs if not self.unions(branches[pair[0]], branches[pair[1]])), None)
 
     def _told_apart(self, branches: Sequence[Shapes]) -> bool:
-        """Are all branches different literals, or has each its own values of a member that all require: a tag?"""
+        """Are all branches different literals, or do all require a member that has other literals in each (a tag)?"""
         if _all_different(map(_literals, branches)):
             return True
         first = next((shape.objects for shapes in branches for shape in shapes), None)
@@ -50,7 +50,7 @@ class Disjointness:
         return any(_all_different(self._tags(name, shapes) for shapes in branches) for name in names)
 
     def _tags(self, name: str, shapes: Shapes) -> list[Literal] | None:
-        """All values of the required member `name`, where the shapes are of objects and the values are literals."""
+        """The values of the required member `name`; None unless all shapes are objects and all values literals."""
         tags: list[Literal] = []
         for shape in shapes:
             member = self._members(shape.objects).get(name) if shape.objects else None
@@ -64,7 +64,7 @@ class Disjointness:
         return tags
 
     def unions(self, a: Shapes, b: Shapes, depth: int = _DEPTH) -> bool:
-        """Whether no value is in both unions."""
+        """Is no value in both unions?"""
         return all(self._shapes(x, y, depth) for x in a for y in b)
 
     def _shapes(self, a: Shape, b: Shape, depth: int) -> bool:
@@ -95,13 +95,13 @@ class Disjointness:
         return self._required_apart(a, b, depth) or self._required_apart(b, a, depth)
 
     def _required_apart(self, a: Objects, b: Objects, depth: int) -> bool:
-        """Whether a member that `a` requires has no value that `b` admits too."""
+        """Does `a` require a member whose values `b` does not allow?"""
         theirs = self._members(b)
         for member in a.properties:
             if member.required:
                 other = theirs.get(member.name)
                 if other is None and b.patterns:
-                    continue  # what a pattern says of the name is not known here
+                    continue  # a pattern of `b` may match the name
                 value = other.value if other else b.rest
                 if value is None or value is NEVER or self._nodes(member.value, value, depth):
                     return True

@@ -1,7 +1,7 @@
-"""Schemas without schemas in them: read once for each content, and shared by all schemas in which they stand.
+"""Leaves: schemas without subschemas. Each different content is read once, for all schemas in which it stands.
 
-A leaf says the same wherever it stands. Leaves that say the same have the same tuple of shapes, so that whatever is
-known of one, in any schema, is found for the other by the tuple's identity.
+Leaves with the same meaning have the identical tuple of shapes, in all schemas. So whatever is stored for one leaf
+under the identity of its tuple is found for the others.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ _KEYWORDS = (
     | frozenset(("type", "minLength", "maxLength", "pattern", "format", "multipleOf"))
     | frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
 )
-_BARE = _ANNOTATIONS | {"type"}
 MOST_LITERALS = 64
-"""A longer `enum` is read anew each time."""
+"""A longer `enum` is read again each time."""
 _read: BoundedCache[Any, tuple[object, Shapes]] = BoundedCache(4096)
 _canonical: BoundedCache[Any, Shapes] = BoundedCache(4096)
 _bare: dict[Any, Shapes] = {}
-"""The shapes of leaves that say a type and nothing else: those are never forgotten."""
+"""The shapes of leaves that say a type and nothing else. They are never evicted."""
 
 
 def leaf_content(schema: dict[str, Any]) -> tuple[Any, ...] | None:
-    """What a schema without schemas in it says of values, hashable; None for another one.
+    """The keywords and arguments of a leaf, without annotations, as a hashable; None for other schemas.
 
-    Literals that are no strings are left out: Python takes `1`, `1.0` and `True` for equal.
+    Also None where a literal is not a string: in Python `1`, `1.0` and `True` are equal.
     """
     if not schema.keys() <= _KEYWORDS:
         return None
@@ -52,31 +51,22 @@ def leaf_content(schema: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(content)
 
 
-def bare_shapes(schema: dict[str, Any], draft: object, formats: bool) -> Shapes | None:
-    """The shapes of a schema that says a type and nothing else; None for another one, and where none was read yet."""
-    kind = schema.get("type")
-    if not isinstance(kind, str) or not schema.keys() <= _BARE:
-        return None
-    known = _read.get((("type", kind), id(draft), formats))
-    return None if known is None else known[1]
-
-
 def leaf_shapes(content: tuple[Any, ...], draft: object, formats: bool, read: Callable[[], Shapes]) -> Shapes:
     """The shapes of a leaf.
 
     Args:
-        draft, formats: what else decides how it is read: the draft, by its identity, and whether formats count.
-        read: reads it, where it is new.
+        draft, formats: what else the shapes depend on: the draft, and whether `format` restricts strings.
+        read: reads the leaf where its content is new.
     """
     key = content, id(draft), formats
     known = _read.get(key)
-    if known is None:  # the draft is kept, so that no other one gets its identity
+    if known is None:  # keeping the draft keeps its id from being used again
         known = _read.keep(key, (draft, _unique(read(), bare=content[::2] == ("type",))))
     return known[1]
 
 
 def _unique(shapes: Shapes, *, bare: bool) -> Shapes:
-    """The one tuple of shapes that says this."""
+    """The one tuple for equal shapes."""
     value = tuple([(s.null, s.true, s.false, s.numbers, s.strings, s.arrays, s.objects) for s in shapes])
     known = _bare.get(value) or _canonical.get(value)
     if known is None:

@@ -1,6 +1,6 @@
-"""A schema read again without some of its keywords: would it then allow what it refuses?
+"""A schema read again without some of its keywords, to find the keyword that refuses a value.
 
-Only what is asked for is read, and the schema is not scanned again, so a try costs what the places asked for cost.
+The schema is not scanned again, and reading is lazy, so a try costs only the places that it visits.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from structgen.schema.references import in_place, references
 
 
 class LeftOut(SchemaReader):
-    """A reader that shares no node with another reader of the same schema, so another thread may use that one.
+    """A reader of the same schema as `other`. They share no nodes, so another thread may use `other` meanwhile.
 
     Args:
-        rules: the places and keywords that are left out.
+        rules: the keywords to leave out, each with its place.
     """
 
     def __init__(self, other: SchemaReader, rules: Iterable[tuple[SchemaNode, str]] = ()) -> None:
@@ -42,11 +42,11 @@ class LeftOut(SchemaReader):
         return super()._scoped(self._instead.get(id(schema), schema), where, scope)
 
     def pointer_of(self, place: SchemaNode) -> str:
-        """Nobody is shown where a copy stands."""
+        """Empty: no message shows a place of this reader."""
         return ""
 
     def twin(self, node: Node) -> Node:
-        """What a node of the other reader is here. A node that stands for no place of the schema is itself."""
+        """The node here for a node of the other reader. A node that is no place of the schema stands for itself."""
         if isinstance(node, SchemaNode) and node.reader is self._other:
             scoped = self._scopes is not None
             return self._scoped(node.schema, node.where, node.scope) if scoped else self.node(node.schema, node.where)
@@ -60,8 +60,10 @@ class LeftOut(SchemaReader):
 
 
 def speaking(nodes: Sequence[Node]) -> list[SchemaNode]:
-    """The places of a schema that speak of a value which is read against `nodes`: theirs, and what they apply to the
-    same value. A complement that the algebra made has none."""
+    """The places whose keywords restrict a value that must satisfy `nodes`.
+
+    They are the places of the nodes, and the schemas that these apply to the same value; a complement has none.
+    """
     known: dict[SchemaNode, None] = {}
     waiting = deque(nodes)
     while waiting:

@@ -1,4 +1,4 @@
-"""`enum` and `const`: the shapes that hold exactly the given JSON values."""
+"""`enum` and `const`: shapes that hold exactly the given JSON values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Prop
 
 
 def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
-    """The schema that only `value` satisfies."""
+    """The node that only `value` satisfies."""
     return Node(pointer, lambda: literal_shapes((value,), pointer))
 
 
 def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
-    """The union of `values`: scalars share the first shape, each container has one of its own."""
+    """The union of `values`: all scalars are in the first shape; each further container has its own shape."""
     texts = dict.fromkeys([value for value in values if isinstance(value, str)])
     others = [value for value in values if not isinstance(value, str)]
     numbers = dict.fromkeys(

@@ -1,9 +1,9 @@
 """The normal form: a schema is a union of shapes; a shape holds one independent set per JSON type.
 
-JSON's types differ in their first byte, so a shape is deterministic by type. Everything here is a value that knows no
-byte and no token and is never changed (those made for every place are not `frozen`, which would take five times as
-long to make). Nodes are read lazily and interned: the same place in a schema is the
-same `Node`, so recursion is a cycle of nodes, and a huge schema costs what a document visits.
+JSON types differ in their first byte, so the first byte of a value selects the set. Everything here is an immutable
+value and knows no bytes and no tokens. (The classes of which every place has one are not `frozen`: making a frozen
+object takes five times as long.) Nodes are lazy and interned: one place in a schema is one `Node`, so recursion is a
+cycle of nodes, and of a huge schema only the places that a document visits are read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Value = TypeVar("Value", str, "int | float")
 
 
 class Node:
-    """A schema, read when it is first asked for. Compared by identity.
+    """A schema that is read when its shapes are first asked for. Compared by identity.
 
     Attributes:
-        pointer: JSON pointer of the place in the user's schema that this node stands for.
-        shapes: the union; empty when the schema is plainly unsatisfiable (`false`).
+        pointer: JSON pointer of its place in the user's schema.
+        shapes: the union; empty where the schema is plainly unsatisfiable (as `false` is).
     """
 
     def __init__(self, pointer: str | Callable[[], str], read: Callable[[], tuple[Shape, ...]]) -> None:
@@ -39,13 +39,8 @@ class Node:
         return self._read()
 
     @property
-    def bare(self) -> tuple[Shape, ...] | None:
-        """The shapes of a schema that says a type and nothing else, where a glance tells."""
-        return None
-
-    @property
     def is_any(self) -> bool:
-        """True for the schema that every JSON value satisfies."""
+        """Is this the schema that every JSON value satisfies?"""
         return self is ANY
 
     def __repr__(self) -> str:
@@ -53,7 +48,7 @@ class Node:
 
 
 class Listed(tuple[Value, ...]):
-    """Different strings or numbers: a tuple that is hashed once, and in which a value is found by its hash."""
+    """Different strings or numbers: a tuple that is hashed once and finds values by their hash."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -72,10 +67,13 @@ class Listed(tuple[Value, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers within bounds, or one of finitely many. A bound of None is no bound.
+    """Numbers that satisfy every field at once. A bound of None is no bound.
 
-    `plain` (only with `integer`): spelled without fraction and exponent, since in draft 4 `1.0` is no
-    integer. `multiples`: whole multiples of each of these. `without`: in none of these sets.
+    Attributes:
+        literals: when given, only these numbers.
+        plain: (only with `integer`) written without fraction and exponent; in draft 4 `1.0` is not an integer.
+        multiples: whole multiples of each of these numbers.
+        without: numbers that are in none of these sets.
     """
 
     integer: bool = False
@@ -110,12 +108,12 @@ class Strings:
 
     @property
     def free(self) -> bool:
-        """True when nothing but the length is restricted."""
+        """Is nothing but the length restricted?"""
         return not self.patterns and not self.formats and self.literals is None and not self.without
 
 
 class Contains(NamedTuple):
-    """From item `start` on, at least `least` and at most `most` items satisfy `value` (None: any number)."""
+    """From item `start` on, at least `least` and at most `most` items satisfy `value` (None: no upper bound)."""
 
     value: Node
     least: int = 1
@@ -130,7 +128,7 @@ class Arrays:
     Attributes:
         contains: each of these holds.
         unique, repeated: no two items are equal; some two items are.
-        without: arrays that satisfy none of these. Told only when an array is closed: the last resort of the algebra.
+        without: arrays that satisfy none of these. Checked when an array is closed: the last resort of the algebra.
     """
 
     prefix: tuple[Node, ...] = ()
@@ -144,9 +142,9 @@ class Arrays:
 
 
 class Property(NamedTuple):
-    """A member of an object that has a value of its own. A tuple, since an object may have hundreds.
+    """A named member of an object. A tuple, because an object may have hundreds.
 
-    `declared` is False for a name that only `required` mentions: it comes after the declared ones.
+    `declared` is False for a name that only `required` mentions; it comes after the declared names.
     """
 
     name: str
@@ -156,7 +154,7 @@ class Property(NamedTuple):
 
 
 class Named(NamedTuple):
-    """The members whose names are among `names`, and a schema for their values."""
+    """The set of the names of some members, and the schema of their values."""
 
     names: Strings
     value: Node
@@ -169,9 +167,9 @@ class Objects:
     Attributes:
         patterns: each member whose name is among `names`, declared or not, satisfies `value`. `rest` is for the
             names that are neither declared nor in any of these.
-        some: for each of these there is a member whose name is among `names` and whose value satisfies `value`.
-        without: objects that satisfy none of these. Told only when an object is closed: the last resort of the
-            algebra.
+        some: existential rules: for each there is a member whose name is among `names` and whose value satisfies
+            `value`.
+        without: objects that satisfy none of these. Checked when an object is closed: the last resort of the algebra.
     """
 
     properties: tuple[Property, ...] = ()
@@ -186,7 +184,7 @@ class Objects:
 
     @property
     def required_from(self) -> list[int]:
-        """How many of `properties[i:]` are required, for every `i`; the last is 0."""
+        """The number of required members in `properties[i:]`, for every `i`; the last is 0."""
         if self._required_from is None:
             backwards = accumulate((member.required for member in reversed(self.properties)), initial=0)
             self._required_from = list(backwards)[::-1]
@@ -194,7 +192,7 @@ class Objects:
 
     @property
     def required_bits(self) -> int:
-        """The members that are required, as bits."""
+        """Bit `i` is set where `properties[i]` is required."""
         if self._required_bits is None:
             digits = "".join("01"[member.required] for member in reversed(self.properties))
             self._required_bits = int(digits or "0", 2)
@@ -203,7 +201,7 @@ class Objects:
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """One set per JSON type; None or False means that no value of that type is in the shape."""
+    """One set per JSON type; None or False where the shape has no value of that type."""
 
     null: bool = False
     true: bool = False

@@ -1,4 +1,4 @@
-"""Places of a schema that are looked into before anything runs: patterns, long lists, and what may meet a limit."""
+"""Places of a schema that are prepared when it is compiled: patterns, long lists, and what may exceed a limit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from structgen.schema.references import in_place
 from structgen.schema.scan import escaped
 
 MOST_PLACES = 200
-"""The places that are written when the schema is compiled, where one may meet a limit."""
+"""The most places that `limited_places` returns."""
 
 
 def patterns(root: Node) -> dict[str, tuple[Node, str]]:
-    """Every distinct pattern of the schema that `root` was read from, with a place that holds it, and the pointer to it
-    from there.
+    """Each distinct pattern of the schema of `root`, with a node that holds it, and the pointer from there.
 
-    For whoever must refuse a bad pattern before anything runs; nothing is read here.
+    It serves to refuse bad patterns before anything runs. It reads no node.
     """
     if not isinstance(root, SchemaNode):
         return {}
@@ -31,10 +30,9 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
 
 
 def long_places(root: Node) -> list[Node]:
-    """The places of long lists in the schema that `root` was read from, and those around them and of references to
-    them. Branches that are read with the schema they stand in are left out.
+    """The places with long lists in the schema of `root`, the places around them, and the references to them.
 
-    For whoever prepares them before anything runs: to read 100,000 values takes long.
+    They are read before anything runs, because reading 100,000 values takes long.
     """
     if not isinstance(root, SchemaNode) or not root.reader.scan.long:
         return []
@@ -55,10 +53,10 @@ def long_places(root: Node) -> list[Node]:
 
 
 def limited_places(root: Node) -> list[Node]:
-    """All places of a schema whose texts may meet a limit, `MOST_PLACES` at most; none of nearly every schema.
+    """All places, at most `MOST_PLACES`, of a schema that may exceed a limit; none for nearly every schema.
 
-    For whoever writes them before anything runs, so that the limit is not met in the middle of a text. Sets are told
-    apart in one automaton, which grows with the product of what these keywords say.
+    Their states are written when the schema is compiled, so that the limit is not exceeded in the middle of a text. One
+    automaton tells the sets of these keywords apart, and its size is a product over them.
     """
     if not isinstance(root, SchemaNode):
         return []
@@ -70,6 +68,6 @@ def limited_places(root: Node) -> list[Node]:
 
 
 def _values(reader: SchemaReader, schemas: list[dict[str, Any]]) -> list[Node]:
-    """The nodes of schemas, without branches that are read with the schema they stand in."""
+    """The nodes of schemas; not of branches, which are read with the schema around them."""
     branches = {id(branch) for schema in schemas for branch, _ in in_place(schema, reader.dialect(schema))}
     return [reader.node(schema, None) for schema in schemas if id(schema) not in branches]

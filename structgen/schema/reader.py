@@ -1,8 +1,8 @@
 """JSON Schema -> normal form, lazily.
 
-`read` scans the whole schema once (`scan.py`), finds where references lead (`references.py`), and returns a
-node. A node's keywords are turned into shapes when they are first asked for. Nesting and chains of references
-of any depth are followed with a stack of our own, never by recursion.
+`read` scans the whole schema once (`scan.py`), resolves its references (`references.py`), and returns the root node.
+The keywords of a node become shapes when the shapes are first asked for. Deep nesting and long chains of references
+use a stack of our own, not recursion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.keywords import evaluation
 from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
 from structgen.schema.keywords.facts import Facts, Where
-from structgen.schema.leaves import bare_shapes, leaf_content, leaf_shapes
+from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, DynamicScopes, Target, in_place, references, resolve
 from structgen.schema.scan import SchemaScan, escaped
@@ -42,18 +42,18 @@ def read(
     """The root of the normal form of `schema`.
 
     Args:
-        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, by its `$schema`; 2020-12 without one.
+        schema: a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, as its `$schema` says (2020-12 without one).
             It must not be changed while the node is in use.
-        registry: other documents that `$ref` may lead to. Nothing is ever fetched.
-        order: "schema" keeps the schema's own order of members; a list of names puts those first, in its
-            order; "any" is read like "schema" here, and the automaton frees it.
-        formats: whether `format` restricts strings, or annotates only.
-        plain_integers: in a schema without `$schema`, `1.0` is no integer.
+        registry: other documents that a `$ref` may lead to. Nothing is ever fetched.
+        order: "schema" keeps the schema's own order of members; a list of names puts these names first. "any" is
+            read like "schema": the automaton allows the other orders.
+        formats: does `format` restrict strings? Else it annotates only.
+        plain_integers: in a schema without `$schema`, `1.0` is not an integer.
 
     Raises:
         SchemaError: malformed, or a reference leads nowhere. UnsupportedSchema: an unknown dialect.
-        LimitExceeded: too many schemas or alternatives. OptionError: `order` is none of these, or has a name that no
-        object of the schema declares.
+        LimitExceeded: too many schemas or alternatives. OptionError: `order` is malformed, or has a name that no
+            object of the schema declares.
     """
     dialect = dialect_of(schema, PLAIN_INTEGERS if plain_integers else DEFAULT, registry)
     scan = SchemaScan(schema)
@@ -67,12 +67,12 @@ def read(
 
 
 def algebra_of(root: Node) -> Algebra:
-    """The algebra in which the nodes of the schema that `root` was read from are interned."""
+    """The algebra that interned the nodes of the schema of `root`."""
     return root.reader.algebra if isinstance(root, SchemaNode) else Algebra()
 
 
 def require_order(order: object) -> None:
-    """Refuses what is no order of members."""
+    """Raises an OptionError where `order` is not an order of members."""
     if isinstance(order, str):
         require(order in ("schema", "any"), "order", order, "'schema', 'any' or a list of member names")
     else:
@@ -86,7 +86,7 @@ def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
 
 
 def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
-    """Refuses names in `order` that no object of the schema, or of what it refers to, declares."""
+    """Raises an OptionError for a name in `order` that no object of the schema or of its references declares."""
     declared = {name for schema, _, _ in scan.places() for name in schema.get("properties", ())}
     for name in order:
         if name not in declared:
@@ -95,11 +95,11 @@ def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
 
 
 class _Unknown(Exception):
-    """A schema asked for the shapes of a node that is still being read."""
+    """Reading a node needs the shapes of a node that is still being read."""
 
 
 class SchemaNode(Node):
-    """The node of one schema object. It keeps the object alive, since the reader knows nodes by the object's id."""
+    """The node of one schema object. It keeps the object alive, because the reader finds nodes by the object's id."""
 
     def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader, scope: Any = None) -> None:
         self.schema = schema
@@ -116,17 +116,13 @@ class SchemaNode(Node):
         return self.reader.shapes_of(self)
 
     @property
-    def bare(self) -> Shapes | None:
-        return bare_shapes(self.schema, self.reader.dialect(self.schema), self.reader.formats)
-
-    @property
     def known(self) -> bool:
-        """Whether the shapes have been read."""
+        """Have the shapes been read?"""
         return "shapes" in self.__dict__
 
 
 class SchemaReader:
-    """All nodes of one root schema: one for each schema object."""
+    """The nodes of one root schema, one for each schema object."""
 
     def __init__(
         self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
@@ -166,23 +162,23 @@ class SchemaReader:
         return self._places[key]
 
     def pointer_of(self, place: SchemaNode) -> str:
-        """The JSON pointer of `place`, put together from the places above it."""
+        """The JSON pointer of `place`, built from the places above it."""
         tokens: list[object] = []
         where = place.where
         while isinstance(where, tuple):
             tokens += reversed(where[1:])
             place = where[0]
             where = place.where
-        is_name = where is None or (where[:1] not in ("", "/") and "#" not in where)  # of an anchor
+        is_name = where is None or (where[:1] not in ("", "/") and "#" not in where)  # the name of an anchor
         start = self.scan.pointer_of(place.schema) if where is None or is_name else where
         return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:
-        """Has all that stands beside the `$ref` of a schema no effect?"""
+        """Has the schema a `$ref` beside which all other keywords have no effect (up to draft 7)?"""
         return self._drafts[id(schema)].lone_references and "$ref" in schema
 
     def adopted(self, copy: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-        """A copy of a schema, some of whose keywords are left out: it is read as the schema is."""
+        """`copy`, a copy of `schema` without some keywords, registered so that it is read in the same draft."""
         self._copies.append(copy)
         self._drafts[id(copy)] = self._drafts[id(schema)]
         if id(schema) in self._targets:
@@ -264,7 +260,7 @@ class SchemaReader:
             self._open = open_before
 
     def plain(self, place: SchemaNode) -> Shapes:
-        """What the keywords of `place` say that do not apply other schemas to the same value."""
+        """The shapes of the keywords of `place` that apply no other schemas to the same value."""
         kept = [item for item in place.schema.items() if item[0] not in evaluation.APPLICATORS]
         return self._gathered(place, kept)
 
@@ -278,7 +274,7 @@ class SchemaReader:
         return facts.shapes()
 
     def _peek(self, node: Node) -> Shapes | None:
-        """The shapes of `node`, or None where reading them would need a place that is still being read."""
+        """The shapes of `node`; None where reading them needs a place that is still being read."""
         if len(self._open) > _MAX_NESTED:
             return None
         try:
@@ -287,13 +283,13 @@ class SchemaReader:
             return None
 
     def exclusive(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
-        """What satisfies every one of `others` and exactly one of `branches`.
+        """The values that are in all of `others` and in exactly one of `branches`.
 
-        Branches that name no type have all values of other types in common, and often no object, so objects are
-        compared apart from all else.
+        Objects are compared apart from other values: branches that do not say `type` share all values of other types,
+        and often no object.
 
         Args:
-            unions: for each branch its values that count: all, or those of some types.
+            unions: the shapes of each branch, or those of some JSON types only.
         """
         if self._disjointness.overlap(unions) is None:
             return self.algebra.product([*others, pack([shape for union in unions for shape in union])])
@@ -317,14 +313,14 @@ class SchemaReader:
         for union, rivals in zip(together, alone, strict=True):
             shapes += self.algebra.product([union, self.algebra.negation(rivals).shapes])
         if len(shapes) > MAX_CONTAINERS:
-            shapes = []  # what other branches have is left to the closing bracket
+            shapes = []  # too many: the other branches are checked at the closing bracket
             for union, rivals in zip(together, alone, strict=True):
                 shapes += self.algebra.product([union, self.algebra.negated(rivals, limit=1)])
         return pack(shapes)
 
 
 def _check_size(branches: list[Shapes]) -> None:
-    """Refuses many branches that overlap: each is compared with all others."""
+    """Raises LimitExceeded for many branches that overlap: each is compared with all others."""
     columns = TypeColumns.of([shape for union in branches for shape in union])
     scalars = max(len(columns.strings), len(columns.numbers))
     if len(branches) > MAX_BRANCHES or scalars > MAX_CONTAINERS:

@@ -1,9 +1,9 @@
-"""Where every `$ref` of a schema leads, found before anything runs.
+"""The target of every reference of a schema.
 
-Nearly all references are local: JSON pointers and names of places in the same document, and those are followed here.
-As soon as a reference goes elsewhere, or stands below a base URI of its own, the `referencing` library resolves all of
-them; it is imported only then, which takes as long as fifty schemas. Nothing is ever fetched: other documents come from
-the registry that the user passes.
+The targets of static references are found before anything runs. Nearly all are local, JSON pointers and anchors in the
+same document, and are resolved here. As soon as a reference leads to another document, or stands below a base URI of
+its own, the `referencing` library resolves all of them. It is imported only then: the import takes as long as reading
+fifty schemas. Nothing is ever fetched: other documents come from the registry that the user passes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NO_SCHEMA = (
 
 
 def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[object, ...]]]:
-    """The schemas that must be read before `schema`, references aside, with the tokens that lead to them."""
+    """The schemas in `schema` that must be read before it, with the pointer tokens that lead to them; no references."""
     schemas: list[tuple[Any, tuple[object, ...]]] = []
     for name in [name for name in schema if name in IN_PLACE and name in dialect.keywords]:
         value = schema[name]
@@ -50,9 +50,9 @@ def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[
 
 
 def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
-    """The target of every schema that holds a `$ref`, by the id of that schema, with the target's pointer.
+    """The target of each schema that holds a reference, by the id of that schema, with the target's pointer.
 
-    Scans targets that stand where the draft expects no schema, and their references in turn.
+    Targets in places where the draft expects no schema are scanned here, and so are their references.
 
     Raises:
         SchemaError: a reference leads nowhere, or only in a circle.
@@ -71,9 +71,9 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
 
 
 def _refuse_repeated(scan: SchemaScan, targets: dict[int, Target]) -> None:
-    """Refuses two schemas of one name: two equal identifiers, or two equal anchors in one resource.
+    """Refuses two schemas with one name: two equal identifiers, or two equal anchors in one resource.
 
-    Up to draft 7, where schemas in the wild have them for no use, only if a reference leads to one of the two.
+    Up to draft 7 only where a reference leads to one of the two: published schemas of these drafts repeat names.
     """
     if not (scan.identified or scan.rebased):
         return
@@ -91,7 +91,7 @@ def _refuse_repeated(scan: SchemaScan, targets: dict[int, Target]) -> None:
 
 
 def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[str, Any], Trail, str, tuple[str, str]]]:
-    """The names of `start` and of all schemas below: schema, trail, keyword, and base URI with fragment."""
+    """The names of `start` and of all schemas below it: schema, trail, keyword, and (base URI, fragment)."""
     stack: list[tuple[Any, Trail, str]] = [(start, pointer, "")]
     seen = set()
     while stack:
@@ -117,19 +117,18 @@ def references(schema: dict[str, Any], dialect: Dialect) -> list[str]:
 
 
 def _reference(scan: SchemaScan, schema: dict[str, Any]) -> str:
-    """The reference of a schema that has one. Where it has several, some are dynamic, and are followed by their
-    scope."""
+    """The first reference of a schema that has one; any further ones are dynamic (see `DynamicScopes`)."""
     return str(schema[references(schema, scan.seen[id(schema)])[0]])
 
 
 def refused(scan: SchemaScan, schema: dict[str, Any], why: str, keyword: str | None = None) -> SchemaError:
-    """What is said of a reference that cannot be followed, with the place where it stands."""
+    """The error for a reference that cannot be followed, at the place of the reference."""
     name = keyword or references(schema, scan.seen[id(schema)])[0]
     return SchemaError(why, f"{scan.pointer_of(schema)}/{name}")
 
 
 def _any_rebased(scan: SchemaScan) -> bool:
-    """Does a reference stand where the base URI is not the root's?"""
+    """Does a reference stand below a base URI that is not the root's?"""
     if not scan.rebased:
         return False
     below = {id(schema) for top in scan.rebased for schema, _ in every(top, "", scan.seen[id(top)])}
@@ -137,8 +136,8 @@ def _any_rebased(scan: SchemaScan) -> bool:
 
 
 def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]) -> None:
-    """Resolve pointers and names; stops early when a reference, or a target, turns out to need more than that."""
-    names = {} if scan.rebased else dict(scan.names)  # those in targets that stand anywhere do not count
+    """Resolve pointers and anchors; stop at the first reference, or target, that needs `_follow_uris`."""
+    names = {} if scan.rebased else dict(scan.names)  # without the anchors of targets that are scanned below
     known: dict[str, Target] = {}
     rebased = len(scan.rebased)
     for source in scan.references:  # grows while new targets are scanned
@@ -199,7 +198,7 @@ def _follow_uris(
             why = f"the reference {quoted(reference)} leads nowhere: {excerpt(error)}"
             more = "" if reference[:1] == "#" else "; nothing is fetched: other documents come from registry="
             raise refused(scan, source, why + more) from None
-        except (TypeError, AttributeError) as error:  # what the library makes of a document that is no schema
+        except (TypeError, AttributeError) as error:  # raised by the library for a document that is no schema
             why = f"the reference {quoted(reference)} cannot be followed: {NO_SCHEMA} ({excerpt(error)})"
             raise refused(scan, source, why) from None
         document, _, fragment = reference.partition("#")
@@ -232,14 +231,14 @@ def root_resolver(root: Any, dialect: Dialect, registry: Registry[Any] | None) -
 
 
 def specification(dialect: Dialect) -> Any:
-    """What the `referencing` library calls a draft."""
+    """The draft as an object of the `referencing` library."""
     from referencing.jsonschema import specification_with
 
     return specification_with(_URIS[dialect.number])
 
 
 def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resolvers: dict[int, Resolver[Any]]) -> None:
-    """The resolver, which is the base URI, in force at `start` and at every schema below it."""
+    """Note the resolver (the base URI) that applies at `start` and at every schema below it."""
     known = specification(dialect)
     stack = [(start, resolver)]
     while stack:
@@ -253,7 +252,7 @@ def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resol
 
 
 def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
-    """Refuse references that lead back to their own place without entering a value."""
+    """Refuse references that lead back to themselves within one value."""
     finished: set[int] = set()
     for source in scan.references:
         target, _ = targets[id(source)]
@@ -286,10 +285,10 @@ def _applied(scan: SchemaScan, schema: dict[str, Any], targets: dict[int, Target
 
 
 class DynamicScopes:
-    """References that depend on the way that led to them: `$dynamicRef` of 2020-12 and `$recursiveRef` of 2019-09.
+    """References whose target depends on the way to them: `$dynamicRef` of 2020-12 and `$recursiveRef` of 2019-09.
 
     In a schema that has one, a place is a schema object together with its *scope*: the documents that were entered on
-    the way to it. Scopes are the resolvers of the `referencing` library, which says what a reference means in one.
+    the way to it. A scope is a resolver of the `referencing` library, which finds the target of a reference in it.
     """
 
     def __init__(self, scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> None:
@@ -298,23 +297,23 @@ class DynamicScopes:
         self.root = root_resolver(scan.root, dialect, registry)
 
     def entered(self, schema: dict[str, Any], outer: Resolver[Any]) -> Resolver[Any]:
-        """The scope of `schema`, which stands inside a schema of scope `outer`."""
+        """The scope of `schema`, a schema within one whose scope is `outer`."""
         dialect = self._scan.seen.get(id(schema), self._dialect)
         if dialect.identifier not in schema or schema is self._scan.root:
             return outer
         return outer.in_subresource(specification(dialect).create_resource(schema))
 
     def key(self, schema: dict[str, Any], scope: Resolver[Any]) -> tuple[int, tuple[str, ...]]:
-        """What tells places apart: only the first entry into each document matters."""
+        """The identity of a place: of its scope only the first entry into each document matters."""
         outermost_first = [uri for uri, _ in scope.dynamic_scope()][::-1]
         base = str(scope.lookup("#").resolver._base_uri)
         return id(schema), (*dict.fromkeys(outermost_first), base)
 
     def target(self, schema: dict[str, Any], keyword: str, scope: Resolver[Any]) -> tuple[Any, Resolver[Any]]:
-        """Where the reference of `schema` leads in `scope`, and the scope there.
+        """The target of the reference of `schema` in `scope`, and the scope of the target.
 
         Raises:
-            SchemaError: nowhere.
+            SchemaError: the reference leads nowhere.
         """
         from referencing.exceptions import Unresolvable
         from referencing.jsonschema import lookup_recursive_ref

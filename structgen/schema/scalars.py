@@ -1,8 +1,8 @@
-"""The algebra of scalar sets: conjunction, complement and union of `Numbers` and of `Strings`.
+"""Conjunction, complement and union of `Numbers` and of `Strings`.
 
 The laws: a value is in `f_and(a, b)` exactly when it is in `a` and in `b`; it is in one of `f_not(a)` exactly when it
-is not in `a`; None is the empty set. No regular expression is read here: what patterns and formats mean, and whether
-such a set is empty, is for the automaton to say.
+is not in `a`; None is the empty set. Regular expressions are not read here: the automaton knows what patterns and
+formats mean, and whether their conjunction is empty.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}
 _ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
 """Classes of all characters."""
 FEW_COUNTED, COUNTED_SPAN = 1_000, 16
-"""An automaton with a least length counts up to the greatest one, too, where that takes at most so many states and is
-at most so many times the least one: beyond it more states are written than masks are shared, a counter is better."""
+"""An automaton counts lengths in its states where the greatest length is at most `FEW_COUNTED` and at most
+`COUNTED_SPAN` times the least. For greater lengths a counter is better: it takes fewer states, and masks are shared."""
 
 
 @lru_cache(1024)
 def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
-    """The texts of a pattern that counts many characters of one class and does nothing else; None for other patterns.
+    """The strings of a pattern that only counts many characters of one class; None for other patterns.
 
-    `^[a-z]{3,500}$` is `^[a-z]*$` with lengths, for which no automaton needs a state each.
+    `^[a-z]{3,500}$` becomes `^[a-z]*$` with two lengths: an automaton needs no state for each length.
 
     Args:
-        anchored: the whole of a text must match, with `^` and `$` or without.
+        anchored: the pattern must match the whole text, even without `^` and `$`.
     """
     parts = _COUNTED.fullmatch(pattern)
     if parts is None or not (anchored or (parts[1] and parts[5])):
@@ -46,7 +46,7 @@ def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
 
 
 def exact(value: int | float) -> Fraction:
-    """The number that the decimal text of `value` means: 0.1 is one tenth."""
+    """The exact number of the decimal text of `value`: 0.1 is one tenth."""
     return Fraction(value) if isinstance(value, int) else Fraction(repr(value))
 
 
@@ -60,7 +60,7 @@ def _tighter(a: Numbers, b: Numbers, side: str) -> tuple[Fraction | None, bool]:
 
 
 def holds(numbers: Numbers, value: int | float) -> bool:
-    """Whether `value` is in the set."""
+    """Is `value` in the set?"""
     if numbers.plain and not isinstance(value, int):
         return False
     point = exact(value)
@@ -79,12 +79,12 @@ def holds(numbers: Numbers, value: int | float) -> bool:
 
 
 def _whole(value: int | float) -> int | float:
-    """An integral value as an int, which is spelled without a fraction."""
+    """An integral value as an int, which is written without a fraction."""
     return int(value) if value == int(value) else value
 
 
 def _void(numbers: Numbers) -> bool:
-    """Whether plainly no number lies within the bounds."""
+    """Do the bounds exclude every number?"""
     low, high = numbers.minimum, numbers.maximum
     if low is None or high is None:
         return False
@@ -135,7 +135,7 @@ def numbers_not(numbers: Numbers) -> list[Numbers]:
 
 
 def least(a: int | None, b: int | None) -> int | None:
-    """The smaller of two upper bounds, where None is no bound."""
+    """The smaller of two upper bounds; None is no bound."""
     if a is None or b is None:
         return b if a is None else a
     return min(a, b)
@@ -166,7 +166,7 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
 
 
 def _only_literals(strings: Strings) -> bool:
-    """Is nothing said of the strings but which ones they are?"""
+    """Are literals the only restriction?"""
     return strings.literals is not None and strings == Strings(literals=strings.literals)
 
 
@@ -176,7 +176,7 @@ def fits(text: str, shortest: int, longest: int | None) -> bool:
 
 
 def strings_not(strings: Strings) -> list[Strings]:
-    """The strings that are not in the set. Lengths are told apart, so that no long one is counted in an automaton."""
+    """The strings that are not in the set. Lengths are parts of their own, so no automaton counts a long one."""
     parts = []
     if strings.min_length:
         parts.append(Strings(max_length=strings.min_length - 1))

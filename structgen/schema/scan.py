@@ -1,8 +1,8 @@
-"""One cheap look at the whole schema before anything runs.
+"""One cheap pass over the whole schema before anything runs.
 
-Everything that is wrong with a schema is found here, so that reading can be lazy and never fails in the middle of a
-text. It is on the way to the first mask: under a
-microsecond per keyword, and no pointers. Where something is wrong, a second, slow walk finds the place.
+It finds everything that is malformed, so that reading can be lazy and does not fail in the middle of a text. It takes
+time before the first mask: less than a microsecond per keyword, because it builds no pointers. Where it finds an
+error, a second, slow walk finds the pointer.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from structgen.schema.keywords.dialects import Dialect
 MAX_SCHEMAS = 1_000_000
 
 Trail = str | tuple[Any, str]
-"""A JSON pointer, or the trail of the schema above with the tokens behind it: deep schemas share what is above them."""
+"""The way to a schema: a JSON pointer, or the trail of the schema above it and the tokens that lead down from there."""
 
 
 class SchemaScan(ScanContext):
-    """The scan of one root schema and of every place that its references lead to.
+    """The scan of one root schema and of the targets of its references.
 
     Attributes:
-        seen: the draft of every schema object met, by its id (the root keeps them alive).
+        seen: the draft of every schema object that was scanned, by its id (the root keeps the objects alive).
         starts: the schemas at which walks began, with their pointers and drafts.
     """
 
@@ -34,7 +34,7 @@ class SchemaScan(ScanContext):
         self.starts: list[tuple[Any, str, Dialect]] = []
 
     def walk(self, start: Any, pointer: str, dialect: Dialect) -> None:
-        """Check `start`, which stands at `pointer`, and all schemas below it.
+        """Check `start`, whose JSON pointer is `pointer`, and all schemas below it.
 
         Raises:
             SchemaError: a malformed argument. LimitExceeded: too many schemas.
@@ -56,7 +56,7 @@ class SchemaScan(ScanContext):
                     for name, value in schema.items():
                         check = get(name)
                         if type(value) is str and (check is text or (check is type_names and value in TYPES)):
-                            continue  # most of a schema is prose and names of types
+                            continue  # most values are prose and names of types
                         if check is None:
                             if type(name) is not str or not name.isascii():
                                 name = ""
@@ -76,12 +76,12 @@ class SchemaScan(ScanContext):
             raise LimitExceeded(f"found {len(seen):,} schemas in one schema; the limit is {MAX_SCHEMAS:,}")
 
     def pointer_of(self, schema: dict[str, Any]) -> str:
-        """Where `schema`, which was met, stands. Slow."""
+        """The JSON pointer of a schema that was scanned. Slow."""
         places = (place for start in self.starts for place in every(*start))
         return joined(next(trail for other, trail in places if other is schema))
 
     def places(self) -> Iterator[tuple[dict[str, Any], Trail, Dialect]]:
-        """Every schema object that was met, with its trail and its draft. Slow."""
+        """Every schema object that was scanned, with its trail and its draft. Slow."""
         met: set[int] = set()
         for start in self.starts:
             for schema, trail in every(*start):
@@ -96,7 +96,7 @@ def escaped(token: object) -> str:
 
 
 def joined(trail: Trail) -> str:
-    """The JSON pointer that a trail stands for."""
+    """The JSON pointer of a trail."""
     steps: list[str] = []
     while not isinstance(trail, str):
         trail, step = trail
@@ -105,7 +105,7 @@ def joined(trail: Trail) -> str:
 
 
 def subschemas(schema: Any, dialect: Dialect) -> Iterator[tuple[Any, str]]:
-    """What stands directly below `schema` where its draft expects schemas, with the pointers from there."""
+    """The values directly below `schema` where its draft expects schemas, with the pointers from `schema`."""
     if not isinstance(schema, dict):
         return
     for name, value in schema.items():
@@ -122,7 +122,7 @@ def subschemas(schema: Any, dialect: Dialect) -> Iterator[tuple[Any, str]]:
 
 
 def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, Trail]]:
-    """`start`, which stands at `pointer`, and everything below it where its draft expects schemas, with trails."""
+    """`start` and, at any depth, the values below it where its draft expects schemas, with their trails."""
     stack: list[tuple[Any, Trail]] = [(start, pointer)]
     seen = set()
     while stack:
@@ -135,7 +135,7 @@ def every(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[Any, Tra
 
 
 def _not_a_schema(value: Any, start: Any, pointer: str, dialect: Dialect) -> SchemaError:
-    """The error about a place that holds something else than a schema."""
+    """The error for the place that holds something else than a schema."""
     expected = "an object, true or false" if dialect.booleans else "an object"
     for schema, trail in every(start, pointer, dialect):
         boolean = schema is True or schema is False

@@ -1,4 +1,4 @@
-"""Whole numbers of parsed JSON as ints where the schema says `integer`: to JSON Schema `5.0` is one, too."""
+"""Whole numbers of parsed JSON as ints where the schema says `integer`: in JSON Schema `5.0` is an integer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structgen.schema.reader import read
 
 
 def loads(text: str | bytes, schema: dict[str, Any] | bool) -> Any:
-    """Returns the value of a JSON text, with ints in the places that the schema has for integers.
+    """The value of a JSON text, with ints where the schema says `integer`.
 
     Args:
         text: JSON that satisfies the schema.
@@ -24,15 +24,15 @@ def loads(text: str | bytes, schema: dict[str, Any] | bool) -> Any:
 
 
 def with_ints(value: Any, schema: dict[str, Any] | bool) -> Any:
-    """Returns a value that satisfies a JSON Schema, with ints in the places that the schema has for integers.
+    """A value that satisfies a JSON Schema, with ints where the schema says `integer`.
 
-    A place keeps its float where a part of the schema that the value may be of takes any number.
+    A float stays where the value may satisfy a branch of the schema that takes any number.
     """
     if not any(_whole_floats(value)):
         return value
     try:
         return _converted(value, [read(schema)])
-    except RequestError:  # it was judged elsewhere: what no mask can hold says nothing about integers
+    except RequestError:  # the value was validated elsewhere; a schema that no mask supports converts nothing
         return value
 
 
@@ -45,7 +45,7 @@ def _whole_floats(value: Any) -> Iterator[bool]:
 
 
 def _converted(value: Any, nodes: list[Node]) -> Any:
-    """Returns the value with ints. `nodes`: schemas of which it satisfies one."""
+    """The value with ints. `nodes`: schemas, one of which the value satisfies."""
     shapes = [shape for node in nodes for shape in node.shapes]
     if isinstance(value, float) and value.is_integer():
         numbers = [shape.numbers for shape in shapes if shape.numbers is not None]

@@ -68,7 +68,6 @@ class JsonAutomaton(Automaton):
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
         self._written: dict[tuple[Shapes, int], int] = {}
-        self._bare: dict[int, int] = {}
         if prelude and within is None:
             self._begin(*_prelude(whitespace, any_order, finite))
         self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
@@ -79,7 +78,6 @@ class JsonAutomaton(Automaton):
         """Begin with the values that a template has written."""
         self.begin_with(beginning)
         self._written.update(template._written)
-        self._bare = template._bare
         self._strings.free.update(template._strings.free)
         self._numbers.digits.update(template._numbers.digits)
 
@@ -179,14 +177,7 @@ class JsonAutomaton(Automaton):
                 self.expand_on(after)
 
     def _new_value(self, node: Node, depth: int) -> int:
-        """The first state of a value: written now where it is as one that the automaton began with."""
-        bare = node.bare if self._bare else None
-        written = None if bare is None else self._bare.get(id(bare))
-        if written is None:
-            return self.later(partial(self._expand_value, node, depth))
-        state = self.tables.stub()
-        self.tables.copy_row(written, state)
-        return state
+        return self.later(partial(self._expand_value, node, depth))
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value, as that of another value with the same shapes."""
@@ -254,6 +245,4 @@ def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> tuple[Beg
     types.append(read({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}))  # which 1.0 is not
     root = types[0] if whitespace.kind == "indented" else ANY
     template = JsonAutomaton(root, whitespace, any_order=any_order, finite=finite, prelude=False)
-    beginning = template.written([template.start, *map(template.start_of, types)])
-    template._bare = {id(shapes): state for (shapes, _), state in template._written.items()}
-    return beginning, template
+    return template.written([template.start, *map(template.start_of, types)]), template

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from structgen.schema.leaves import bare_shapes, leaf_content
+from structgen.schema.leaves import leaf_content
 from structgen.schema.reader import read
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
@@ -59,17 +59,3 @@ def test_literals_that_differ_in_type_are_told_apart() -> None:
     """They are equal to Python."""
     one, true = shapes_of({"const": 1}), shapes_of({"const": True})
     assert (one[0].true, true[0].true) == (False, True)
-
-
-def test_a_bare_type_is_told_at_a_glance_once_it_was_read() -> None:
-    """By the identity of its shapes; what says more than one type is not bare."""
-    leaf = {"type": "string", "description": "d"}
-    shapes = shapes_of(leaf)
-    root = read({"properties": {"a": leaf, "b": {"type": "string", "minLength": 1}, "c": {"type": ["string"]}}})
-    objects = root.shapes[0].objects
-    assert objects is not None
-    bare, longer, listed = [member.value for member in objects.properties]
-    assert bare.bare is shapes
-    assert longer.bare is None
-    assert listed.bare is None
-    assert bare_shapes(leaf, object(), True) is None, "another draft"
