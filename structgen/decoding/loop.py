@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -60,17 +60,11 @@ AUTOMATIC = Execution()
 
 
 def decode(
-    module: PreTrainedModel | Host,
-    vocabulary: Vocabulary,
-    sessions: Sequence[Session],
-    *,
-    rows: int = ROWS,
-    record: bool = False,
-    execution: Execution = AUTOMATIC,
+    module: PreTrainedModel | Host, vocabulary: Vocabulary, sessions: Sequence[Session], **options: Any
 ) -> Batch:
-    """Runs every session to its end, see `Batch`."""
+    """Runs every session to its end, with the options of `Batch`."""
     with evaluating(module):
-        return Batch(module, vocabulary, sessions, rows=rows, record=record, execution=execution).finish()
+        return Batch(module, vocabulary, sessions, **options).finish()
 
 
 class Batch(Run[Session]):

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 from pydantic import ValidationError
 
 from structgen.decoding.beams.batch import BeamBatch
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
+from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
+from structgen.decoding.open_batch import Seat
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.prompts.token_ids import is_batch
@@ -24,23 +25,13 @@ from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_caps
-from structgen.decoding.tracing import TokenReader, Trace
+from structgen.decoding.tracing import trace_of
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Beams
 from structgen.schema.python.mistaken import require_schema
-
-
-class Outcomes(Protocol):
-    """What `Request.result` asks of a run: its rows, what was measured, and what each row has cost."""
-
-    @property
-    def rows(self) -> Sequence[Any]: ...
-    @property
-    def ledger(self) -> Ledger | None: ...
-    def stats(self, number: int) -> Stats:
-        """What the row with this number has cost."""
+from structgen.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,7 @@ class Request:
         """The same call with some of its rows only, each with another session, by its row."""
         return replace(self, targets=[self.targets[row] for row in sessions], sessions=[*sessions.values()])
 
-    def result(self, row: int, run: Outcomes) -> Generation[Any]:
+    def result(self, row: int, run: Run[Any] | Seat) -> Generation[Any]:
         """The outcome of one row, once it is done."""
         stats = run.stats(row)
         outcomes = [
@@ -115,10 +106,10 @@ class Request:
                 error = RunError(why)
                 error.__cause__ = refusal
         choices = session.choices(ledger)
-        tokens, entries, measured = session.tokens, session.entries, choices
+        tokens, entries, measured, vocabulary = session.tokens, session.entries, choices, self.model.vocabulary
         healed, healing, is_json = b"", session.healing, self.targets[row].is_json
         if healing is not None:
-            healed = self.model.vocabulary.token(session.prompt[-1])
+            healed = vocabulary.token(session.prompt[-1])
             tokens = [*healing.tokens, *tokens[session.healed :]]
             entries = [*healing.entries, *entries[session.healed :]]
             choices[: session.healed] = [None] * min(session.healed, len(choices))
@@ -132,35 +123,27 @@ class Request:
             logprobs=tuple(math.nan if choice is None else choice.logprob for choice in measured),
             removed=tuple(math.nan if choice is None else choice.removed for choice in measured),
             stats=stats,
-            trace=self._trace(session, ledger, tokens, entries, measured, is_json=is_json, healed=healed),
+            trace=trace_of(
+                session.undone, vocabulary, ledger, tokens, entries, measured, is_json=is_json, prompt_end=healed
+            ),
             seed=session.seed,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
-            **self._thinking(session.thinking, ledger),
+            **_thinking(session.thinking, vocabulary, ledger),
             **_exact(session),
             healed=healed.decode("utf-8", "replace"),
             error=error,
             _confidence=None if error else _confidence(session, choices, is_json=is_json),
-            _read=(self.model.vocabulary, tuple(session.prompt)),
+            _read=(vocabulary, tuple(session.prompt)),
         )
 
-    def _trace(
-        self, session: Session, ledger: Ledger | None, tokens: Sequence[int], entries: Sequence[Entry | None],
-        choices: Sequence[ChosenToken | None], *, is_json: bool, healed: bytes = b"",
-    ) -> Trace:  # fmt: skip
-        """What a session has taken back, and where somebody asked for details what is known of each token."""
-        if ledger is None or not ledger.traced:
-            return Trace(session.undone)
-        reader = TokenReader(
-            self.model.vocabulary, ledger, tokens, entries, choices, is_json=is_json, prompt_end=healed
-        )
-        return Trace(session.undone, reader.tokens)
 
-    def _thinking(self, before: Session | None, ledger: Ledger | None) -> dict[str, Any]:
-        """The attributes of a generation that tell of the thinking before the answer."""
-        if before is None:
-            return {}
-        trace = self._trace(before, ledger, before.tokens, before.entries, before.choices(ledger), is_json=False)
-        return {"thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
+def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | None) -> dict[str, Any]:
+    """The attributes of a generation that describe the thinking before the answer."""
+    if before is None:
+        return {}
+    choices = before.choices(ledger)
+    trace = trace_of(before.undone, vocabulary, ledger, before.tokens, before.entries, choices, is_json=False)
+    return {"thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:

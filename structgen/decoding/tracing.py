@@ -1,12 +1,13 @@
-"""The trace of a run: what was taken back, and what is known of each token that stayed."""
+"""The trace of a run: the texts that were taken back, and what is known of each token that stayed."""
 
 from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from itertools import zip_longest
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
@@ -14,51 +15,36 @@ from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.vocabulary import Vocabulary
 
 
-class Trace(Sequence[Undone]):
-    """What was said and taken back, in the order in which it was; `tokens` tells of what stayed.
+class Trace(tuple[Undone, ...]):
+    """The texts that were generated and taken back, in order; `tokens` has the tokens that stayed.
 
-    Two traces are equal where the same was taken back.
+    Traces are equal if the same texts were taken back.
 
     Args:
-        tokens: works out what is known of each token.
+        tokens: computes `tokens`.
     """
 
-    def __init__(self, undone: Sequence[Undone] = (), tokens: Callable[[], tuple[TracedToken, ...]] = tuple) -> None:
-        self._undone, self._work_out = tuple(undone), tokens
-        self._tokens: tuple[TracedToken, ...] | None = None
+    _compute: Callable[[], tuple[TracedToken, ...]]
 
-    @property
+    def __new__(cls, undone: Iterable[Undone] = (), tokens: Callable[[], tuple[TracedToken, ...]] = tuple) -> Trace:
+        trace = super().__new__(cls, undone)
+        trace._compute = tokens
+        return trace
+
+    @cached_property
     def tokens(self) -> tuple[TracedToken, ...]:
-        """Each token of the text, with the end token where the model chose one; empty without `details=True`.
+        """Each token of the text, with the end token if the model chose one; empty without `details=True`.
 
-        It is worked out when it is first asked for.
+        Computed on first use.
         """
-        if self._tokens is None:
-            self._tokens, self._work_out = self._work_out(), tuple
-        return self._tokens
-
-    @overload
-    def __getitem__(self, index: int) -> Undone: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Undone, ...]: ...
-    def __getitem__(self, index: int | slice) -> Undone | tuple[Undone, ...]:
-        return self._undone[index]
-
-    def __len__(self) -> int:
-        return len(self._undone)
-
-    def __eq__(self, other: object) -> bool:
-        return self._undone == (other._undone if isinstance(other, Trace) else other)
-
-    def __hash__(self) -> int:
-        return hash(self._undone)
+        tokens, self._compute = self._compute(), tuple
+        return tokens
 
     def __repr__(self) -> str:
-        return f"Trace({list(self._undone)!r})"
+        return f"Trace({list(self)!r})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        tokens = self.tokens  # without the run's measures, which do not go to another process
-        return {"_undone": self._undone, "_tokens": tokens, "_work_out": tuple}
+    def __reduce__(self) -> tuple[Any, ...]:  # the run's measures do not go to another process
+        return Trace, (tuple(self), partial(tuple, self.tokens))
 
 
 class _Measured(NamedTuple):
@@ -71,76 +57,83 @@ class _Measured(NamedTuple):
     drafted: bool
 
 
-class TokenReader:
-    """Reads the tokens of one text with what was measured of them. It keeps nothing of the run alive but that.
+def trace_of(
+    undone: Sequence[Undone],
+    vocabulary: Vocabulary,
+    ledger: Ledger | None,
+    tokens: Sequence[int],
+    entries: Sequence[Entry | None],
+    choices: Sequence[ChosenToken | None],
+    *,
+    is_json: bool,
+    prompt_end: bytes = b"",
+) -> Trace:
+    """The trace of one text. It keeps nothing of the run alive but the measures of the text's tokens.
 
     Args:
-        tokens: ids, with an end token or without.
-        entries: where each is measured; None where the model was not asked.
-        choices: what was measured; a row that has failed may have fewer.
-        prompt_end: the bytes of the first token that stand for the prompt's end, see `healing`.
+        ledger: of the run; without a traced one, nothing is known of the tokens.
+        tokens: ids, with or without an end token.
+        entries: where each token is measured; None if the model was not asked.
+        choices: the measures; a row that has failed may have fewer.
+        prompt_end: the bytes of the first token that belong to the prompt, see `healing`.
     """
+    if ledger is None or not ledger.traced:
+        return Trace(undone)
+    measured = [
+        _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)
+        for token, entry, choice in zip_longest(tokens, entries, choices)
+    ]
+    return Trace(undone, partial(_traced_tokens, vocabulary, measured, len(prompt_end), is_json=is_json))
 
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        ledger: Ledger,
-        tokens: Sequence[int],
-        entries: Sequence[Entry | None],
-        choices: Sequence[ChosenToken | None],
-        *,
-        is_json: bool,
-        prompt_end: bytes = b"",
-    ) -> None:
-        self._vocabulary, self._is_json, self._prompt_end = vocabulary, is_json, prompt_end
-        self._measured = [
-            _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)
-            for token, entry, choice in zip_longest(tokens, entries, choices)
-        ]
 
-    def tokens(self) -> tuple[TracedToken, ...]:
-        reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
-        traced, end = [], len(self._prompt_end)
-        for measured in self._measured:
-            text = self._vocabulary.token(measured.token)
-            said, end = text[end:], max(0, end - len(text))
-            spans = reader.feed(said) if self._is_json else []
-            pointer = _pointer(reader, spans) if self._is_json else ""
-            traced.append(self._traced(measured, characters.decode(said), pointer))
-        return tuple(traced)
+def _traced_tokens(
+    vocabulary: Vocabulary, measured: Sequence[_Measured], skipped: int, *, is_json: bool
+) -> tuple[TracedToken, ...]:
+    """The tokens of a text, whose first `skipped` bytes belong to the prompt."""
+    reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
+    traced = []
+    for each in measured:
+        token = vocabulary.token(each.token)
+        text, skipped = token[skipped:], max(0, skipped - len(token))
+        pointer = _pointer(reader, reader.feed(text)) if is_json else ""
+        traced.append(_traced(vocabulary, each, characters.decode(text), pointer))
+    return tuple(traced)
 
-    def _traced(self, measured: _Measured, text: str, pointer: str) -> TracedToken:
-        choice = measured.choice
-        if choice is None:
-            return TracedToken(measured.token, text, pointer, forced=measured.forced)
-        return TracedToken(
-            measured.token,
-            text,
-            pointer,
-            drafted=measured.drafted,
-            allowed=choice.allowed,
-            removed=choice.removed,
-            probability=math.exp(choice.logprob),
-            chance=choice.chance,
-            alternatives=self._alternatives(choice),
-            seconds=measured.seconds,
-        )
 
-    def _alternatives(self, choice: ChosenToken) -> tuple[Alternative, ...]:
-        left = 1 - choice.removed
-        known = [(token, chance * left, True) for token, chance in choice.alternatives]
-        known += [(token, chance, False) for token, chance in choice.refused]
-        known.sort(key=lambda each: -each[1])
-        return tuple(Alternative(token, self._spelled(token), chance, allowed) for token, chance, allowed in known)
+def _traced(vocabulary: Vocabulary, measured: _Measured, text: str, pointer: str) -> TracedToken:
+    choice = measured.choice
+    if choice is None:
+        return TracedToken(measured.token, text, pointer, forced=measured.forced)
+    return TracedToken(
+        measured.token,
+        text,
+        pointer,
+        drafted=measured.drafted,
+        allowed=choice.allowed,
+        removed=choice.removed,
+        probability=math.exp(choice.logprob),
+        chance=choice.chance,
+        alternatives=_alternatives(vocabulary, choice),
+        seconds=measured.seconds,
+    )
 
-    def _spelled(self, token: int) -> str:
-        if token in self._vocabulary.end_ids:
-            return "<end>"
-        return self._vocabulary.token(token).decode("utf-8", errors="backslashreplace")
+
+def _alternatives(vocabulary: Vocabulary, choice: ChosenToken) -> tuple[Alternative, ...]:
+    allowed = 1 - choice.removed
+    known = [(token, chance * allowed, True) for token, chance in choice.alternatives]
+    known += [(token, chance, False) for token, chance in choice.refused]
+    known.sort(key=lambda each: -each[1])
+    return tuple(Alternative(token, _spelled(vocabulary, token), chance, ok) for token, chance, ok in known)
+
+
+def _spelled(vocabulary: Vocabulary, token: int) -> str:
+    if token in vocabulary.end_ids:
+        return "<end>"
+    return vocabulary.token(token).decode("utf-8", errors="backslashreplace")
 
 
 def _pointer(reader: PointerReader, completed: Sequence[Span]) -> str:
-    """Of the value in which a text stops; where it stops between two values, of the innermost that was completed."""
+    """The pointer of the value in which a text stops; between two values, of the innermost one just completed."""
     within = reader.pending is not None and reader.begun.strip(b" \n\t\r:,")
     if not completed or within:
         return reader.pointer

@@ -65,8 +65,7 @@ class Rollback:
         """Nothing fits behind the text: another one is said."""
         self.retries.spend_rollback(why)
         tokens = tuple(self.transcript.tokens)
-        depths = self.retries.depths(len(tokens) - 1)
-        self.refuse(Refusal(tokens, depths, why.message, lambda: exhausted(why)))
+        self.refuse(Refusal(tokens, range(len(tokens) - 1, -1, -1), why.message, lambda: exhausted(why)))
 
     def refuse(self, refusal: Refusal) -> None:
         """Goes on from where another text may be said instead of the one that was refused.
@@ -141,8 +140,8 @@ class Rollback:
             self.undone.append(undone)
             rollbacks.debug("%d tokens taken back to token %d: %r: %s", count, kept, undone.text, undone.reason)
         self.recent.truncate(kept)
-        for token, entry in list(zip(place.tokens, place.entries, strict=True))[kept:]:
-            said.take(token, entry)
+        for token, node in place.path[kept:]:
+            said.take(token, node.entry)
         for check in self.checks.watching:
             check.read(said.tokens, said.said)  # none of them vetoes what was said before
 

@@ -160,4 +160,5 @@ def test_bans_belong_to_their_prefix():
 def test_what_is_said_again_keeps_its_measures():
     retries = RetryTree()
     retries.add([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
-    assert next(retries.places(Refusal((1, 2, 3), [2], "", RunError()))).entries == [(0, 0), None]
+    place = next(retries.places(Refusal((1, 2, 3), [2], "", RunError())))
+    assert [node.entry for _, node in place.path] == [(0, 0), None]
