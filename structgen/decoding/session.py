@@ -297,9 +297,10 @@ class Session(Said):
             self._untake()
             return
         self.finish = self._finish_by.get(token)
-        if steering is not None and self.finish is None and not self._allowed.fits():
+        limit = None if self.finish is not None else self._allowed.exceeded()
+        if steering is not None and limit is not None:
             self._untake()
-            steering.refuse(len(said.tokens), token)
+            steering.refuse(len(said.tokens), token, limit)
             return
         self._settle()
 
@@ -340,7 +341,7 @@ class Session(Said):
                 if canonical is not None and not canonical.forces(said.matcher, said.tokens, token):
                     break
                 said.take(token, None)
-            while len(said.tokens) > before and not self._allowed.fits(forced=True):
+            while len(said.tokens) > before and self._allowed.exceeded(forced=True):
                 said.cut(len(said.tokens) - 1)
 
     def _end_if_over(self) -> None:

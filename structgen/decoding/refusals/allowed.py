@@ -1,17 +1,15 @@
-"""What one row may say next: the constraint's mask within the limits, without what guards refuse and what was tried.
+"""The tokens that one row may take next: the constraint's mask, less what limits, guards and earlier tries forbid.
 
-After a rollback a greedy row does not begin again, in other tokens, what it has begun before. A text of n bytes has up
-to 2 ** (n - 1) tokenisations. A model that is sure of a refused text says them one after the other, and each costs
-forward passes, although it is the text that is refused. But what goes on from a text can be said behind any of its
-tokenisations, and the row can go back to those that it has begun. So after a rollback a token is passed over that only
-leads to a text begun before: a refused text of n bytes has n beginnings, and each retry comes to a new one, or
-completes the refused text at once. The token is not forbidden: it may come where nothing else is left, because of the
-budget perhaps. A row that samples gives each tokenisation its own probability, and passes nothing over.
+A greedy row does not begin a text twice in other tokens. A text of n bytes has up to 2 ** (n - 1) tokenisations. A
+model that is sure of a refused text would say them one after the other, and each costs forward passes, although the
+text itself is refused. So after a rollback the row passes over each token that only leads to a text it has begun
+before: a refused text of n bytes has n beginnings, and each retry reaches a new one. Such a token is not forbidden: it
+may come if nothing else is left. A row that samples passes over nothing, since each tokenisation has its own
+probability. (`benchmarks/validators.py` solves 270 of 288 so, 257 without.)
 
-A budget closes a value in the fewest tokens. If its last part is refused by a validator then, other parts do not fit
-any more: the text before it is too long. So the row goes back to the last token behind which more tokens are left than
-the refused part had, twice as many each time, and these are kept in *reserve* until the part begins. The text before
-that token stays.
+A budget closes a value in the fewest tokens. If a validator refuses the last part then, other parts do not fit, because
+the text before is too long. So the row goes back to the last token that leaves more tokens than the refused part had,
+twice as many each time, and keeps them in *reserve* until the part begins. The text before that token stays.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 
 FIRST_RESERVE = 4
-"""Tokens that are kept at first."""
+"""The least reserve, in tokens."""
 
 
 class Allowed:
     """The masks of one row.
 
     Attributes:
-        budget: tokens in all; may become smaller.
+        budget: the most tokens of the text; may become smaller.
     """
 
     def __init__(
@@ -47,10 +45,10 @@ class Allowed:
         self.budget = budget
         self._vocabulary, self._transcript, self._checks, self._retries = vocabulary, transcript, checks, retries
         self._seen = SeenTexts(vocabulary) if retries.is_greedy else None
-        self._kept = self._values = 0  # tokens in reserve, and the number of complete scalar values that ends it
+        self._kept = self._values = 0  # tokens in reserve, until so many scalar values are complete
 
     def fork(self, transcript: Transcript, checks: Checks) -> Allowed:
-        """The masks of another text that begins like this one; what was refused counts for both."""
+        """The masks of another text that begins like this one; refused texts count for both."""
         twin = copy(self)
         twin._transcript, twin._checks = transcript, checks
         twin._kept = twin._values = 0
@@ -58,23 +56,23 @@ class Allowed:
 
     @property
     def reserve(self) -> int:
-        """The tokens of the budget that are kept for a value to come."""
+        """The tokens of the budget that are kept for a later value."""
         validating = self._checks.validating
         return self._kept if self._kept and validating is not None and validating.complete < self._values else 0
 
-    def fits(self, *, forced: bool = False) -> bool:
-        """May the row go on from here, as far as its limits tell?
+    def exceeded(self, *, forced: bool = False) -> str | None:
+        """The name of the limit because of which the row must not go on from here; None if it may.
 
         Args:
-            forced: nothing but the last token was allowed.
+            forced: only the last token was allowed.
         """
         said, steering = self._transcript, self._checks.steering
         if steering is None or said.matcher is None:
-            return True
-        return steering.fits(said.matcher, said, forced=forced, reserve=self.reserve)
+            return None
+        return steering.exceeded(said.matcher, said, forced=forced, reserve=self.reserve)
 
     def with_reserve(self, refusal: Refusal) -> Refusal:
-        """A validator's refusal that goes back further, where the budget is to blame and more can be kept."""
+        """A validator's refusal; if the budget cut the value short, one that goes back to where more can be kept."""
         start, steering, matcher = refusal.depths[0], self._checks.steering, self._transcript.matcher
         if steering is None or matcher is None or not steering.cuts_behind(start):
             return refusal
@@ -89,14 +87,14 @@ class Allowed:
 
     @property
     def is_free(self) -> bool:
-        """True when the constraint's own mask is all there is to it, and so never empty."""
+        """True if nothing but the constraint's own mask counts. It is never empty."""
         steering, guards = self._checks.steering, self._checks.guards
         limited = steering is not None and steering.refuses(len(self._transcript.tokens))
         limited = limited or self._checks.canonical is not None or self._checks.phrases is not None
         return self._retries.is_empty and not limited and (guards is None or not guards.looks_ahead)
 
     def constrained(self) -> Words | None:
-        """The constraint's mask, as far as the limits allow; None where every token may come."""
+        """The constraint's mask within the limits; None for every token."""
         said, steering = self._transcript, self._checks.steering
         if said.matcher is None:
             return None
@@ -104,7 +102,7 @@ class Allowed:
         return words
 
     def left(self, words: Words | None) -> Words | None:
-        """What guards that look ahead and earlier tries leave of a mask. May be empty."""
+        """A mask without what guards, earlier tries, phrases and canonical tokens forbid. May be empty."""
         tokens, guards = self._transcript.tokens, self._checks.guards
         if guards is not None:
             words = guards.allowed(words, last=len(tokens) + 1 >= self.budget)
@@ -124,14 +122,14 @@ class Allowed:
         return new if new.any() else words
 
     def waived(self) -> Words | None:
-        """What is left with the caps let go, where they have left nothing; None where none held. May be empty, too."""
+        """The mask without caps, if caps have left nothing; None if none held. May be empty."""
         steering = self._checks.steering
         if steering is None or not steering.waive(len(self._transcript.tokens)):
             return None
         return self.left(self.constrained())
 
     def after_rollback(self) -> Words:
-        """The mask where a row has gone back to; empty where nothing is left. Caps hold."""
+        """The mask at the place to which the row has gone back; empty if nothing is left. Caps hold."""
         everything = np.full(self._vocabulary.words, 0xFFFFFFFF, np.uint32)
         try:
             words = self.constrained()
@@ -141,17 +139,17 @@ class Allowed:
         return everything if left is None else left
 
     def note_refused(self, tokens: Sequence[int], start: int) -> None:
-        """Notes a refused text, whose tokens from the one with the number `start` on may be spelled in other ways."""
+        """Notes a refused text, whose tokens from number `start` on may be spelled in other ways."""
         if self._seen is not None:
             self._seen.add(tokens, start)
 
     def anything_new(self) -> bool:
-        """True when a token may come, where a row has gone back to, that begins no text again."""
+        """True if a token is allowed at the place the row has gone back to that begins no text again."""
         again = self._begun_again()
         return again is None or bool((self.after_rollback() & ~again).any())
 
     def _begun_again(self) -> Words | None:
-        """Where the row has gone back to, the tokens that only begin a text again that was begun in others."""
+        """After a rollback, the tokens that only begin a seen text again; None if there are none."""
         said = self._transcript
         return self._seen.again(said.said) if self._seen is not None and self._retries.tried(said.tokens) else None
 
@@ -166,7 +164,7 @@ class Allowed:
         return f"{why}, and {cut} leaves no room for anything else" if cut else why
 
     def _nothing_but_vetoes(self, guards: Guarding, words: Words | None, text: str) -> str:
-        """Why the guards' masks and the constraint's leave nothing together."""
+        """Why the guards and the constraint allow no token together."""
         vetoes = guards.vetoes(words)
         if not vetoes:
             return f"after {text} the guards refuse every token that the constraint allows"
@@ -176,7 +174,7 @@ class Allowed:
 
 
 class SeenTexts:
-    """The texts that one row has begun and gone back from."""
+    """The texts that one row has begun before it went back."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -184,7 +182,7 @@ class SeenTexts:
         self._longest = 0
 
     def add(self, tokens: Sequence[int], start: int) -> None:
-        """Adds the texts of a refused text's first `start + 1`, `start + 2`, ... tokens, but not the whole text."""
+        """Adds the texts of a refused text's first `start + 1`, `start + 2`, ... tokens, except the whole text."""
         text = self._vocabulary.decode(tokens[:start])
         for token in tokens[start:-1]:
             text += self._vocabulary.token(token)
@@ -192,7 +190,7 @@ class SeenTexts:
         self._longest = max(self._longest, len(text))
 
     def again(self, text: bytes | bytearray) -> Words | None:
-        """The mask of the tokens with which a row would come to a seen text; None where there are none."""
+        """The mask of the tokens with which a text becomes a seen one; None if there are none."""
         if len(text) >= self._longest:
             return None
         prefix, size = bytes(text), len(text)

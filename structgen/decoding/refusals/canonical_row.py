@@ -1,11 +1,11 @@
-"""Canonical tokens in the decode loop: a row says only what the tokenizer itself would have made of its text.
+"""Canonical tokens in the decode loop: a row takes only the tokens that the tokenizer itself makes of its text.
 
-The policy. Of the tokens that everything else allows, those are left that keep the row canonical and behind which it
-can go on like that. Whether it can is looked up some tokens ahead: a token that begins a literal in another way than
-the tokenizer's own is canonical so far, but leads nowhere. The token that was chosen is asked about, for a model's own
-choice mostly leads on. If it does not, each of the others is, where they are few, and another one is chosen from the
-same logits; so a draw has the law of the tokens that lead on.
-Where nothing canonical is left, the step is relaxed (`"prefer"`) and counted, or the row fails (`"strict"`).
+The policy. A token is allowed if the row stays canonical with it and can go on canonically behind it. To find out the
+latter, some tokens are looked ahead: a token that begins a literal in another way than the tokenizer is canonical so
+far, but leads nowhere. Only the chosen token is checked, since a model's own choice mostly leads on. If it does not,
+all others are checked, if they are few, and another one is chosen from the same logits. So a draw has the distribution
+of the tokens that lead on. If nothing canonical is left, the step is relaxed (`"prefer"`) and counted, or the row fails
+(`"strict"`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class CanonicalRow:
 
     Args:
         continuations: of the row's grammar; None for plain text.
-        strict: raise where nothing canonical is left.
+        strict: raise if nothing canonical is left.
 
     Attributes:
-        relaxed: the numbers of the tokens for which nothing canonical was left.
+        relaxed: the indexes of the tokens for which nothing canonical was left.
     """
 
     def __init__(self, vocabulary: Vocabulary, continuations: Continuations | None, *, strict: bool) -> None:
@@ -44,8 +44,8 @@ class CanonicalRow:
         self._states: list[CanonicalState] = []
         self._refused: dict[int, list[int]] = {}
         self._healed = 0
-        self._asked = False  # was each token that was allowed last asked about?
-        self._last: tuple[CanonicalState, Overlap] | None = None  # the next step asks for what `keeps` has found
+        self._asked = False  # was each token of the last mask checked?
+        self._last: tuple[CanonicalState, Overlap] | None = None  # found by `keeps`, needed by the next `allowed`
 
     def fork(self) -> CanonicalRow:
         twin = copy(self)
@@ -54,15 +54,15 @@ class CanonicalRow:
         return twin
 
     def start(self, prompt: Sequence[int], healed: Sequence[int] | None = None) -> None:
-        """The row begins behind a prompt, or behind what was said first.
+        """The row begins behind a prompt and the thinking, if any.
 
-        The seam is held where that ends with a special token or a line, or where the last token was chosen anew with
-        the beginning of the text. Elsewhere the first token is free: the last one before it would perhaps be another
-        one, had the tokenizer known how the text goes on. Nor is the space asked for that SentencePiece adds to each
-        text: a constraint seldom has it.
+        The tokens must be canonical across the seam if the prompt ends with a special token or a line, or if its last
+        token was healed. Otherwise the first token is free: the tokenizer might have ended the prompt with another
+        token, had it known the text. The space that SentencePiece puts before each text is not required: few
+        constraints allow it.
 
         Args:
-            healed: the row's first tokens, which the prompt's last one stands for; None where it was not chosen anew.
+            healed: the row's first tokens, which the prompt's last token stands for; None without healing.
         """
         last = self._vocabulary.token(prompt[-1]) if prompt else b""
         held = healed is not None or not last or last.endswith(b"\n")
@@ -72,10 +72,10 @@ class CanonicalRow:
         self._states = [behind._replace(spaced=False)] * (self._healed + 1)
 
     def following(self, prompt: Sequence[int], after: Mapping[int, int]) -> list[int]:
-        """The tokens that are canonical behind a prompt, and with which the text can go on.
+        """The tokens that are canonical behind a prompt, and behind which the text can go on canonically.
 
         Args:
-            after: of each token that is asked about, its position in the grammar, if there is one.
+            after: the tokens to check, each with its position in the grammar, if there is one.
         """
         behind, continuations = self._canonical.behind(prompt)._replace(spaced=False), self._continuations
         tokens: list[int] = ids_of(
@@ -98,18 +98,19 @@ class CanonicalRow:
     def allowed(
         self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int], *, each: bool = False
     ) -> Words:
-        """What is left of a mask; None is one of every token.
+        """The canonical tokens of a mask.
 
         Args:
-            each: ask about each token, where they are few, before one is chosen.
+            words: the mask; None for every token.
+            each: check each token, if they are few, before one is chosen.
 
         Raises:
-            DeadEnd: nothing, and it is strict.
+            DeadEnd: there are none, and the row is strict.
         """
         states, said, last = self._states, len(tokens), self._last
         state = states[said] if said < len(states) else self._state(tokens)
         if words is None:
-            left, count = self._canonical.mask(state), 1  # an empty one is told by `keeps`
+            left, count = self._canonical.mask(state), 1  # `keeps` refuses what leads to an empty one
         elif last is not None and last[0] is state and last[1][0] is words:
             _, left, count, _ = last[1]
         else:
@@ -137,7 +138,7 @@ class CanonicalRow:
         return everything(self._vocabulary) if words is None else words
 
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
-        """Can the text go on behind the token that was chosen last? If not, it is not allowed there again."""
+        """Can the text go on behind the last token? If not, the token is not allowed there again."""
         index, state = len(tokens) - 1, self._state(tokens)
         if self._asked or index in self.relaxed:
             return True

@@ -1,10 +1,10 @@
-"""Caps on single values: what a model that is stuck says without end, read from the JSON text as it comes.
+"""Caps on single values: they end the endless value of a model that is stuck. Read from the JSON text as it comes.
 
-Where one value grows beyond a cap of `Limits`, the token that does it is refused (see `budget`), and the value is
-closed. What the schema itself asks for is not capped: a cap only holds where the value may be closed at once.
+If a value grows beyond a cap of `Limits`, the token that does it is refused (see `budget`), and the value is closed.
+A cap holds only if the value may be closed at once: what the schema requires is not capped.
 
-Each count grows by one with a byte at most. So behind each place that was read it is known how many bytes may follow
-before any cap can be exceeded, and until then nothing is read: far from all caps a token costs one comparison.
+Each count grows by at most one per byte. So at each place that was read it is known how many bytes may follow before a
+cap can be exceeded, and these are not read: far from all caps a token costs one comparison.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
 READ_AGAIN = 64
-"""Bytes of a string that may be read again with the next token."""
+"""The most bytes of a string that are read again with the next token."""
 ARRAY_CAPS = frozenset(("max_items", "max_equal_items"))
 
 _PLAIN = re.compile(rb'[^"\\]*')
@@ -32,7 +32,7 @@ _DIGIT = re.compile(rb"[0-9]")
 
 
 def in_escape(said: bytes) -> bool:
-    """Does a string stop behind the backslash of an escape?"""
+    """Does a text end in an odd number of backslashes, so within an escape?"""
     return (len(said) - len(said.rstrip(b"\\"))) % 2 == 1
 
 
@@ -41,27 +41,27 @@ class Level(NamedTuple):
 
     array: bool  # or an object
     start: int  # its first byte
-    items: int  # how many items of an array are complete
-    equal: int  # how many of the last ones are spelled alike
-    last: tuple[int, int]  # the first byte of the last one, and the byte behind it
+    items: int  # complete items of an array
+    equal: int  # how many of the last items are spelled alike
+    last: tuple[int, int]  # where the last item starts and ends
     parent: Level | None  # the container around it
 
 
 class CapState(NamedTuple):
-    """What has been read."""
+    """The state behind the text that was read."""
 
-    end: int  # bytes
-    kind: int  # STRING or SCALAR where the text ends within one, else NONE
-    start: int  # the first byte of that
+    end: int  # bytes read
+    kind: int  # STRING or SCALAR if the text ends within one, else NONE
+    start: int  # the first byte of that value
     top: Level | None  # the innermost open container
-    until: int = 0  # no text that begins like this one and has at most `until` bytes exceeds a cap
+    until: int = 0  # no text of at most `until` bytes that begins like this one exceeds a cap
 
 
 class CapReader:
     """Watches one row's JSON text.
 
     Attributes:
-        until: no text of at most `until` bytes has to be read.
+        until: a text of at most `until` bytes need not be read.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -72,18 +72,18 @@ class CapReader:
         self._items = [cap for cap in (limits.max_items, limits.max_equal_items) if cap is not None]
         self._states: list[CapState] = []
         self.until = 0
-        self._full = -1  # where the array starts that has reached a cap
+        self._full = -1  # the first byte of the array that has reached a cap
         self._add(CapState(0, NONE, 0, None), b"")
 
     def in_string(self, said: bytes | bytearray) -> bool:
-        """Does the text stop in a string or name?"""
+        """Does the text end within a string or name?"""
         return _read_on(self._states[-1], said)[0].kind == STRING
 
     def read(self, said: bytes | bytearray, before: int) -> str | None:
-        """Reads what is new in the text. The name of a cap that it exceeds, which the text before it did not.
+        """Reads the new part of a text, and returns the name of the cap that it exceeds, if any.
 
         Args:
-            before: its length without what was added last.
+            before: the length of the text without its last token, which exceeds no cap.
         """
         if len(said) <= self.until:
             return None
@@ -105,12 +105,12 @@ class CapReader:
         self._states.append(state._replace(until=self.until))
 
     def _below_caps_until(self, state: CapState, said: bytes | bytearray) -> int:
-        """See `CapState.until`. A value that is still to begin has all of its cap before it."""
+        """See `CapState.until`."""
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
-        blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where blanks at the end begin
+        blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
         limits, level, items = self._limits, state.top, min(self._items, default=sys.maxsize)
-        while level is not None:  # the items that each open array may still begin
+        while level is not None:  # each open array may still begin so many items
             if level.array and limits.max_items is not None:
                 items = min(items, limits.max_items - level.items)
             if level.array and limits.max_equal_items is not None:
@@ -136,12 +136,11 @@ class CapReader:
         return None
 
     def adds_items(self, length: int, said: bytes) -> bool:
-        """Would a text that goes on behind the first `length` bytes add to the array that has reached a cap?"""
+        """Does the text behind the first `length` bytes add items to the array that has reached a cap?"""
         before = next(state for state in reversed(self._states) if state.end <= length)
         return any(array.start == self._full for array in _read_on(before, said)[1])
 
     def limit(self, name: str) -> int:
-        """The number of a cap that holds."""
         number: int = getattr(self._limits, name)
         return number
 
@@ -158,7 +157,7 @@ class CapReader:
 
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
-    """The state behind the whole text, and the arrays in which a comma asked for another item."""
+    """The state behind the whole text, and the arrays in which a comma announced another item."""
     offset, kind, start, top, _ = state
     continued: list[Level] = []
     while offset < len(said):
@@ -187,13 +186,13 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
 
 
 def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
-    """Up to where a string, number or word goes on; a backslash at the end is left for the byte behind it."""
+    """How far a string, number or word goes on. A backslash at the end is left for the byte behind it."""
     match = (_STRING if kind == STRING else _SCALAR).match(said, offset)
     return offset if match is None else match.end()
 
 
 def _with_item(top: Level | None, said: bytes | bytearray, start: int, end: int) -> Level | None:
-    """The container with one more item, where it is an array."""
+    """The container with one more item if it is an array, else as it is."""
     if top is None or not top.array:
         return top
     first, last = top.last
@@ -202,9 +201,9 @@ def _with_item(top: Level | None, said: bytes | bytearray, start: int, end: int)
 
 
 def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:
-    """Does the text end in more than `cap` blanks and newlines, escaped ones among them?
+    """Does the text end in more than `cap` blanks and newlines, escaped ones included?
 
-    A backslash behind them, from `end` on, begins another one.
+    A backslash behind them, at `end`, counts as the beginning of another one.
     """
     begun = end < len(said)
     offset, count = len(said) - begun, int(begun)

@@ -1,8 +1,6 @@
-"""What reads a row's text and may veto it: the row's guards, and its type's validators.
+"""Checks that read a row's text and may veto it: the row's guards, and its type's validators.
 
-Both give the same kind of value, a `Veto`, and both read token by token, so that each token is either read or has
-completed what is vetoed. `RowCheck.refusal` is the one place where a veto becomes a `Refusal`: the tokens up to that
-one, and how many of them stay.
+Both give a `Veto`, and both read token by token: each token is either read or has completed the offence.
 """
 
 from __future__ import annotations
@@ -22,20 +20,20 @@ from structgen.vocabulary import Vocabulary
 
 
 class RowCheck(ABC):
-    """Guards that read one row."""
+    """Guards or validators that read one row."""
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self._watch = GuardWatch(guards, vocabulary)
         self._vocabulary = vocabulary
 
     def read(self, tokens: Sequence[int], said: bytes | bytearray, *, over: bool = False) -> Veto | None:
-        """Reads the tokens that are new, as far as they were said: a stop string cuts the text off.
+        """Reads the new tokens, up to a stop string, which cuts the text off.
 
         Args:
-            over: the text ends here; that may be vetoed, too.
+            over: the text ends here. That may be vetoed, too.
 
         Returns:
-            The first veto. The token that it is about was not read.
+            The first veto. Its token was not read.
         """
         watch, length = self._watch, self._watch.length
         if length > len(said):
@@ -51,7 +49,7 @@ class RowCheck(ABC):
 
     @abstractmethod
     def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
-        """What `read` has vetoed as a text that must not be said, and where another one may begin.
+        """The text that `read` has vetoed, and how many of its tokens to keep.
 
         Raises:
             RunError: the row may not be sent back any more.
@@ -59,10 +57,10 @@ class RowCheck(ABC):
 
     @abstractmethod
     def at_risk(self, said: bytes | bytearray) -> int:
-        """How many bytes at the end of the text are not shown yet, because a veto may take them away."""
+        """The number of bytes at the end of the text that a veto may still take away, so they are not shown yet."""
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
-        """Goes back to the first `count` tokens, which spell `said`."""
+        """Goes back to the first `count` tokens."""
         self._watch.truncate(count)
 
     def fork(self) -> Self:
@@ -72,5 +70,5 @@ class RowCheck(ABC):
         return twin
 
     def _vetoed(self, said: Transcript) -> tuple[int, ...]:
-        """The tokens up to the one that has completed what is vetoed: all that were read, and the next, if any."""
+        """The tokens that were read, and the next one, which completed the offence, if any."""
         return tuple(said.tokens[: self._watch.count + 1])

@@ -1,4 +1,4 @@
-"""From where texts of a grammar can go on in canonical tokens."""
+"""At which positions texts of a grammar can go on in canonical tokens."""
 
 from __future__ import annotations
 
@@ -19,40 +19,39 @@ from structgen.memo import BoundedCache
 from structgen.vocabulary.canonical import Canonical, CanonicalState
 
 KNOWN_PLACES = 1 << 16
-"""Places of which it is kept whether a text can go on from there."""
+"""Places for which it is cached whether a text can go on there."""
 KNOWN_MASKS = 1 << 10
-"""Places of which it is kept with which tokens; each takes as many bytes as a mask."""
+"""Places for which the mask of the tokens to go on with is cached."""
 KNOWN_FEW = 1 << 12
-"""Places in a grammar of which the tokens are kept, where they are few."""
+"""Positions for which the tokens are cached, if they are few."""
 Tokens = NDArray[np.int64]
 NOT_FEW = np.zeros(0, np.int64)
-"""In place of tokens where they are more than `WIDE`, or not known."""
-
+"""Stands for more than `WIDE` tokens, or unknown ones."""
 
 Overlap = tuple[Words, Words, int, Tokens]
-"""A mask, the tokens of it that are canonical as another, how many these are (`WIDE + 1` where they are more), and
-which, in ascending order (`NOT_FEW` where they are more)."""
+"""A mask, its canonical tokens as a mask, their number (`WIDE + 1` if there are more), and the tokens in ascending
+order (`NOT_FEW` if there are more)."""
 Place = tuple[int, Hashable]
 
 
 def overlap(canonical: Canonical, words: Words, state: CanonicalState) -> Overlap:
-    """What a mask and the canonical tokens have in common."""
+    """The canonical tokens of a mask."""
     both = np.empty(len(words), np.uint32)
     count = overlap_words(words, canonical.mask(state), both)
     return words, both, count, NOT_FEW if count > WIDE else _tokens_of(both)
 
 
 def _tokens_of(words: Words) -> Tokens:
-    """The tokens that a mask allows; `NOT_FEW` where they are more than `WIDE`."""
+    """The tokens of a mask; `NOT_FEW` if there are more than `WIDE`."""
     tokens = np.empty(WIDE, np.int64)
     count = few(words, tokens)
     return NOT_FEW if count > WIDE else tokens[:count]
 
 
 class Continuations:
-    """From where texts of one grammar can go on in canonical tokens.
+    """At which positions texts of one grammar can go on in canonical tokens.
 
-    Kernels tell it of most places (`masks.canonical_walk`). Where they doubt it, each token of the masks is followed.
+    Kernels decide most cases (`masks.canonical_walk`). In doubtful ones each token of the masks is followed.
     """
 
     def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
@@ -65,17 +64,17 @@ class Continuations:
 
     @classmethod
     def of(cls, grammar: Grammar, canonical: Canonical) -> Continuations:
-        """The continuations of a grammar, remembered with it."""
+        """The continuations of a grammar, cached with it."""
         known: Continuations | None = grammar.derived.get(cls)
         if known is None or known._canonical is not canonical:
             known = grammar.derived[cls] = cls(grammar, canonical)
         return known
 
     def overlap(self, position: int, words: Words, state: CanonicalState) -> Overlap:
-        """What a mask and the canonical tokens have in common.
+        """The canonical tokens of a mask.
 
         Args:
-            words: the mask there, or a part of it.
+            words: the mask of the position, or a part of it.
         """
         known = self._grammar.known(position)
         if known is not None and known[0] is words:
@@ -83,7 +82,7 @@ class Continuations:
         return overlap(self._canonical, words, state)
 
     def overlap_at(self, position: int, state: CanonicalState) -> Overlap:
-        """What is allowed at a position, whatever the text itself decides, and canonical."""
+        """The canonical tokens of a position's mask, before checks of the text."""
         try:
             words = self._grammar.mask(position)[0]
         except DeadEnd:
@@ -99,22 +98,20 @@ class Continuations:
         return overlap(self._canonical, words, state)
 
     def known_live(self, position: int, state: CanonicalState) -> Words | None:
-        """What `live` has found before; None where it was not asked."""
+        """The cached result of `live`; None if there is none."""
         return self._live.get((position, state.future)) if self._live else None
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
-        """uint32[words]: the tokens with which a text can go on from here; None where they are too many."""
+        """uint32[words]: the tokens with which a text can go on from here; None if they are too many."""
         place = position, state.future
-        if place in self._live:
-            return self._live[place]
-        return self._live.keep(place, self._find_live(position, state))
+        return self._live[place] if place in self._live else self._live.keep(place, self._find_live(position, state))
 
     def _find_live(self, position: int, state: CanonicalState) -> Words | None:
         alive = self._told_live(position, state, NOT_FEW)
         if alive is None:
             _, _, count, tokens = self.overlap_at(position, state)
             known = self._grammar.known(position)
-            if count > WIDE or (known is not None and known[2] is not None):  # the text itself decides
+            if count > WIDE or (known is not None and known[2] is not None):  # checks of the text decide
                 return None
             alive = self._told_live(position, state, tokens)
             if alive is None:
@@ -122,7 +119,7 @@ class Continuations:
         return pack(np.array(alive, np.int64), self._grammar.vocabulary.width)
 
     def _told_live(self, position: int, state: CanonicalState, both: Tokens) -> list[int] | None:
-        """The tokens with which a text can go on, as far as kernels tell them all."""
+        """The tokens with which a text can go on; None if the kernels do not know them all."""
         if state.packed < 0:
             return None
         tokens = np.empty(WIDE, np.int64)
@@ -131,16 +128,16 @@ class Continuations:
         return None if count < 0 else tokens[:count].tolist()
 
     def alive(self, position: int, state: CanonicalState, depth: int = DEPTH, tokens: Tokens = NOT_FEW) -> bool:
-        """Can a text go on from here, as far as `depth` tokens tell?
+        """Can a text go on from here, looking `depth` tokens ahead?
 
         Args:
-            tokens: those that are allowed there and canonical, where they are few; none where that is not known.
+            tokens: the canonical tokens that are allowed here, if known and few.
         """
         place = position, state.future
         known = self._known.get(place)
         if known is None:
             known = self._find(position, state, depth, tokens)
-            if depth > DEPTH // 2:  # what was seen from close by is no answer for others
+            if depth > DEPTH // 2:  # a shallow search may find less than others need
                 self._known.keep(place, known)
         return known
 
@@ -158,11 +155,11 @@ class Continuations:
         return any(self._alive_behind(position, state, token, depth - 1) for token in longest_first)
 
     def _alive_behind(self, position: int, state: CanonicalState, token: int, depth: int) -> bool:
-        """Can a text go on behind one more token, which is allowed?"""
-        if not self._size(token):  # an end, or what begins anew
+        """Can a text go on behind one more allowed token?"""
+        if not self._size(token):  # an end token or a special token
             return True
         after, following = self._grammar.advance(position, token), self._canonical.advance(state, token)
-        if after == ASKS:  # the text itself decides, at the end of a string
+        if after == ASKS:  # a check of the text decides, at the end of a string
             return following is not None
         return after >= 0 and following is not None and self.alive(after, following, depth)
 

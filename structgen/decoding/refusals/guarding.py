@@ -1,14 +1,14 @@
-"""Guards in the decode loop: what one row's guards refuse, and their masks.
+"""Guards in the decode loop: the texts that one row's guards refuse, and their masks.
 
-The policy. A veto refuses a text: the tokens up to the one that completed the offence. The row goes back to where the
-model would rather have said something else (`retry_tree`), at most to the token that holds the offence's first byte,
-and chooses again, from the same logits where it can. It does so at most `Limits(rollbacks=...)` times; from then on the
-guards' masks stand before every choice, and forbid the tokens that would complete an offence.
+The policy. A veto refuses the tokens up to the one that completed the offence. The row goes back to a place where the
+model would rather have said something else (`retry_tree`), first behind the token that holds the offence's first byte,
+and chooses again, from the same logits if it can. After `Limits(rollbacks=...)` rollbacks the guards' masks come before
+every choice: they forbid the tokens that would complete an offence.
 
-The row never ends in an offence: every guard reads every token before the row goes on, and is asked whether the text
-may end before the row is done. And the row ends: it is sent back at most `rollbacks + 1` times; between two rollbacks
-each choice adds one of at most `max_new_tokens` tokens; and behind the last mask nothing can be vetoed but text that
-the constraint forces, which is a `DeadEnd`.
+The row never contains an offence: each guard reads each token before the row goes on, and is asked whether the text may
+end before the row is done. And the row ends: it goes back at most `rollbacks + 1` times; between two rollbacks each
+choice adds one of at most `max_new_tokens` tokens; and with the masks nothing can be vetoed but text that the
+constraint forces, which is a `DeadEnd`.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 FEW = 4
-"""Alternatives of the constraint that a message names."""
+"""The most alternatives of the constraint that a message names."""
 
 
 class Guarding(RowCheck):
     """The guards of one row.
 
     Attributes:
-        looks_ahead: masks stand before every choice.
-        plain: the mask of plain text, where one is needed.
+        looks_ahead: the guards' masks come before every choice.
+        plain: the mask of every token that exists.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
@@ -52,10 +52,10 @@ class Guarding(RowCheck):
         self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
 
     def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
-        """See `RowCheck`. Where the row was sent back too often, the guards look ahead from now on.
+        """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.
 
         Raises:
-            DeadEnd: they did already, or no token is left to take back.
+            DeadEnd: they did already, or there is no token to take back.
         """
         tokens = said.tokens
         first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
@@ -71,18 +71,18 @@ class Guarding(RowCheck):
         return max(0, len(said) - self._watch.sure())
 
     def vetoes(self, words: Words | None) -> list[Veto]:
-        """What the guards have against some of the tokens of a mask, and against the end where that is among them."""
+        """The guards' vetoes against the end and some tokens of a mask."""
         return self._watch.vetoes(self.plain if words is None else words)
 
     def listener(self, said: bytes | bytearray) -> GuardListener:
-        """What the guards would say of more text behind what was said."""
+        """Tells what the guards would say of more text."""
         return GuardListener(self._watch.guards, self._watch.state, bytes(said[self._watch.length :]))
 
     def allowed(self, words: Words | None, *, last: bool) -> Words | None:
-        """A mask without what the guards refuse, once they look ahead.
+        """A mask without the tokens that the guards refuse, once they look ahead.
 
         Args:
-            words: None for every token.
+            words: the mask; None for every token.
             last: no token can follow.
         """
         if not self.looks_ahead:
@@ -91,10 +91,10 @@ class Guarding(RowCheck):
 
 
 class GuardListener:
-    """Guards as they stand behind a text, of which they may not have read the last bytes yet.
+    """The guards behind a text, whose last bytes they may not have read yet; a `Listener`.
 
     Attributes:
-        state: None where they refuse these.
+        state: None if they refuse these bytes.
     """
 
     def __init__(self, guards: GuardSet, state: States, unread: bytes) -> None:
@@ -106,7 +106,7 @@ class GuardListener:
         return None if isinstance(after, Veto) else after
 
     def refusal(self, text: bytes) -> Veto | None:
-        """The veto against more bytes, or against an end behind them."""
+        """The veto against more bytes or an end behind them."""
         after = None if self.state is None else self._guards.feed(self.state, text)
         return after if after is None or isinstance(after, Veto) else self._guards.finish(after)
 
@@ -114,16 +114,16 @@ class GuardListener:
         return self._guards.finish(state) is None
 
     def wanted(self, state: States) -> bytes:
-        """Guards want nothing said."""
+        """Nothing: guards require no text."""
         return b""
 
 
 def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[int], reason: str = "") -> str:
-    """A message: the text that a guard refuses, and the texts that the constraint wants in its place.
+    """The message of a guard's refusal, with the texts that the constraint wants at that place.
 
     Args:
-        matcher: of the constraint, wherever it stands.
-        tokens: of the text, before the one with which the offence begins.
+        matcher: of the constraint, at any position.
+        tokens: of the text, before the offence.
         reason: in place of the veto's.
     """
     wanted = ""
@@ -139,7 +139,7 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
 
 
 def _alternatives(walk: Matcher) -> list[str]:
-    """The texts that may follow, each as far as it is forced; nothing where they are many."""
+    """The texts that may follow, each as far as it is forced; none if they are many."""
     forced = ForcedText(walk.grammar.vocabulary)
     text, _ = forced.text(walk.grammar, walk.position)
     if text:

@@ -1,4 +1,4 @@
-"""Phrases in the decode loop: a row does not end before it has said them, nor says what makes one impossible."""
+"""Phrases in the decode loop: a row ends only after it has said them, and takes no token that makes one impossible."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PhraseRow:
         self._refused = {place: tokens for place, tokens in self._refused.items() if place <= length}
 
     def state(self, tokens: Sequence[int]) -> Progress:
-        """The state behind the row's tokens, none of which makes a phrase impossible."""
+        """The progress behind the row's tokens, none of which makes a phrase impossible."""
         for token in tokens[len(self._states) - 1 :]:
             after = self.phrases.feed(self._states[-1], self._vocabulary.token(token))
             assert after is not None, "`keeps` refuses the token"
@@ -47,24 +47,24 @@ class PhraseRow:
         return self._states[len(tokens)]
 
     def owed(self, tokens: Sequence[int]) -> int:
-        """The bytes that are owed behind the row's tokens."""
+        """The number of bytes that the phrases still need."""
         return self.phrases.owed(self.state(tokens))
 
     def unmet(self, tokens: Sequence[int]) -> str:
         return self.phrases.unmet(self.state(tokens))
 
     def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[int]:
-        """The bytes that are owed with one token more, for each of some tokens."""
+        """The number of bytes that the phrases still need behind each of some next tokens."""
         return self.phrases.owed_with(self.state(tokens), following, self._vocabulary)
 
     def proposals(self, words: Words, tokens: Sequence[int]) -> NDArray[np.int64]:
-        """The tokens of a mask that lead on with a phrase that is owed."""
+        """The tokens of a mask that begin or continue a phrase that is not said yet."""
         ids = self.phrases.proposals(self.state(tokens), self._vocabulary)
         allowed: NDArray[np.int64] = ids[(words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1) == 1]
         return allowed
 
     def allowed(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
-        """What is left of a mask: no end as long as something is owed, and nothing that was refused here."""
+        """A mask without the tokens refused here, and without an end while a phrase is not said."""
         assert words is not None, "phrases stand in texts of a grammar"
         if self.owed(tokens):
             words = words & self._beyond_end
@@ -72,7 +72,7 @@ class PhraseRow:
         return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
 
     def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
-        """Can all phrases still be met behind the last token? If not, it is not allowed there again."""
+        """Can all phrases still be said behind the last token? If not, it is not allowed there again."""
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
         keeps = after is not None and not (matcher is not None and self._loses(matcher, after))
@@ -81,43 +81,43 @@ class PhraseRow:
         return keeps
 
     def _loses(self, matcher: Matcher, state: Progress) -> bool:
-        """Has a value begun or ended, and can a phrase not be said any more since then?"""
+        """Has the last token begun or ended a value, so that a phrase cannot be said any more?"""
         if matcher.finished or not self.phrases.owed(state):
             return False
         stays = (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
         return not stays and self.phrases.lost(state, matcher.grammar, matcher.position) != ""
 
     def refuse(self, tokens: Sequence[int]) -> None:
-        """Does not allow the last token again where it stands."""
+        """Forbids the last token in its place."""
         self._refused.setdefault(len(tokens) - 1, []).append(tokens[-1])
 
     def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:
-        """Is something owed where the text ends, which a stop string may have cut off?"""
+        """Is a phrase missing from the text, whose end a stop string may have cut off?"""
         state: Progress | None = self.state(tokens)
         if len(said) < len(self._vocabulary.decode(tokens)):
             state = self.phrases.feed(self.phrases.start, bytes(said))
         return state is None or self.phrases.owed(state) > 0
 
     def lost(self, matcher: Matcher) -> str:
-        """Phrases that no text has, for messages; empty where none are known.
+        """For messages, phrases that no text of the grammar has; empty if none is known.
 
         Args:
-            matcher: behind no token.
+            matcher: at the start of the text.
         """
         automaton, start = matcher.grammar.automaton, self.phrases.start
         bound = self.phrases.lost_in(automaton.root) if isinstance(automaton, JsonAutomaton) else ""
         return bound or self.phrases.lost(start, matcher.grammar, matcher.position)
 
     def listener(self, tokens: Sequence[int], others: Listener | None) -> PhraseListener:
-        """What has a say in how the text may end: the phrases, and what else there is."""
+        """A listener that wants the phrases, and agrees only to what other listeners agree to."""
         return PhraseListener(self.phrases, self.state(tokens), others)
 
 
 class PhraseListener:
-    """Phrases as they stand behind a text, and other listeners.
+    """The phrases behind a text, together with other listeners; a `Listener`.
 
     Attributes:
-        state: None where the others refuse the text.
+        state: None if the others refuse the text.
     """
 
     def __init__(self, phrases: PhraseSet, state: Progress, others: Listener | None) -> None:

@@ -1,7 +1,7 @@
-"""Rollbacks of one row: from a refused text to where another one may be said.
+"""Rollbacks of one row: it goes from a refused text to a place where another text may begin.
 
-`retry_tree` says which places there are. Here the row goes there: it takes back the tokens that are not before the
-place, says those before it again, and leaves a place where nothing is allowed for the next one.
+`retry_tree` gives the places. To go to one, the row takes back the tokens that are not on the way there and takes those
+that are. From a place where nothing is allowed it goes on to the next.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 
 UNKNOWN = 0.5
-"""The probability that counts for a choice that nobody measured."""
+"""Stands for the probability of a choice that was not measured."""
 
 
 class _Retry(NamedTuple):
-    """Where a row has gone on from."""
+    """The last rollback."""
 
     refusal: Refusal  # why it went back
     place: RetryPlace  # where it went
-    others: Iterator[RetryPlace]  # where else it may go
+    others: Iterator[RetryPlace]  # the places to go to next
 
 
 @dataclass(eq=False)
@@ -41,8 +41,8 @@ class Rollback:
     allowed: Allowed
     retries: RetryTree
     recent: RecentLogits
-    undone: list[Undone] = field(default_factory=list)  # what was said and taken back
-    ledger: Ledger | None = None  # where the batch measures its choices, if it does
+    undone: list[Undone] = field(default_factory=list)  # the texts that were taken back
+    ledger: Ledger | None = None  # the batch's measures, if it takes any
     _retry: _Retry | None = field(default=None, init=False)
 
     @property
@@ -52,26 +52,26 @@ class Rollback:
 
     @property
     def uniform(self) -> float | None:
-        """Draws the next token where the row has just gone back to; None where it is chosen as always."""
+        """The number that draws the next token, right after a rollback; None if it is chosen as always."""
         if self._retry is None or len(self._retry.place.path) != len(self.transcript.tokens):
             return None
         return self._retry.place.uniform
 
     def clear(self) -> None:
-        """The row is done, and goes back no more."""
+        """The row is done and will not go back."""
         self._retry = None
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Nothing fits behind the text: another one is said."""
+        """Nothing fits behind the text: goes on with another one."""
         self.retries.spend_rollback(why)
         tokens = tuple(self.transcript.tokens)
         self.refuse(Refusal(tokens, range(len(tokens) - 1, -1, -1), why.message, lambda: exhausted(why)))
 
     def refuse(self, refusal: Refusal) -> None:
-        """Goes on from where another text may be said instead of the one that was refused.
+        """Goes to a place where another text may be said instead of the refused one.
 
         Raises:
-            StructgenError: there is none; it is the refusal's.
+            StructgenError: the refusal's error, if there is none.
         """
         count, entries, nearest = len(refusal.tokens), self.transcript.entries, next(iter(refusal.depths), 0)
         measured = min(refusal.depths, default=0) if self.ledger else nearest
@@ -87,10 +87,10 @@ class Rollback:
         self._go_to_first(refusal, self.retries.places(refusal))
 
     def move_on(self) -> bool:
-        """Leaves a place where everything was tried for the next one; False where the row has gone on from it.
+        """Leaves a place where everything was tried for the next one; False if the row has gone on since.
 
         Raises:
-            StructgenError: there is none; it is the refusal's.
+            StructgenError: the refusal's error, if there is no other place.
         """
         if self._retry is None or not self.retries.tried(self.transcript.tokens):
             return False
@@ -99,8 +99,8 @@ class Rollback:
         return True
 
     def _go_to_first(self, refusal: Refusal, places: Iterator[RetryPlace]) -> None:
-        """To the first place where a token is allowed that was not tried, and begins no text again if possible."""
-        again = list[tuple[RetryPlace, float]]()  # only texts that were begun are allowed there; what was left
+        """Goes to the first place where a new text may begin; if there is none, where an untried token is allowed."""
+        again = list[tuple[RetryPlace, float]]()  # places that only begin seen texts, with their untried probability
         is_new = self._go_to_new(refusal, places, again)
         for place, left in again:
             place.node.left = left
@@ -114,7 +114,7 @@ class Rollback:
         self._go_to(place, refusal)
 
     def _go_to_new(self, refusal: Refusal, places: Iterator[RetryPlace], again: list[tuple[RetryPlace, float]]) -> bool:
-        """To the first place where something new is allowed; False where there is none. Closes those before it."""
+        """Goes to the first place where a new text may begin; False if there is none. Closes the places before it."""
         for place in places:
             self._retry = _Retry(refusal, place, places)
             self._go_to(place, refusal)
@@ -126,12 +126,12 @@ class Rollback:
         return False
 
     def _is_open(self) -> bool:
-        """May a token come here that was not tried, with the reserve for what comes later?"""
-        has_room = not self.transcript.tokens or not self.allowed.reserve or self.allowed.fits(forced=True)
+        """Is an untried token allowed here, with the reserve kept?"""
+        has_room = not self.transcript.tokens or not self.allowed.reserve or not self.allowed.exceeded(forced=True)
         return has_room and bool(self.allowed.after_rollback().any())
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
-        """Takes back the tokens that are not before a place, and says those before it again."""
+        """Takes back the tokens that are not on the way to a place, and takes those that are."""
         said = self.transcript
         kept = common(place.tokens, said.tokens)
         if kept < len(said.tokens):
@@ -146,7 +146,7 @@ class Rollback:
             check.read(said.tokens, said.said)  # none of them vetoes what was said before
 
     def _chance(self, index: int) -> float | None:
-        """The probability of a token among those that were allowed; None where the model was not asked."""
+        """The probability of a token among those that were allowed; None if the model was not asked."""
         entry = self.transcript.entries[index]
         if entry is None:
             return None

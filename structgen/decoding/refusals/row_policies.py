@@ -15,15 +15,14 @@ from structgen.decoding.refusals.validating import Validating
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The objects that may refuse a row's text. They belong to one row, for each keeps what it has read.
+    """The objects that may refuse a row's text; None for those that the row does not have. Each belongs to one row.
 
     Attributes:
-        guards: read every token; None where the row has none.
-        validating: judges the values; the batch must measure the row's choices then.
-        steering: keeps a constrained row within its limits; None raises `BudgetExhausted` where the budget comes too
-            early.
-        canonical: keeps the row's tokens canonical; None where they need not be.
-        phrases: keeps the row from ending before it has said them; None where it owes none.
+        guards: read every token.
+        validating: judges the values; needs a batch that measures the row's choices.
+        steering: keeps a constrained row within its limits; without it the row may end in `BudgetExhausted`.
+        canonical: keeps the row's tokens canonical.
+        phrases: keeps the row from ending before it has said them.
     """
 
     guards: Guarding | None = None
@@ -34,12 +33,12 @@ class Checks:
 
     @property
     def watching(self) -> list[RowCheck]:
-        """The guards and the validators, as far as there are any."""
+        """The guards and the validators, if there are any."""
         return [check for check in (self.guards, self.validating) if check is not None]
 
     @property
     def followers(self) -> list[Follower]:
-        """All that there are: each goes back with the row."""
+        """What goes back with the row: the `truncate` of each check."""
         each = (*self.watching, self.steering, self.canonical, self.phrases)
         return [check.truncate for check in each if check is not None]
 

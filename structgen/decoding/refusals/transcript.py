@@ -1,4 +1,4 @@
-"""What one row has said: its tokens, their text, the model's row and the constraint's walk, all at the same place."""
+"""The text of one row: its tokens and bytes, the model's row and the constraint's matcher, all at the same place."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
 Follower = Callable[[int, bytearray], None]
-"""Goes back to the first tokens of a text, given how many they are and what they spell."""
+"""Goes back to the first tokens of a text, given their number and their text."""
 
 
 class Transcript:
-    """The text of one row. Only `take` and `cut` change it, for all that follows it at once.
+    """The text of one row. Only `take`, `heal` and `cut` change it, and its parts go together.
 
     Args:
-        matcher: walks the row's constraint; None for plain text.
+        matcher: of the row's constraint; None for plain text.
         row: what the model has to read.
-        followers: what goes back with it.
+        followers: called when it is cut.
 
     Attributes:
-        entries: of each token, where it is measured; None where the model was not asked.
-        forced: how many tokens were added without asking the model.
-        said: their text, without a stop string.
-        healed: how many tokens at the start stand for the rest of the row's last token before them, see `heal`.
-        prompt_end: the token that the prompt ended with, where the row has another in its place; else empty.
+        entries: where each token is measured; None if the model was not asked.
+        forced: the number of tokens that were taken without asking the model.
+        said: the tokens' text, without a stop string.
+        healed: the number of tokens at the start that stand for the end of the row's token before them, see `heal`.
+        prompt_end: the prompt's last token, if the row has another one in its place; else empty.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Transcript:
         self.entries: list[Entry | None] = []
         self.forced = 0
         self.said = bytearray()
-        self._cut_off = b""  # from a stop string on: `said` and this are the text of all tokens
+        self._cut_off = b""  # the stop string and what follows it: the rest of the tokens' text
         self._vocabulary, self._followers = vocabulary, followers
         self._stop = [text.encode() for text in stop]
         self.healed = 0
         self.prompt_end: list[int] = []
 
     def fork(self, followers: Sequence[Follower]) -> Transcript:
-        """Another text that begins like this one, with its own followers. Its row has only what is added to it."""
+        """Another text that begins like this one, with its own followers. Its row has only the tokens added to it."""
         twin = copy(self)
         twin.matcher = None if self.matcher is None else self.matcher.fork()
         twin.tokens, twin.entries, twin.said = self.tokens[:], self.entries[:], self.said[:]
@@ -70,9 +70,9 @@ class Transcript:
         self.said += self._vocabulary.token(token)
 
     def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
-        """Goes on in another row, whose last token stands in place of the prompt's last one and of these.
+        """Goes on in a row whose last token replaces the prompt's last token and these tokens.
 
-        They are spelled behind the prompt as it was, where the text goes back to one of them.
+        If the text goes back behind one of these, the row has the prompt's own token again, and the rest behind it.
 
         Args:
             entry: where the choice of the row's last token is measured.
@@ -84,7 +84,7 @@ class Transcript:
         self.healed = len(tokens)
 
     def cut(self, length: int) -> str:
-        """Goes back to the first `length` tokens; the text of the others."""
+        """Goes back to the first `length` tokens, and returns the text of the others."""
         gone = self.tokens[length:]
         if self.matcher is not None:
             self.matcher.rollback(len(gone))
@@ -105,7 +105,7 @@ class Transcript:
         return taken_back.decode("utf-8", errors="replace")
 
     def stopped(self) -> bool:
-        """Does a stop string stand in the last token or end in it? The text is cut off from there on."""
+        """Does a stop string end in the last token? If so, cuts the text off before it."""
         if not self._stop:
             return False
         last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens else 0
@@ -117,6 +117,6 @@ class Transcript:
         return first >= 0
 
     def begun_stop(self) -> int:
-        """How many bytes at the end may be the beginning of a stop string."""
+        """The number of bytes at the end that may begin a stop string."""
         ends = (n for stop in self._stop for n in range(1, len(stop)) if self.said.endswith(stop[:n]))
         return max(ends, default=0)

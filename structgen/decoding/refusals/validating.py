@@ -1,13 +1,13 @@
-"""Validators in the decode loop: what of one row's text its type's own code refuses, and where to go on from.
+"""Validators in the decode loop: the values that a type's own code refuses, and where the row goes on.
 
-The policy. Each value is judged as soon as it is complete. One that is refused is a text that must not come again in
-that place, and no more than that text: the row goes back to where the model would rather have said something else
-(`retry_tree`), and from there the model goes on. At first only within the last scalar value, which is the field itself
-where that is no container; when `PATIENCE` tries have not helped, or nothing else is allowed there, from within the
-last two, then four, and so on: a rule about two fields may need the first one changed.
+The policy. Each value is judged as soon as it is complete. A refused value must not come again in that place; nothing
+else is forbidden. The row goes back to a place where the model would rather have said something else (`retry_tree`).
+First it looks only within the last scalar value, which is the refused field itself unless that is a container. After
+`PATIENCE` tries, or when nothing else is allowed there, it looks within the last two scalar values, then four, and so
+on: a rule about two fields may need the first one changed.
 
-That ends: each try is a text that was never said, and there are `Limits(validations=...)` of them. And what comes out
-was accepted: no row is done before its whole value was judged.
+The retries end: each is a new text, and there are at most `Limits(validations=...)`. And the result was accepted: no
+row is done before its whole value was judged.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from structgen.schema.python.validators import Validators
 from structgen.vocabulary import Vocabulary
 
 PATIENCE = 8
-"""Tries before the row goes back further."""
+"""Refused values before the row goes back further."""
 
 CONTAINERS = b"{["
-"""The first bytes of values that are no scalars."""
+"""The first bytes of containers."""
 
 
 class Validating(RowCheck):
     """The validators of one row.
 
     Args:
-        budget: values that may be tried again.
-        steering: keeps the row within its limits, and so may have cut a refused value short.
+        budget: the most values that may be refused.
+        steering: the row's limits, which may have cut a refused value short.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Validating(RowCheck):
 
     @property
     def accepted(self) -> Accepted | None:
-        """The whole text that was accepted last; None before there is one."""
+        """The whole text that was last accepted; None before there is one."""
         return self._guard.accepted
 
     @property
     def complete(self) -> int:
-        """How many scalar values are complete in the text."""
+        """The number of complete scalar values in the text."""
         return self._reader.scalars
 
     @property
@@ -63,13 +63,13 @@ class Validating(RowCheck):
         return reader
 
     def fork(self, steering: Steering | None = None) -> Validating:
-        """The check of another text that begins like this one, which has its own steering."""
+        """The check of another text that begins like this one, with its own steering."""
         twin = super().fork()
         twin._steering = steering
         return twin
 
     def at_risk(self, said: bytes | bytearray) -> int:
-        """See `RowCheck`. Of a container that may be refused as a whole, its values are shown as they are complete."""
+        """See `RowCheck`. Values in a container are shown once complete, though the container may be refused."""
         path = self._reader.pending
         return len(self._reader.begun) if path is not None and self._validators.judges(path, bytes(said)) else 0
 
@@ -77,7 +77,7 @@ class Validating(RowCheck):
         """See `RowCheck`.
 
         Raises:
-            ValidationFailed: as many values were refused as `Limits(validations=...)` allows.
+            ValidationFailed: `Limits(validations=...)` values were refused before.
         """
         assert isinstance(veto, ValueVeto)
         text = bytes(said.said[: veto.end])
@@ -91,7 +91,7 @@ class Validating(RowCheck):
         return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer, len(starts) - 1)
 
     def _error(self, veto: ValueVeto, text: str, retries: RetryTree) -> ValidationFailed:
-        """What is raised where no other text is left, after one try more."""
+        """The error for the case that no other text is left. Raises it if the budget is spent."""
         why = f"{veto.reason}, at the end of {quoted(text[-80:])}"
         cut = "" if self._steering is None else self._steering.cut
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
@@ -104,7 +104,7 @@ class Validating(RowCheck):
 
 
 def _widths(refused: int, count: int) -> Iterator[int]:
-    """How many of the last `count` scalar values may be changed: more and more of them."""
+    """How many of the last `count` scalar values may be changed: first few, then 2, 4, ... times as many."""
     width = 1 << (refused - 1) // PATIENCE
     while width <= count:
         yield width
