@@ -1,18 +1,20 @@
-"""Drafts: tokens that a row will probably say next are read along with those that it has said.
+"""Drafts: the tokens that a row will probably take next are read together with those that it has taken.
 
-Speculative decoding without a second model. The draft is the tokens of forced text whose end fast-forward leaves to the
-model, because something else may follow, else what `lookup` finds. The row then chooses token by token as ever, from
-the logits after the one before; as long as it chooses drafted tokens, these logits are known without a forward pass.
-Tokens drafted in vain lie in slots that nobody sees. So drafts save forward passes and change no choice: with or
-without them each token is drawn from the same logits by the same random number.
+This is speculative decoding without a second model. A draft is forced text whose end fast-forward leaves to the model,
+because something else may follow, and behind it a guess of `lookup`. The row then chooses token by token as ever, from
+the logits behind the token before. As long as it chooses drafted tokens, these logits are known without a forward pass.
+Tokens drafted in vain lie in cache slots that nobody sees. So drafts save forward passes and change no choice: each
+token is drawn from the same logits by the same random number.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from structgen.decoding.ahead.lookup import Lookup
@@ -20,27 +22,53 @@ from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
-from structgen.models.row import Forward, common
-from structgen.models.transfer import upload_one
+from structgen.models.row import Forward, Row, common
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 8
-"""Tokens of a draft at most."""
+"""The most tokens of a draft."""
+
+
+class DraftReader:
+    """Reads rows with drafts behind them, and keeps the logits behind the drafted tokens that the rows then take."""
+
+    def __init__(self) -> None:
+        self._known: dict[Row, tuple[list[int], int, Tensor]] = {}  # ids with the draft; how many before it; logits
+
+    def read(self, forward: Forward, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
+        """The logits after the last token of each row: float[rows, width]. See `Forward.read_drafted`."""
+        read = zip(rows, drafts, forward.read_drafted(rows, drafts), strict=True)
+        behind = {row: ([*row.ids, *draft], len(row.ids), logits[-1 - len(draft) :]) for row, draft, logits in read}
+        self._known |= {row: known for row, known in behind.items() if len(known[2]) > 1}
+        return torch.stack([logits[0] for _, _, logits in behind.values()])
+
+    def confirm(self, row: Row) -> Tensor | None:
+        """Marks the drafted tokens that a row has taken as read. The logits after its last token, if they are known."""
+        if row not in self._known:
+            return None
+        ids, start, logits = self._known[row]
+        if row.valid >= start and row.ids[:start] == ids[:start]:
+            taken = common(row.ids[start:], ids[start:])
+            row.valid = start + taken
+            if row.is_read:
+                return logits[taken]
+        del self._known[row]
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The tokens that a row may say next."""
+    """The tokens that a row may take next."""
 
     session: Session  # the row's
     start: int  # how many ids the row had before them
     tokens: list[int]  # the draft
-    forced: int  # how many of the first were forced text; the others are a guess of the lookup
-    position: int = -1  # in the constraint, where they begin; negative without one
+    forced: int  # how many of its first tokens are forced text; the others are a guess of the lookup
+    position: int = -1  # in the constraint, before the draft; negative without one
 
     @property
     def taken(self) -> int:
-        """How many of the tokens, from the first, the row has said; negative where it went back behind them all."""
+        """How many of the tokens, from the first, the row has taken; negative if it has gone back before them all."""
         row = self.session.row
         return -1 if row.valid < self.start else common(row.ids[self.start :], self.tokens)
 
@@ -49,10 +77,10 @@ class Drafts:
     """The drafts of a batch's rows.
 
     Args:
-        ledger: where the run measures its choices; None where it does not.
+        ledger: where the run measures its choices; None if it does not.
 
     Attributes:
-        accepted: of each session, how many of its tokens needed no forward pass because they were drafted.
+        accepted: of each session, how many tokens needed no forward pass because they were drafted.
     """
 
     def __init__(self, forward: Forward, vocabulary: Vocabulary, ledger: Ledger | None = None) -> None:
@@ -60,82 +88,62 @@ class Drafts:
         self._ledger = ledger if ledger is not None and ledger.traced else None
         self._lookups: dict[Session, Lookup] = {}
         self._drafts: list[Draft] = []
-        self._logits: Tensor | None = None
+        self._reader = DraftReader()
         self.accepted: Counter[Session] = Counter()
 
     def read(self, sessions: Sequence[Session]) -> Tensor:
-        """Reads what is pending, and drafts where they are worth it: float[rows, width], after what was pending."""
+        """Reads what is pending, with drafts if they are worth it. The logits behind it: float[rows, width]."""
         self._learn()
-        self._drafts, self._logits = [], None
         rows = [session.row for session in sessions]
         columns = self._forward.columns_for(rows)
-        drafts = worthwhile([self._draft(session, columns) for session in sessions]) if columns else []
-        if not any(draft.tokens for draft in drafts):
+        self._drafts = worthwhile([self._draft(session, columns) for session in sessions]) if columns else []
+        if not any(draft.tokens for draft in self._drafts):
+            self._drafts = []
             return self._forward.read(rows)
-        self._drafts = drafts
-        self._logits = self._forward.read_drafted(rows, [draft.tokens for draft in drafts])
-        return self._behind([(i, 0) for i in range(len(drafts))])
+        return self._reader.read(self._forward, rows, [draft.tokens for draft in self._drafts])
 
     def confirmed(self) -> tuple[list[Session], Tensor | None]:
-        """The sessions that have said drafted tokens only, and the logits behind these."""
-        sessions, places = [], []
-        for i, draft in enumerate(self._drafts):
-            session, taken = draft.session, draft.taken
-            if taken < 0 or session.done:
-                continue
-            valid = draft.start + taken
-            self.accepted[session] += max(0, valid - session.row.valid)
+        """The sessions that have taken only drafted tokens, and the logits behind these."""
+        sessions, logits = [], []
+        for session in (draft.session for draft in self._drafts if not draft.session.done):
+            before = session.row.valid
+            known = self._reader.confirm(session.row)
+            self.accepted[session] += session.row.valid - before
             if self._ledger is not None:
-                self._ledger.drafted.update(session.entries_between(session.row.valid, valid))
-            session.row.valid = valid
-            if valid == len(session.row.ids):
+                self._ledger.drafted.update(session.entries_between(before, session.row.valid))
+            if known is not None:
                 sessions.append(session)
-                places.append((i, taken))
-        return sessions, self._behind(places) if places else None
+                logits.append(known)
+        return sessions, torch.stack(logits) if logits else None
 
     def forget(self, session: Session) -> None:
-        """The session is over; nothing is kept of it but what is in `accepted`."""
+        """The session is over: nothing is kept of it except its number in `accepted`."""
         self._lookups.pop(session, None)
-
-    def _behind(self, places: Sequence[tuple[int, int]]) -> Tensor:
-        """The logits behind the first tokens of drafts: float[places, width]. A place is a draft and a count."""
-        assert self._logits is not None
-        last = self._logits.shape[1] - 1
-        cells = [(i, last - len(self._drafts[i].tokens) + count) for i, count in places]
-        if len(cells) == len(self._drafts) and len({column for _, column in cells}) == 1:
-            return self._logits[:, cells[0][1]]
-        rows, columns = upload_one([list(side) for side in zip(*cells, strict=True)], self._logits.device)
-        return self._logits[rows, columns]
 
     def _draft(self, session: Session, columns: int) -> Draft:
         """The draft that fits into the columns behind a row's pending tokens, and into its budget."""
-        row, draft = session.row, Draft(session, len(session.row.ids), [], 0)
+        row = session.row
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
-        if room < 1:
-            return draft
-        try:
-            return self._guessed(draft, room)
-        except StructgenError:  # a limit, or code of the caller's: raised again where the row itself comes there
-            return draft
+        if room > 0:
+            with suppress(StructgenError):  # raised again when the row itself comes there
+                return self._guessed(session, room)
+        return Draft(session, len(row.ids), [], 0)
 
-    def _guessed(self, draft: Draft, room: int) -> Draft:
+    def _guessed(self, session: Session, room: int) -> Draft:
         """A draft with at most `room` tokens: forced ones, and behind these a guess of the lookup."""
-        session = draft.session
         matcher = None if session.matcher is None else session.matcher.fork()
-        position = -1 if matcher is None else matcher.position
+        position, ids = -1 if matcher is None else matcher.position, session.row.ids
         forced: list[int] = []
         if matcher is not None and session.spans is not None:
             forced = _allowed(matcher, session.spans.probable(matcher, session.tokens)[:room])
         lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
-        guess = [] if len(forced) == room else lookup.after([*session.row.ids, *forced], room - len(forced))
-        return replace(draft, tokens=forced + _allowed(matcher, guess), forced=len(forced), position=position)
+        guess = [] if len(forced) == room else lookup.after([*ids, *forced], room - len(forced))
+        return Draft(session, len(ids), forced + _allowed(matcher, guess), len(forced), position)
 
     def _learn(self) -> None:
-        """Tells the lookups which of their guesses were right."""
-        for draft in self._drafts:
+        """Tells the lookups and spans which of their guesses were right."""
+        for draft in (draft for draft in self._drafts if not draft.session.done):
             taken = draft.taken
-            if draft.session.done:
-                continue
             if taken >= draft.forced < len(draft.tokens):
                 self._lookups[draft.session].learn(right=taken > draft.forced)
             if 0 <= taken and draft.forced and draft.session.spans is not None:
@@ -143,7 +151,7 @@ class Drafts:
 
 
 def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
-    """The drafts as far as a column is filled by half of the rows at least: padding has its price.
+    """The drafts, cut to the columns that at least half of the rows fill: padding has its price.
 
     Columns that pending tokens need are there in any case.
     """
@@ -157,7 +165,7 @@ def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _allowed(matcher: Matcher | None, tokens: Sequence[int]) -> list[int]:
-    """The first of the tokens, as far as a constraint allows them; its matcher takes these."""
+    """The first tokens that a constraint allows; its matcher takes them."""
     if matcher is None:
         return list(tokens)
     allowed = []

@@ -1,4 +1,4 @@
-"""What a row has said so far, for those who only read it: streams and results."""
+"""The text of a row so far, for streams and results, which only read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class Said:
-    """The text of one row with what is known of it; `Session` adds to it."""
+    """The text of one row with what is known of it. The base class of `Session`."""
 
     _transcript: Transcript
     _checks: Checks
@@ -26,62 +26,62 @@ class Said:
 
     @property
     def tokens(self) -> list[int]:
-        """The generated ids, an end token at the end where the model chose one."""
+        """The generated ids, with the end token if the model chose one."""
         return self._transcript.tokens
 
     @property
     def healed(self) -> int:
-        """How many of the first tokens stand for the rest of a token that the prompt ends with, see `healing`."""
+        """The number of first tokens that stand for the end of the prompt's last token, see `healing`."""
         return self._transcript.healed
 
     @property
     def matcher(self) -> Matcher | None:
-        """Where the row stands in its constraint; None for plain text."""
+        """The matcher of the row's constraint; None for plain text."""
         return self._transcript.matcher
 
     @property
     def rollbacks(self) -> int:
-        """How often the row was sent back."""
+        """How often the row has gone back."""
         return self._rollback.count
 
     @property
     def undone(self) -> list[Undone]:
-        """What was said and taken back."""
+        """The texts that were taken back."""
         return self._rollback.undone
 
     def explaining(self) -> Callable[[], RefusedToken | None] | None:
-        """Works out why the text may not end here, for a `DeadEnd`; None for plain text."""
+        """For a `DeadEnd`, a function that finds out why the text may not end here; None for plain text."""
         return None if self.matcher is None else partial(self.matcher.fork().explain, self._vocabulary.end_ids[0])
 
     def text(self) -> str:
-        """What has been said; bytes that are no whole UTF-8 character yet show as U+FFFD."""
+        """The text; an incomplete UTF-8 character shows as U+FFFD."""
         return self._transcript.text()
 
     @property
     def said(self) -> bytes:
-        """What has been said, without a stop string."""
+        """The text's bytes, without a stop string."""
         return bytes(self._transcript.said)
 
     @property
     def accepted(self) -> Accepted | None:
-        """The text with the value that its type's validators made of it when they accepted it; None without them."""
+        """The text with the value that the type's validators made of it; None without validators."""
         validating = self._checks.validating
         accepted = None if validating is None else validating.accepted
         return accepted if accepted is not None and accepted.text == self.said else None
 
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        """The measures of each token; None where the model was not asked. Empty without a ledger."""
+        """The measures of each token; None if the model was not asked. Empty without a ledger."""
         if ledger is None:
             return []
         return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
 
     @property
     def entries(self) -> list[Entry | None]:
-        """Where each token is measured; None where the model was not asked."""
+        """Where each token is measured; None if the model was not asked."""
         return self._transcript.entries
 
     def entries_between(self, start: int, stop: int) -> list[Entry]:
-        """Where the tokens are measured that stand at these places of the model's row, as far as they are ours."""
+        """Where the tokens at these places of the model's row are measured, without prompt and forced tokens."""
         said = self._transcript
         before = len(said.row.ids) - len(said.tokens)
         return [entry for entry in said.entries[max(0, start - before) : max(0, stop - before)] if entry is not None]

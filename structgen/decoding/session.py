@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error"]
 """Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
-`max_new_tokens` or the model's context came near; a stop string came; text came to that budget; or `error` says."""
+`max_new_tokens` or the model's context came near; a stop string came; plain text reached its budget; see `error`."""
 
 
 class Session(Said):
@@ -47,19 +47,19 @@ class Session(Said):
 
     Args:
         matcher: a fresh matcher of the row's constraint; None for plain text.
-        limits: the row's bounds; `max_new_tokens` is what may be generated, the end token included.
-        spans: finds tokens that need not be asked for; None asks for every one.
+        limits: the row's bounds; `max_new_tokens` counts the end token.
+        spans: finds tokens for which the model need not be asked; None asks for every token.
 
     Attributes:
-        budget: tokens that may be generated.
+        budget: the most tokens that may be generated.
         finish: None while the row is running.
         error: why the row failed, with `finish="error"`.
         recalled: logits of an earlier step that the row chooses from again.
-        sent_back: the row has gone back, so the logits read last do not follow its text.
+        sent_back: the row has gone back, so the last logits do not follow its text.
         seed: of the row's draws; None for a greedy row.
-        before: what is said first, in the same row; None for nothing.
-        thinks: what it says is thinking, no part of an answer.
-        patience: for its own work on the host.
+        before: the session that runs first in the same row; None if there is none.
+        thinks: its text is thinking, no part of an answer.
+        patience: bounds the time of the row's own work on the host.
     """
 
     thinks: ClassVar[bool] = False
@@ -87,7 +87,6 @@ class Session(Said):
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
         self._recent = RecentLogits(RECENT if checks.guards or checks.validating else 1)
-        self._finish_by: dict[int, Finish] = dict.fromkeys(vocabulary.end_ids, "end")
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
         self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
@@ -100,7 +99,7 @@ class Session(Said):
 
     @property
     def done(self) -> bool:
-        """True when the row takes no further token."""
+        """True if the row takes no further token."""
         return self.finish is not None
 
     @property
@@ -109,7 +108,7 @@ class Session(Said):
 
     @property
     def token_count(self) -> int:
-        """The tokens generated so far, of what is said first, too."""
+        """The number of tokens generated so far, including those of the session before."""
         first = self.thinking or self.healing
         return len(self.tokens) - self.healed + (0 if first is None else first.token_count)
 
@@ -130,38 +129,38 @@ class Session(Said):
 
     @property
     def thinking(self) -> Session | None:
-        """The thinking before this answer; None where there was none."""
+        """The thinking before this answer; None if there was none."""
         return self.before if self.before is not None and self.before.thinks else None
 
     @property
     def healing(self) -> Session | None:
-        """The choice of a token in place of the prompt's last one; None where that one has stayed."""
+        """The session that replaced the prompt's last token; None if the prompt has kept it."""
         return self.before if self._transcript.prompt_end else None
 
     def expects_forced(self, words: Words | None) -> bool:
-        """Will forced text probably follow the next token, one of these, and be fed without asking?"""
+        """Will forced text probably follow the next token, which is one of these?"""
         if self.spans is None or self.matcher is None or words is None:
             return False
         return self.spans.probably_follow(self.matcher.position, words)
 
     @property
     def has_room(self) -> bool:
-        """True when a token may follow the next one."""
+        """True if a token may follow the next one."""
         return len(self._transcript.tokens) + 1 < self.budget
 
     @property
     def needs_measures(self) -> bool:
-        """Must its choices be measured, whether anyone asks for that or not?"""
+        """Must its choices be measured even if the caller asks for no details?"""
         return self._checks.validating is not None
 
     def measured_in(self, ledger: Ledger | None) -> None:
-        """Says where the batch measures its choices; None where it does not."""
+        """Sets the batch's ledger; None if the batch measures nothing."""
         self._rollback.ledger = ledger
 
     def ask(self) -> Ask | None:
-        """What the row wants of the logits after its last token, or of `recalled`, where it was sent back.
+        """What the row wants of the logits after its last token, or of `recalled` if it was sent back.
 
-        None when it has failed, or has gone back so far that the model must read again.
+        None if it has failed, or has gone back so far that the model must read again.
         """
         self.recalled, row = None, self._transcript.row
         if row.error is not None:
@@ -184,15 +183,15 @@ class Session(Said):
         if not sampling.reads_text:
             return Ask(words, sampling, uniform)
         said = self.tokens[self._transcript.healed :]
-        before = row.ids[: len(row.ids) - len(said)]  # the prompt, of a decoder its own part, and thoughts
+        before = row.ids[: len(row.ids) - len(said)]  # the prompt that the decoder has read, and thinking
         return Ask(words, sampling, uniform, before, said)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
-        """Adds the token that was chosen from a row of logits, and what is sure to follow.
+        """Adds the chosen token, and the tokens that must follow it.
 
         Args:
             logits: float[rows, width], kept until `RECENT` more tokens were accepted.
-            row: the session's row of them.
+            row: the session's row of the logits.
             entry: where the choice is measured.
         """
         self._recent.add(KnownLogits(len(self._transcript.tokens), logits, row, self._asked))
@@ -204,18 +203,18 @@ class Session(Said):
             self._attempt(self._advance, token, entry)
 
     def following(self) -> Session | None:
-        """The session that goes on in the row of this one, which is done; None where none does."""
+        """The session that goes on in this one's row after it is done; None if none does."""
         return None
 
     def go_on_in(self, row: Row) -> None:
-        """Takes over the row of what was said before."""
+        """Takes over the row of the session before."""
         if self._checks.canonical is not None:
             self._checks.canonical.start(row.ids)
         row.ids += self.tokens
         self._transcript.row = row
 
     def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
-        """Goes on in a row whose last token stands for the prompt's last one and for these, see `Transcript`."""
+        """Goes on in a row whose last token replaces the prompt's last token and these, see `Transcript.heal`."""
         self._transcript.cut(0)
         if row.ids[-1] == self.prompt[-1]:
             self._transcript.row = row
@@ -227,13 +226,13 @@ class Session(Said):
 
     @property
     def tokens_needed(self) -> int:
-        """The number of tokens of a text that ends as soon as it may; at most the budget."""
+        """The number of tokens of a text that ends as soon as it may, at most the budget."""
         matcher = self._transcript.matcher
         cost = 1 if matcher is None else Closing.of(matcher.grammar).cost(matcher.position)
         return min(self.budget, len(self.tokens) + cost)
 
     def shorten(self, budget: int) -> None:
-        """Lowers the budget before the model chooses a token, because its context has no room for more."""
+        """Lowers the budget before the first token, because the model's context has no room for more."""
         self.budget = self._allowed.budget = budget
         if self._checks.steering is not None:
             self._checks.steering.shorten(budget)
@@ -242,13 +241,13 @@ class Session(Said):
         self.finish, self.error = "error", error
 
     def leave(self) -> None:
-        """The row is done: it forgets what only a next token would need."""
+        """The row is done: forgets what only a next token would need."""
         self._recent.clear()
         self._rollback.clear()
         self.recalled = self._asked = None
 
     def unsettled(self) -> int:
-        """How many bytes at the end may be the beginning of a stop string, or taken back by a check."""
+        """The number of bytes at the end that may begin a stop string, or that a check may take back."""
         return self._attempt(self._at_risk) or 0
 
     def _at_risk(self) -> int:
@@ -256,7 +255,7 @@ class Session(Said):
         return max([said.begun_stop(), *(check.at_risk(said.said) for check in self._checks.watching)])
 
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Runs a step; an error that was raised on purpose ends this row and no other."""
+        """Runs a step; a `StructgenError` ends this row and no other."""
         try:
             with self.patience:
                 return step(*args, **kwargs)
@@ -265,7 +264,7 @@ class Session(Said):
             return None
 
     def _mask(self) -> Words | None:
-        """The tokens that may come next; None when every one may. Goes back from a dead end first."""
+        """The tokens that may come next; None for every token. Goes back from a dead end first."""
         matcher, allowed = self.matcher, self._allowed
         try:
             if allowed.is_free:
@@ -277,7 +276,7 @@ class Session(Said):
         left = allowed.left(words)
         if left is None or left.any():
             return left
-        if self._rollback.move_on():  # caps hold as long as there is another way
+        if self._rollback.move_on():  # caps hold as long as there is another place to go on
             return self._after_rollback()
         waived = allowed.waived()
         if waived is not None and waived.any():
@@ -285,7 +284,7 @@ class Session(Said):
         raise DeadEnd(allowed.why_nothing(words), self.explaining())
 
     def _after_rollback(self) -> Words:
-        """The mask where the row has gone back to."""
+        """The mask at the place to which the row has gone back."""
         self.sent_back = True
         return self._allowed.after_rollback()
 
@@ -296,7 +295,7 @@ class Session(Said):
         if not all(check.keeps(said.matcher, said.tokens) for check in keeping if check is not None):
             self._untake()
             return
-        self.finish = self._finish_by.get(token)
+        self.finish = "end" if token in self._vocabulary.end_ids else None
         limit = None if self.finish is not None else self._allowed.exceeded()
         if steering is not None and limit is not None:
             self._untake()
@@ -305,20 +304,20 @@ class Session(Said):
         self._settle()
 
     def _untake(self) -> None:
-        """The last token is not taken: another is chosen, from the same logits."""
+        """Takes back the last token: another one is chosen from the same logits."""
         self._transcript.cut(len(self.tokens) - 1)
         self.finish, self.sent_back = None, True
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
         self._go_on()
-        if not self._is_refused_by(self._checks.guards):  # what they veto is no end
+        if not self._is_refused_by(self._checks.guards):  # a vetoed text does not end
             self._end_if_over()
             if not (self.done and self._is_refused_by(self._checks.guards)):
                 self._is_refused_by(self._checks.validating)
 
     def _is_refused_by(self, check: RowCheck | None) -> bool:
-        """Does a check veto the text? Then the row is sent back."""
+        """Does a check veto the text? If so, the row goes back."""
         said = self._transcript
         veto = None if check is None else check.read(said.tokens, said.said, over=self.done)
         if check is None or veto is None:
@@ -328,7 +327,7 @@ class Session(Said):
         return True
 
     def _go_on(self) -> None:
-        """A stop string ends the text; what must come next is fed."""
+        """Ends the text at a stop string, or adds the tokens that must come next."""
         said = self._transcript
         if self.finish is not None:
             return
@@ -353,7 +352,7 @@ class Session(Said):
             self.finish = "closed_by_budget"
 
     def _stop_when_complete(self) -> None:
-        """The text may end and nothing else is allowed: no forward pass is needed to know the next token."""
+        """Ends a text that may end and cannot go on."""
         matcher = self._transcript.matcher
         if matcher is not None and matcher.can_finish and not (matcher.mask() & self._beyond_end).any():
             self.finish = "complete"
@@ -369,7 +368,7 @@ class Session(Said):
         self.finish = "length"
 
     def logits_error(self, logits: Tensor, words: Words | None) -> LogitsError | None:
-        """The row's error where the logit of one of these tokens is NaN or plus infinity, see `choice`."""
+        """The row's error if the logit of one of these tokens is NaN or plus infinity, see `choice`."""
         return logits_error(logits, words, self._vocabulary, self.text(), len(self.tokens))
 
     def _nothing_left(self) -> str:

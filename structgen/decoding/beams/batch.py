@@ -14,6 +14,7 @@ from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.search import BeamCandidates, BeamSearch, StepLogits
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger
+from structgen.decoding.drafts import DraftReader
 from structgen.decoding.loop import AUTOMATIC, ROWS, Execution, without_padding
 from structgen.decoding.run import Run
 from structgen.masks import find_masks
@@ -28,52 +29,33 @@ class ReadAlong:
     """Reads rows, and in the same forward pass the forced text of searches all of whose beams have some.
 
     The beams choose step by step as ever: as long as they choose what was read along, the logits behind it are known.
-    Every row is asked for at every step, so what a row has not taken is forgotten at once.
 
     Attributes:
-        saved: of each search, steps without a forward pass.
+        saved: of each search, the steps without a forward pass.
     """
 
     def __init__(self, forward: Forward) -> None:
-        self._forward = forward
+        self._forward, self._reader = forward, DraftReader()
         self.saved: Counter[BeamSearch] = Counter()
-        self._known: dict[Row, tuple[list[int], Tensor]] = {}  # ids, and the logits after the last ones of them
 
     def read(self, searches: Sequence[BeamSearch]) -> Tensor:
         """The logits after the last token of each row: float[rows, width]."""
         rows = [row for search in searches for row in search.rows]
-        confirmed = {row: logits for row in rows if (logits := self._confirmed(row)) is not None}
-        self._known = {row: self._known[row] for row in confirmed}
-        if not confirmed:
+        known = {row: logits for row in rows if (logits := self._reader.confirm(row)) is not None}
+        if not known:
             return self._read_now(rows, searches)
-        self.saved.update(search for search in searches if confirmed.keys() >= set(search.rows))
-        if left := [row for row in rows if row not in confirmed]:
-            fresh = [search for search in searches if confirmed.keys().isdisjoint(search.rows)]
-            confirmed |= zip(left, self._read_now(left, fresh), strict=True)
-        return torch.stack([confirmed[row] for row in rows])
-
-    def _confirmed(self, row: Row) -> Tensor | None:
-        """The logits after a row's last token, where that token was read along."""
-        if row not in self._known:
-            return None
-        (ids, logits), length = self._known[row], len(row.ids)
-        if row.valid != length - 1 or row.ids != ids[:length] or length <= len(ids) - len(logits):
-            return None
-        row.valid = length
-        return logits[length - len(ids) - 1]
+        self.saved.update(search for search in searches if known.keys() >= set(search.rows))
+        if left := [row for row in rows if row not in known]:
+            fresh = [search for search in searches if known.keys().isdisjoint(search.rows)]
+            known |= zip(left, self._read_now(left, fresh), strict=True)
+        return torch.stack([known[row] for row in rows])
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
-        """Reads rows, and along with them the forced text of the searches all of whose rows are read here."""
+        """Reads rows, and along with them the forced text of the searches all of whose rows are among them."""
         room = self._forward.columns_for(rows) - 1
         spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
         drafts = [spans.get(row, ()) for row in rows]
-        if not any(drafts):
-            return self._forward.read(rows)
-        each = self._forward.read_drafted(rows, drafts)
-        behind = [logits[-1 - len(draft) :] for draft, logits in zip(drafts, each, strict=True)]
-        known = zip(rows, drafts, behind, strict=True)
-        self._known |= {row: ([*row.ids, *draft], logits) for row, draft, logits in known if draft}
-        return torch.stack([logits[0] for logits in behind])
+        return self._reader.read(self._forward, rows, drafts) if any(drafts) else self._forward.read(rows)
 
 
 class BeamBatch(Run[BeamSearch]):

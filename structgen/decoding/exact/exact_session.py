@@ -240,8 +240,8 @@ class ExactSession(Session):
 
     def _ends_with(self, token: int) -> Finish | None:
         said = self._transcript
-        if token in self._finish_by:
-            return self._finish_by[token]
+        if token in self._vocabulary.end_ids:
+            return "end"
         if said.stopped():
             return "stop"
         return "length" if len(said.tokens) >= self.budget else None
