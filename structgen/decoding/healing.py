@@ -1,10 +1,10 @@
 """Token healing: the prompt's last token is chosen anew, together with the first characters of the answer.
 
-A prompt that ends within a line ends, to a tokenizer, in a token that it would perhaps not have made had it known how
-the text goes on: `The capital is ` ends with a blank, and models write ` Paris`. So the prompt's last token is taken
-back, and the model chooses among the tokens that begin with its text and go on as the constraint has it. That choice is
-a session of its own, in whose row the answer goes on. The answer begins with the rest of the chosen token, in tokens of
-its own that stand for it: limits, guards, validators and pointers know of nothing but the answer's text.
+A tokenizer might have ended a prompt with another token, had it known how the text goes on: `The capital is ` ends with
+a blank, but models write ` Paris`. So the prompt's last token is taken back, and the model chooses among the tokens
+that begin with its text and go on as the constraint allows. This choice is a session of its own, and the answer goes on
+in its row. The answer's first tokens stand for the rest of the chosen one: limits, guards, validators and pointers see
+only the answer's text.
 
 The name, and taking one token back, are from S. Lundberg, "The art of prompt design: prompt boundaries and token
 healing", 2023.
@@ -27,26 +27,26 @@ from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
 
 MOST_KEPT = 64
-"""Ends of prompts of which each grammar keeps the tokens that continue them."""
+"""The number of prompt ends for which a grammar caches the tokens that continue them."""
 
 
 class HealingSession(Session):
     """The choice of the token with which a prompt ends and its answer begins.
 
     Args:
-        answer: goes on in the same row.
-        prompt: of the answer, without its last token.
+        answer: the session that goes on in the same row.
+        prompt: the answer's, without its last token.
     """
 
     def __init__(self, answer: Session, prompt: Prompt, end: bytes, words: Words, vocabulary: Vocabulary) -> None:
         self._answer, self._end, self._words = answer, end, words
         sampling = answer.sampling
         if sampling.seed is not None:
-            sampling = replace(sampling, seed=sampling.seed ^ 2)  # not the number that draws the answer's first token
+            sampling = replace(sampling, seed=sampling.seed ^ 2)  # the answer's first token takes another number
         super().__init__(prompt, vocabulary, matcher=None, sampling=sampling, limits=Limits(max_new_tokens=1))
 
     def following(self) -> Session | None:
-        """The answer; None where there is nothing left to choose, or where this choice has failed."""
+        """The answer; None if it is complete, or if this choice has failed."""
         if self.error is not None:
             self._answer.fail(self.error)
         else:
@@ -61,10 +61,10 @@ class HealingSession(Session):
 def healing_session(
     prompt: Prompt, vocabulary: Vocabulary, grammar: Grammar | None, canonical: CanonicalRow | None, answer: Session
 ) -> HealingSession | None:
-    """The session that chooses the prompt's last token anew; None where it stays as it is.
+    """The session that chooses the prompt's last token anew; None if the token stays.
 
-    It stays behind a special token or a whole line, since no tokenizer joins these with what follows; where it is the
-    only token; where no other one may come in its place; and where the model reads more than text.
+    It stays if it is a special token or ends a line, since no tokenizer joins these with what follows; if it is the
+    only token; if no other one may come in its place; and if the model reads more than text.
     """
     ids = prompt.ids
     end = vocabulary.token(ids[-1]) if len(ids) > 1 else b""
@@ -79,13 +79,13 @@ def healing_session(
 
 
 def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> dict[int, int]:
-    """The tokens whose text is `end` and then the beginning of a text that the grammar has, or nothing more.
+    """The tokens whose text is `end`, alone or with the beginning of one of the grammar's texts.
 
-    Each has its position in the grammar, behind the text's beginning.
+    Each has its position in the grammar, behind that beginning.
 
     Args:
         grammar: None for plain text.
-        end: of the prompt, not empty.
+        end: the text of the prompt's last token, not empty.
     """
     if grammar is None:
         return dict.fromkeys(vocabulary.trie.tokens_from(end), 0)

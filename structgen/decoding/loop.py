@@ -1,9 +1,9 @@
 """The decode loop: read, mask, choose, accept.
 
-The steps have two orders. The plain order waits for the chosen tokens, accepts them, and has the model read them. In
-the overlapped order the device reads them as soon as it has chosen them; the host accepts them and computes the next
-masks meanwhile. A row that turns out to go on otherwise (forced text, a rollback, the end) has then read a token in
-vain: the next one overwrites it in the cache. So the order changes what is read when, and never what is said.
+A step has two orders. The plain order waits for the chosen tokens, accepts them, and has the model read them. In the
+overlapped order the device reads the tokens as soon as it has chosen them, while the host accepts them and computes the
+next masks. A row that then goes on otherwise (forced text, a rollback, the end) has read a token in vain: the next one
+overwrites it in the cache. So the order changes when tokens are read, and never the text.
 """
 
 from __future__ import annotations
@@ -33,22 +33,21 @@ from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
 
 ROWS = 64
-"""Rows that are decoded at once, unless said otherwise."""
+"""The default number of rows that are decoded at once."""
 
 AHEAD_SHARE = 0.75
-"""The share of the rows that must probably have nothing else to read, for chosen tokens to be read ahead."""
+"""Chosen tokens are read ahead if at least this share of the rows will probably have nothing else to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a batch runs. What it says is the same either way.
+    """How a batch runs. It does not change the texts.
 
     Attributes:
-        overlap: the overlapped order of a step; None where there is a device.
-        graphs: reads of a few tokens by steps of few shapes, which are captured as CUDA graphs; None where there is a
-            CUDA device.
-        drafts: what a row will probably say is read along, see `drafts`; None where the model runs on the host. Only in
-            the plain order, and without graphs.
+        overlap: use the overlapped order; by default if there is a device.
+        graphs: read a few tokens in steps of few shapes, which are captured as CUDA graphs; by default with CUDA.
+        drafts: read along what a row will probably take next, see `drafts`; by default if the model runs on the host.
+            Only in the plain order, and without graphs.
     """
 
     overlap: bool | None = None
@@ -68,16 +67,17 @@ def decode(
 
 
 class Batch(Run[Session]):
-    """Sessions on their way, each in one row.
+    """A run of sessions, each in one row.
 
     Args:
-        module: a model of transformers, in evaluation mode.
-        vocabulary: of its tokenizer; logits beyond its width are padding.
+        module: in evaluation mode.
+        vocabulary: of the model's tokenizer; logits beyond its width are padding.
         rows: how many sessions are decoded at once.
+        record: measure every choice.
     """
 
     _admits: ClassVar[bool] = False
-    """May sessions come while it runs?"""
+    """May sessions join while it runs?"""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Batch(Run[Session]):
         self._chooser: Chooser | None = chooser_for(vocabulary, device)
 
     def _advance(self) -> None:
-        """Prefill, step, fast-forward and reading again after a rollback are the same: pending tokens are read."""
+        """Reads the pending tokens (prompts, chosen and forced tokens, rollbacks alike), and chooses the next."""
         walk_known(self._active)
         self._leave_done()
         if not self._active:
@@ -133,7 +133,7 @@ class Batch(Run[Session]):
             self._leave(session)
 
     def _read(self) -> tuple[Sequence[Session], Tensor]:
-        """The sessions that can choose, and their logits: read ahead or as a draft, else now, for all sessions."""
+        """The sessions that can choose, and their logits: those read ahead or drafted, else all sessions are read."""
         sessions, logits = self._ahead
         self._ahead = (), None
         still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
@@ -145,9 +145,9 @@ class Batch(Run[Session]):
         return sessions, without_padding(logits, self._vocabulary)
 
     def _read_ahead(self, sessions: Sequence[Session], asks: Sequence[Ask], drawn: Drawn) -> None:
-        """Has the device read the tokens that it chooses before the host knows them, and what else is pending.
+        """Has the device read the tokens it chooses before the host knows them, and what else is pending.
 
-        Not where most rows will have nothing more to read, or forced text behind the token.
+        Not if too many rows will end or have forced text behind the token.
         """
         going = {s.row: i for i, s in enumerate(sessions) if s.has_room}
         forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
@@ -158,11 +158,11 @@ class Batch(Run[Session]):
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 
     def _leave(self, session: Session) -> None:
-        """The last row takes the place of the one that leaves, here as in the cache; what follows it, its row."""
+        """The session that follows takes over the row; if none does, the last row takes its place, as in the cache."""
         following, place = session.following(), self._active.index(session)
         if following is not None:
             self._active[place] = following
-            following.row.reread()  # what was read ahead was asked of the session before
+            following.row.reread()  # the logits read ahead were for the session before
         else:
             self._active[place] = self._active[-1]
             self._active.pop()
@@ -178,7 +178,7 @@ class Batch(Run[Session]):
             self._read_ahead(sessions, asks, drawn)
         tokens = drawn.tokens()  # the one copy from the device
         step = 0 if self.ledger is None else self.ledger.add(logits, asks, tokens, drawn.masks)
-        for row in drawn.by_host:  # the device has read something else there, if anything
+        for row in drawn.by_host:  # the device may have read another token there
             sessions[row].row.truncate(len(sessions[row].row.ids))
         for row, (session, token) in enumerate(zip(sessions, tokens, strict=True)):
             if row in drawn.errors:
@@ -187,7 +187,7 @@ class Batch(Run[Session]):
                 session.accept(token, logits, row, (step, row))
 
     def _choose_again(self) -> None:
-        """Rows whose last token was taken back choose another from the same logits; no forward is needed."""
+        """Rows whose last token was taken back choose another one from the same logits, without a forward pass."""
         while back := [s for s in self._active if s.sent_back and not s.done]:
             asked = [(session, ask) for session in back if (ask := session.ask()) is not None]
             if asked:
@@ -195,14 +195,14 @@ class Batch(Run[Session]):
                 self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]), ahead=False)
 
     def _of_those_choosing(self, ready: Sequence[Session], logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
-        """The logits of the rows that choose: of this step, or the recalled ones of a row that went back."""
+        """The logits of the rows that choose: those of this step, or the recalled ones of a row that went back."""
         if None not in asked and all(s.recalled is None for s in ready):
             return logits
         rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
         return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])
 
     def close(self) -> None:
-        """Lets go of the masks on the device, too."""
+        """Also frees the masks on the device."""
         super().close()
         self._ahead = (), None
         self._chooser = self._drafts = None

@@ -1,4 +1,4 @@
-"""Continuous batching: sessions join and leave a batch while it runs, one forward pass for all that are there."""
+"""Continuous batching: sessions join and leave a batch while it runs, and share its forward passes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from structgen.telemetry import Operation
 
 
 class Seat:
-    """One session's place in an `OpenBatch`. It is what `Request.result` asks of a run.
+    """One session's place in an `OpenBatch`. `Request.result` takes it like a run.
 
     Attributes:
-        ledger: where its choices are measured; None where they are not.
+        ledger: where its choices are measured; None if they are not.
     """
 
     def __init__(self, session: Session, ledger: Ledger | None, forwards: int, operation: Operation) -> None:
@@ -37,11 +37,11 @@ class Seat:
 
     @property
     def seconds_to_first_token(self) -> float | None:
-        """From joining to the first token, of thinking too; None before."""
+        """From joining to the first token, thinking included; None before."""
         return None if self._first_token is None else self._first_token - self._joined
 
     def stats(self, number: int) -> Stats:
-        """What the row has cost: forward passes are those of the batch while the row was there."""
+        """The cost of the row. Forward passes are those of the batch while the row was there."""
         session = self.session
         now = self._over or time.perf_counter()
         first = self._first_token or now
@@ -57,10 +57,9 @@ class Seat:
 
 
 class OpenBatch(Batch):
-    """A batch without an end: `join` adds a session, which is read from the next step on; `drop` takes one away.
+    """A batch without an end: `join` adds a session, which is read from the next step on; `drop` removes one.
 
-    One thread calls its methods, while the model is `evaluating`. Close it when there is nothing to do, so that the
-    model's cache is freed.
+    All methods are called by one thread, while the model is `evaluating`. `close` frees the model's cache.
     """
 
     _admits: ClassVar[bool] = True
@@ -71,19 +70,19 @@ class OpenBatch(Batch):
         self._seats: dict[Session, Seat] = {}
 
     def __len__(self) -> int:
-        """The sessions that are decoded or wait."""
+        """The number of sessions that are decoded or wait."""
         return len(self._seats)
 
     @property
     def waiting(self) -> int:
-        """The sessions that wait for a row."""
+        """The number of sessions that wait for a row."""
         return len(self._waiting)
 
     def join(self, session: Session, *, record: bool) -> Seat:
-        """Adds a session that has read nothing yet. It may be done already.
+        """Adds a new session, which may be done already.
 
         Args:
-            record: measure its choices; while there is such a session, those of the others are measured, too.
+            record: measure its choices, and those of all others meanwhile.
         """
         record = record or session.needs_measures
         seat = Seat(session, self._measures if record else None, self._forward.count, begun(self._model, 1))
@@ -96,7 +95,7 @@ class OpenBatch(Batch):
         return seat
 
     def step(self) -> bool:
-        """See `Run.step`. The rows that are done stay in their seats until they are dropped."""
+        """See `Run.step`. Sessions that are done keep their seats until they are dropped."""
         self.ledger = self._measures if any(seat.ledger is not None for seat in self._seats.values()) else None
         more = super().step()
         now = time.perf_counter()
@@ -111,7 +110,7 @@ class OpenBatch(Batch):
 
     @torch.inference_mode()
     def drop(self, seat: Seat) -> None:
-        """Takes a session away, which fails if it is not done; its row is free from now on, its measures are gone."""
+        """Removes a session and its measures, and frees its row. A session that is not done fails."""
         session = seat.session
         if self._seats.pop(session, None) is None:
             return

@@ -1,4 +1,4 @@
-"""From what a caller gave to sessions, and from sessions to what the caller gets. All checks come first."""
+"""From a caller's arguments to sessions, and from sessions to results. All arguments are checked first."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Request:
 
     Attributes:
         targets, sessions: one per row.
-        many: a list of prompts was given: a list is given back.
-        beams: the sessions are roots of beam searches; None where they are not.
+        many: a list of prompts was given, so a list of results is returned.
+        beams: the options of the beam searches, whose roots the sessions are; None without beams.
     """
 
     model: Model
@@ -54,10 +54,10 @@ class Request:
     execution: Execution = AUTOMATIC
 
     def batch(self, *, record: bool) -> Run[Any]:
-        """What runs it, step by step, while the model is `evaluating`.
+        """The run, to be stepped while the model is `evaluating`.
 
         Args:
-            record: every choice is measured.
+            record: measure every choice.
         """
         module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
         if self.beams is None:
@@ -66,12 +66,12 @@ class Request:
         return BeamBatch(module, vocabulary, roots, self.beams, rows=rows, record=record, execution=execution)
 
     def run(self, *, record: bool) -> Run[Any]:
-        """Runs it to its end; a row's failure stays in its row. See `batch`."""
+        """Runs all rows to their end, see `batch`. A row's failure stays in the row."""
         with evaluating(self.model.module):
             return self.batch(record=record).finish()
 
     def results(self, *, record: bool) -> list[Generation[Any]]:
-        """Runs it to its end: the outcome of each row. See `batch`."""
+        """Runs all rows to their end, and returns their results. See `batch`."""
         done = self.run(record=record)
         results = [self.result(row, done) for row in range(len(self.sessions))]
         local = {row: session.local() for row, session in enumerate(self.sessions) if _is_drawn_locally(session)}
@@ -81,11 +81,11 @@ class Request:
         return results
 
     def with_sessions(self, sessions: Mapping[int, Session]) -> Request:
-        """The same call with some of its rows only, each with another session, by its row."""
+        """The same call with only some rows, each with another session."""
         return replace(self, targets=[self.targets[row] for row in sessions], sessions=[*sessions.values()])
 
     def result(self, row: int, run: Run[Any] | Seat) -> Generation[Any]:
-        """The outcome of one row, once it is done."""
+        """The result of one row that is done."""
         stats = run.stats(row)
         outcomes = [
             replace(self._outcome(row, session, stats, run.ledger), score=score)
@@ -147,14 +147,14 @@ def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | N
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:
-    """What the choices say of each value; None for plain text and where nothing was measured."""
+    """The confidence of each value; None for plain text and if nothing was measured."""
     if session.matcher is None or not choices:
         return None
     return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
 
 
 def _exact(session: Session) -> dict[str, Any]:
-    """The attributes of a generation that tell of exact sampling."""
+    """The attributes of a generation that describe exact sampling."""
     if not isinstance(session, ExactSession):
         return {}
     known = session.validity
@@ -167,23 +167,23 @@ def _exact(session: Session) -> dict[str, Any]:
 
 
 def _is_drawn_locally(session: Session) -> TypeGuard[ExactSession]:
-    """Has exact sampling found no text, and shall the row be drawn step by step then?"""
+    """Has exact sampling found no text, so that the row is to be drawn step by step?"""
     failed = isinstance(session, ExactSession) and isinstance(session.error, NoExactSample)
     return failed and session.sampling.exact == "prefer"
 
 
 def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
-    """The request that `generate` and `stream` run; their docstrings say what each argument is.
+    """The request that `generate` and `stream` run; their docstrings explain the arguments.
 
     Raises:
-        RequestError: the schema, an option, the model or the prompt cannot work.
+        RequestError: the schema, an option, the model or the prompt is invalid.
     """
     owner = as_model(model, options.tokenizer)
     many = is_batch(prompt)
     prompts = prompt if many else [prompt]
     each = isinstance(schema, list) and many
     if each and schema and all(isinstance(entry, str) for entry in schema):
-        require_schema(schema)  # texts are no schemas, however many prompts there are
+        require_schema(schema)  # raises: texts are no schemas
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
     builder = RowBuilder(owner, options)
     targets, sessions = builder.rows(prompts, schemas, many=many)
@@ -191,7 +191,7 @@ def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = 
 
 
 def raise_first_error(errors: Sequence[StructgenError | None]) -> None:
-    """Raises the first row's failure, if one failed; the message says which row it was."""
+    """Raises the error of the first row that failed, if any; the message names the row."""
     failed = [(row, error) for row, error in enumerate(errors) if error is not None]
     if not failed:
         return

@@ -1,4 +1,4 @@
-"""What each row of a call is to do, and the session that does it."""
+"""Makes the sessions of a call's rows from its options."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
 
 ANY_TEXT = Regex(r"[\s\S]*")
-"""What a row of plain text is held to that has to say phrases: how it may end must be known."""
+"""The constraint of plain text with phrases: it tells how the text may end."""
 
 
 class RowPlan(NamedTuple):
-    """What the caller asks of one row; `guards` has one for the banned words."""
+    """The options of one row. `guards` includes the banned words."""
 
     prompt: Prompt
     target: Target
@@ -61,7 +61,7 @@ class RowBuilder:
     """Builds the sessions of a call.
 
     Attributes:
-        beams: how each row is searched, by a `Hypothesis` then; None where it is not.
+        beams: the options of the beam search, if there is one.
     """
 
     def __init__(self, model: Model, options: CallOptions) -> None:
@@ -75,11 +75,11 @@ class RowBuilder:
         self._heals = wanted and self.beams is None
 
     def rows(self, prompts: Sequence[Any], schemas: Sequence[Any], *, many: bool) -> tuple[list[Target], list[Session]]:
-        """What each row's text becomes, and the session that makes the text.
+        """The target and the session of each row.
 
         Raises:
-            RequestError: a schema, an option or a prompt is none of what it may be, a limit cannot be kept, guards
-                refuse what a constraint forces, or beams cannot do what is asked.
+            RequestError: a schema, an option or a prompt is invalid, a limit cannot be kept, guards refuse what a
+                constraint forces, or options do not go together.
         """
         options, count = self._options, len(prompts)
         targets = targets_of(schemas, options.whitespace, options.order)
@@ -102,13 +102,10 @@ class RowBuilder:
         return targets, [self._session(plan) for plan in self._plans]
 
     def session_for(self, row: int, prompt: Any) -> Session:
-        """A row's session anew, for another prompt.
-
-        Args:
-            row: of those that `rows` was given last.
+        """A new session for one of the rows last given to `rows`, with another prompt.
 
         Raises:
-            OptionError: the prompt is none, or leaves no room for an answer.
+            OptionError: the prompt is invalid, or leaves no room for an answer.
         """
         return self._session(self._plans[row]._replace(prompt=read_prompts(self._model, [prompt], many=False)[0]))
 
@@ -131,52 +128,46 @@ class RowBuilder:
             return self._exact_session(plan, grammar)
         if self.beams is not None:
             _require_searchable(plan)
-        limits, bound = self._within_context(plan.prompt, plan.limits)
+        checks, options = self._session_options(plan, grammar)
         kind = Session if self.beams is None else Hypothesis
-        forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
-        checks = self._checks(plan, grammar, limits, bound)
-        session = kind(
-            plan.prompt,
-            model.vocabulary,
-            matcher=None if grammar is None else grammar.matcher(),
-            sampling=plan.sampling,
-            limits=limits,
-            spans=spans_for(grammar, model.tokenizer) if forced and grammar is not None else None,
-            checks=checks,
-        )
+        session = kind(plan.prompt, model.vocabulary, checks=checks, **options)
         if plan.thinking is not None:
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
         elif self._heals:
             session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
         return session
 
+    def _session_options(self, plan: RowPlan, grammar: Grammar | None) -> tuple[Checks, dict[str, Any]]:
+        """The checks and the other options of a row's session."""
+        limits, bound = self._within_context(plan.prompt, plan.limits)
+        forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
+        return self._checks(plan, grammar, limits, bound), {
+            "matcher": None if grammar is None else grammar.matcher(),
+            "sampling": plan.sampling,
+            "limits": limits,
+            "spans": spans_for(grammar, self._model.tokenizer) if forced and grammar is not None else None,
+        }
+
     def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:
         """A row that draws whole texts; it has no limit that would change a text."""
-        model, canonical, sampling = self._model, self._options.canonical, plan.sampling
-        require_exact(
-            sampling, beams=self.beams is not None, thinking=plan.thinking is not None, canonical=str(canonical)
-        )
-        limits, bound = self._within_context(plan.prompt, plan.limits)
-        if grammar is not None:
-            require_room(grammar, limits.max_new_tokens, bound)
+        canonical, sampling = str(self._options.canonical), plan.sampling
+        require_exact(sampling, beams=self.beams is not None, thinking=plan.thinking is not None, canonical=canonical)
+        checks, options = self._session_options(plan, grammar)
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
-        options = replace(sampling, seed=None, processors=()), limits, id(plan.target)
-        key = (*read, *options, *map(id, sampling.processors), *map(id, plan.guards))
+        law = replace(sampling, seed=None, processors=()), options["limits"], id(plan.target)
+        key = (*read, *law, *map(id, sampling.processors), *map(id, plan.guards))
         return ExactSession(
             plan.prompt,
-            model.vocabulary,
+            self._model.vocabulary,
             mass=self._masses.setdefault(key, RefusedMass()),
             local=lambda: self._session(plan._replace(sampling=replace(sampling, exact=False))),
-            matcher=None if grammar is None else grammar.matcher(),
-            sampling=sampling,
-            limits=limits,
-            spans=spans_for(grammar, model.tokenizer) if self._options.fast_forward and grammar is not None else None,
-            checks=replace(self._checks(plan, grammar, limits, bound), steering=None),
+            checks=replace(checks, steering=None),
+            **options,
         )
 
     def _require_healable(self, plan: RowPlan) -> None:
-        """Refuses token healing, but for a prompt of text right before an answer that is not searched for."""
+        """Refuses options that do not go with token healing."""
         others = {
             "beams=": self.beams is not None, "thinking=": plan.thinking is not None,
             "Sampling(exact=...)": bool(plan.sampling.exact),
@@ -187,7 +178,7 @@ class RowBuilder:
                 raise OptionError(f"token_healing= and {other} do not go together: leave out token_healing=")
 
     def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
-        """A row's limits within the model's context, and what sets its budget.
+        """A row's limits within the model's context, and the name of what sets its budget.
 
         The last token is never read: it takes no place of the context.
         """
@@ -196,7 +187,7 @@ class RowBuilder:
         return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=int(room)), CONTEXT)
 
     def _require_seed(self, sampling: Sampling) -> None:
-        """Refuses to draw without a seed where processes hold parts of one model: each would draw other tokens."""
+        """Refuses to draw without a seed if several processes hold parts of the model: each would draw other tokens."""
         parts = getattr(self._model.module, "tp_size", None) or 1
         if parts > 1 and not sampling.greedy and sampling.seed is None:
             given = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
@@ -205,7 +196,7 @@ class RowBuilder:
             )
 
     def _checks(self, plan: RowPlan, grammar: Grammar | None, limits: Limits, bound: str) -> Checks:
-        """What may refuse the row's text, or close it in time."""
+        """The checks and limits of a row."""
         vocabulary = self._model.vocabulary
         guards = Guarding(plan.guards, vocabulary) if plan.guards else None
         phrases = None if plan.phrases is None else PhraseRow(plan.phrases, vocabulary)
@@ -232,7 +223,7 @@ class RowBuilder:
 
 
 def _require_searchable(plan: RowPlan) -> None:
-    """Refuses what is drawn, penalised, processed or thought before: beams are for the likeliest text."""
+    """Refuses options that do not go with beams, which find the likeliest text."""
     if not plan.sampling.greedy or plan.sampling.reads_text:
         wanted = "beams= finds the likeliest text by the model's own probabilities"
         raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
@@ -241,7 +232,7 @@ def _require_searchable(plan: RowPlan) -> None:
 
 
 def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
-    """The guards of a row. Banned words must not stand in a JSON text's string values; its names are the schema's."""
+    """The guards of a row. In JSON, words are banned in string values only, for the names are the schema's."""
     require(is_listed(given, Guard), "guards", given, "a list of guards")
     listed = is_listed(banned, str) and all(banned)
     require(listed, "banned", banned, "a list of texts, none of them empty")
@@ -253,7 +244,7 @@ def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) 
 def _phrases(
     given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], is_json: bool, *, is_searched: bool
 ) -> PhraseSet | None:
-    """The phrases of a row; None without any."""
+    """The phrases of a row; None if there are none."""
     require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
     wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
     if wanted and not is_searched:
@@ -265,7 +256,7 @@ def _phrases(
 
 
 def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
-    """Refuses a stop string that stands within a phrase."""
+    """Refuses a stop string within a phrase."""
     for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
         for stop in stops:
             if isinstance(phrase, str) and stop in phrase:
@@ -273,10 +264,8 @@ def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> N
 
 
 def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards: Sequence[Guard[Any]]) -> None:
-    """Refuses a constraint of few texts without one that has all phrases, and a schema without strings to bind them to.
-
-    Args:
-        guards: of the row, which must let the text pass.
+    """Refuses a constraint none of whose few texts has all phrases and passes the guards, and a schema without strings
+    at a place that phrases are bound to.
     """
     if grammar is None or phrases is None:
         return
@@ -284,7 +273,7 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards
     if isinstance(automaton, JsonAutomaton):
         for pointer in (each for each in phrases.pointers if not may_have_strings(automaton.root, each)):
             raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
-    if phrases.are_lost:  # the row has that error
+    if phrases.are_lost:  # the row raises that error
         return
     offence = in_every_text(grammar, [PhraseGuard(phrases), *guards])
     if offence is not None:
@@ -295,7 +284,7 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards
 
 
 def _require_a_text(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> None:
-    """Refuses a constraint that forces an offence, as far as that can be seen."""
+    """Refuses a constraint that forces an offence, as far as this can be found out."""
     if grammar is None or not guards:
         return
     automaton = grammar.automaton

@@ -1,4 +1,4 @@
-"""A run of the model over some prompts, step by step: what sampling and beam search have in common."""
+"""A run of the model over some prompts, step by step: the common part of sampling and beam search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from structgen.waiting import waiting
 T = TypeVar("T")
 
 stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
-"""Ends the runs of this context between two steps, when it is set from another thread."""
+"""An event that ends the runs of this context after the current step; may be set from another thread."""
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -56,7 +56,7 @@ class RunRow(Protocol):
 
     @property
     def done(self) -> bool:
-        """True when the text is complete, or has failed."""
+        """True if the text is complete, or has failed."""
 
     @property
     def error(self) -> StructgenError | None:
@@ -64,30 +64,30 @@ class RunRow(Protocol):
 
     @property
     def texts(self) -> Sequence[tuple[Session, float | None]]:
-        """When it is done: the sessions of its texts, best first, each with its score in a beam search."""
+        """The sessions of its texts when it is done, best first, each with its score in a beam search."""
 
     @property
     def token_count(self) -> int:
-        """The tokens generated so far, of thinking, too."""
+        """The number of tokens generated so far, thinking included."""
 
     def costs(self) -> dict[str, Any]:
-        """What `Stats` tells of the row alone, but for drafts."""
+        """The row's own fields of `Stats`, except `drafted`."""
 
     def unsettled(self) -> int:
-        """How many bytes at the end of `said` are not shown yet, because they may be taken away."""
+        """The number of bytes at the end of `said` that may be taken back, so they are not shown yet."""
 
 
 R = TypeVar("R", bound=RunRow)
 
 
 class Run(ABC, Generic[R]):
-    """Some of the prompts are being decoded, the others wait until there is room for them.
+    """Decodes some rows at a time, while the others wait.
 
     Args:
-        waiting: the rows to be decoded, or what comes before them in the same row.
-        forward: reads them; `Over` where none is.
-        model: what it reads them with; its name is told to those who watch.
-        ledger: where choices are measured; None where they are not.
+        waiting: the rows to decode, or the sessions that run before them in the same row.
+        forward: reads the rows; `Over` if nothing is to be read.
+        model: for telemetry.
+        ledger: where choices are measured; None if they are not.
     """
 
     def __init__(
@@ -107,17 +107,17 @@ class Run(ABC, Generic[R]):
         self._forward = forward
         self._drafted: Counter[R] = Counter()
         self._steps = 0
-        self._counted = -1, 0  # the number of a step, and the tokens behind it
+        self._counted = -1, 0  # a step, and the number of tokens after it
         self._began = self._prefilled = time.perf_counter()
         self._operation = begun(model, len(rows)) if rows else None
 
     @torch.inference_mode()
     @of_any_shape()
     def step(self) -> bool:
-        """One token more for every row that can choose, and what is sure to follow. False when all rows are done.
+        """Adds a token to every row that can choose, and the tokens that must follow. False if all rows are done.
 
         Raises:
-            OptionError: the logits are narrower than the vocabulary. No row has a token then.
+            OptionError: the logits are narrower than the vocabulary.
         """
         while self._waiting and len(self._active) < self._at_once:
             self._active.append(self._waiting.popleft())
@@ -130,7 +130,7 @@ class Run(ABC, Generic[R]):
         return bool(self._active or self._waiting)
 
     def finish(self) -> Self:
-        """Runs every row to its end; a row's failure stays in the row."""
+        """Runs every row to its end. A row's failure stays in the row."""
         stop = stopped_by.get()
         with closing(self), waiting(self._told):
             while self.step():
@@ -139,7 +139,7 @@ class Run(ABC, Generic[R]):
         return self
 
     def _told(self) -> str:
-        """How far the run is, for who waits for it."""
+        """The progress of the run, for the user who waits."""
         done = sum(row.done for row in self.rows)
         tokens = sum(row.token_count for row in self.rows)
         if not self._steps:
@@ -148,22 +148,21 @@ class Run(ABC, Generic[R]):
 
     @abstractmethod
     def _advance(self) -> None:
-        """Reads the active rows, has each choose, and removes those that are done."""
+        """Reads the active rows, lets each choose, and removes those that are done."""
 
     def close(self) -> None:
-        """Lets go of the model's cache with its graphs, which the next run takes.
+        """Frees the model's cache and its graphs for the next run.
 
-        This is not left to the end of the run: a row's error keeps the frames that it came through, and those keep
-        the run.
+        The garbage collector may be too late: a row's error keeps its traceback's frames, and these keep the run.
         """
         if self._operation is not None and self._operation.watched:
             end(self._operation, self.rows, [self.stats(number) for number in range(len(self.rows))])
         self._forward = Over(self._forward)
 
     def stats(self, number: int) -> Stats:
-        """What the run has cost so far, and what the row with this number had of it."""
+        """The cost of the run so far, and the share of one row."""
         row = self.rows[number]
-        if self._counted[0] != self._steps:  # tokens come by steps
+        if self._counted[0] != self._steps:
             self._counted = self._steps, sum(each.token_count for each in self.rows)
         return Stats(
             forwards=self._forward.count,
@@ -176,7 +175,7 @@ class Run(ABC, Generic[R]):
         )
 
     def _how(self) -> dict[str, Any]:
-        """How the model was run, as `Stats` tells it."""
+        """The fields of `Stats` that say how the model was run."""
         forward, why_slow = self._forward, tuple(filter(None, self._why_slow()))
         return {
             "replayed": forward.replays,
@@ -186,12 +185,12 @@ class Run(ABC, Generic[R]):
         }
 
     def _why_slow(self) -> list[str]:
-        """What makes the run slower than the model allows, see `Stats.why_slow`; empty texts for nothing."""
+        """What makes the run slower than the model allows, see `Stats.why_slow`; may have empty texts."""
         return [self._forward.why_slow]
 
 
 def begun(model: Any, rows: int) -> Operation:
-    """What a run tells at its beginning, see `telemetry`: counts, times and reasons, no text."""
+    """The operation of a run that begins, see `telemetry`."""
     name = getattr(model, "name_or_path", "") or type(model).__name__
     return Operation(
         "generate", {"gen_ai.operation.name": "generate_content", "gen_ai.request.model": name, "structgen.rows": rows}
@@ -199,7 +198,7 @@ def begun(model: Any, rows: int) -> Operation:
 
 
 def end(operation: Operation, rows: Sequence[RunRow], stats: Sequence[Stats]) -> None:
-    """The run is over, or was left; it tells what each row has cost."""
+    """Ends the operation of a run, with the costs of its rows."""
     finishes = Counter(_finish(row) for row in rows)
     sessions = [row.texts[0][0] for row in rows if row.texts]
     known: dict[str, Attribute] = {

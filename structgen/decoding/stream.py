@@ -1,4 +1,4 @@
-"""The text as it comes: pieces of it, the values that are complete, and the whole as far as it is known."""
+"""Streams: the pieces of a text as they come, the values that are complete, and the whole value so far."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Event(Generic[T]):
     """One piece of a text, from `stream`.
 
     Attributes:
-        text: what is new; it ends behind a value that is complete, or with the last whole character there is.
-        start: the character of the whole text at which it stands. Smaller than the length of what came before only
-            when the decoder had to go back: what stood there is gone.
-        path: JSON pointer of the value that is complete with this text; None where none is.
+        text: the new text; it ends behind a complete value, or with the last whole character.
+        start: the index of its first character in the whole text. Smaller than the length of the text before only
+            after the decoder had to go back: what stood there is gone.
+        path: JSON pointer of the value that this text completes; None if it completes none.
         value: that value, of its type.
-        result: with the row's last event, what `generate(..., details=True)` gives.
-        row: which prompt of a list; 0 for a single one.
-        thinking: this is what the model thinks before it answers; `start` counts its characters alone.
+        result: in the row's last event, the result of `generate(..., details=True)`.
+        row: the index of the prompt in a list; 0 for a single one.
+        thinking: this is thinking before the answer; `start` counts only its characters.
     """
 
     text: str
@@ -48,10 +48,10 @@ class Event(Generic[T]):
 
     @property
     def partial(self) -> T | None:
-        """The whole value so far: typed where its parts are complete, members that are missing are unset.
+        """The whole value so far: its complete parts are typed, missing members are unset.
 
-        A model is one of its class with the members that are there; other types that cannot lack a member are dicts
-        as long as they do. None before there is anything, and where the text is no JSON.
+        A model is an instance of its class with the members so far. Other types that cannot lack a member are dicts
+        until they are complete. None before there is a value, and if the text is no JSON.
         """
         if self.result is not None and self.result.error is None:
             return self.result.value
@@ -102,14 +102,14 @@ class RowEvents:
         return Event(piece, start, row=self._row, _known=settled)
 
     def _sure(self) -> bytes:
-        """The text up to where more tokens cannot change it: no part of a character, or of what may be cut off."""
+        """The part of the text that more tokens cannot change: whole characters that cannot be taken back."""
         text = self._source.said
         if self._source.done:
             return text
         return text[: len(text) - max(begun_character(text), self._source.unsettled())]
 
     def _go_back(self, text: bytes) -> None:
-        """Forgets the text behind the last common character; what came in its place is told again."""
+        """Forgets the text behind the last common character."""
         kept = text[: common(text, self._told)]
         self._told = kept[: len(kept) - begun_character(kept)]
         self._characters = len(self._told.decode("utf-8", errors="replace"))
@@ -118,10 +118,10 @@ class RowEvents:
 
 
 def events(request: Request) -> Generator[Event[Any]]:
-    """Runs a request; each step's news as they come.
+    """Runs a request, and gives the events of each step.
 
     Raises:
-        RunError: a single prompt failed. A failed prompt of a list has its error in its last event's `result`.
+        RunError: a single prompt failed. In a list, a failed prompt's error is in the `result` of its last event.
     """
     model, sessions = request.model, request.sessions
     thoughts = {
@@ -154,10 +154,10 @@ def events(request: Request) -> Generator[Event[Any]]:
 
 
 def in_one_run(request: Request) -> Request:
-    """A request that a stream or a job can run: they run it once.
+    """Returns the request, if it can be run by a stream or a job, which run it once.
 
     Raises:
-        OptionError: exact sampling may have to be given up for another run.
+        OptionError: exact sampling may need a second run.
     """
     if any(session.sampling.exact == "prefer" for session in request.sessions):
         raise OptionError(
@@ -167,7 +167,7 @@ def in_one_run(request: Request) -> Request:
 
 
 def told(request: Request) -> Iterator[Event[Any]]:
-    """The events of a run, and a `BudgetWarning` at the caller's line where limits cut values short."""
+    """The events of a run. Warns with `BudgetWarning` at the caller's line if limits cut values short."""
     cuts = Cuts(len(request.sessions), many=request.many)
     with closing(events(request)) as source:
         for event in first_waited(source, "reading the prompt"):
@@ -177,7 +177,7 @@ def told(request: Request) -> Iterator[Event[Any]]:
 
 
 async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
-    """As `told`, without blocking the event loop: each step runs in a thread. May be stopped at any event."""
+    """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
     cuts = Cuts(len(request.sessions), many=request.many)
     with closing(events(request)) as source:
         while (event := await in_thread(lambda: next(source, None))) is not None:

@@ -1,11 +1,11 @@
-"""Think first, then answer: free text between two tags, in the row in which the answer goes on.
+"""Thinking before the answer: free text between two tags, in the same row as the answer.
 
-Thinking is a session of its own, so the answer's budget, checks, pointers and confidence know nothing of it. When it is
-over, the answer's session takes over its row with all that the model has read: nothing is read twice.
+Thinking is a session of its own, so the answer's budget, checks, pointers and confidence do not depend on it. When it
+is over, the answer's session takes over its row with all that the model has read: nothing is read twice.
 
-In most models that think, the tags are tokens of their own without a text: such a closing tag ends the thinking where
-its text would (see `compositions.Text`). Some models write several special tokens, and text between them, as
-`<|end|><|start|>assistant`: there the first one ends the thinking, and the rest is fed.
+In most models that think, the tags are special tokens. Such a closing tag ends the thinking as its text would (see
+`compositions.Text`). If a model writes several special tokens and text between them, as in
+`<|end|><|start|>assistant`, the first one ends the thinking, and the rest is added.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from structgen.vocabulary import Vocabulary
 DEFAULT = Tags("<think>\n", "</think>\n\n")
 """The tags of models whose chat templates have none."""
 LIMIT = "thinking.max_tokens"
-"""How `Cap` calls the bound."""
+"""The limit's name in `Cap`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,17 @@ class ThinkingTags:
     """The tags around thinking, as token ids."""
 
     opening: list[int]  # the opening tag, and the white space around it
-    closing: list[int]  # the closing tag, the white space before it, and what comes behind it
-    gap: list[int]  # what comes behind the closing tag alone
-    tag: str  # the closing tag, which the model says
+    closing: list[int]  # the closing tag, the white space before it, and the text behind it
+    gap: list[int]  # the text behind the closing tag alone
+    tag: str  # the closing tag, which the model writes
 
 
 class ThinkingSession(Session):
     """The thinking before an answer.
 
     Args:
-        answer: goes on in the same row.
-        prompt: the opening tag included.
+        answer: the session that goes on in the same row.
+        prompt: with the opening tag.
     """
 
     thinks = True
@@ -65,7 +65,7 @@ class ThinkingSession(Session):
         super().__init__(prompt, model.vocabulary, **options)
 
     def following(self) -> Session | None:
-        """The answer; None, and the answer has failed, where thinking has."""
+        """The answer; None if thinking has failed, and the answer with it."""
         if self.error is not None:
             self._answer.fail(self.error)
             return None
@@ -82,7 +82,7 @@ class ThinkingSession(Session):
 
 
 def thinking_of_rows(given: Any, count: int) -> list[Thinking | None]:
-    """How each row thinks; None where it does not."""
+    """The options of each row's thinking; None for a row that does not think."""
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
     for thinking in per_row("thinking", each, count):
         if not isinstance(thinking, (bool, Thinking)):
@@ -93,7 +93,7 @@ def thinking_of_rows(given: Any, count: int) -> list[Thinking | None]:
 def thinking_session(
     model: Model, prompt: Prompt, thinking: Thinking, answer: Session, guards: Sequence[Guard[Any]]
 ) -> ThinkingSession | None:
-    """The session that thinks before `answer`; None where the prompt says that thinking is over.
+    """The session that thinks before `answer`; None if thinking is over at the end of the prompt.
 
     Raises:
         OptionError: the tokenizer cannot spell the tags, or the model's context has no room to think.
@@ -121,12 +121,12 @@ def thinking_session(
 
 
 def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
-    """The limit that cut thinking short, if one did."""
+    """The limit that cut thinking short, if it did."""
     return (Cap(LIMIT, "", before.budget),) if before is not None and before.finish == "length" else ()
 
 
 def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> int:
-    """Tokens to think in, where `taken` places of the context are taken, and the answer keeps some."""
+    """The most tokens of thinking, if `taken` places of the context are taken and the answer keeps its share."""
     if model.context is None:
         return thinking.max_tokens
     left = model.context - taken
@@ -140,7 +140,7 @@ def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> in
 
 
 def _marks(model: Model, thinking: Thinking) -> Tags:
-    """The text of the tags: as they are given, or else those of the model's chat template."""
+    """The text of the tags: the given ones, or those of the model's chat template."""
     if thinking.opening is not None and thinking.closing is not None:
         return Tags(thinking.opening, thinking.closing)
     own = thinking_tags_of(model.tokenizer, model.vocabulary) or DEFAULT
@@ -162,15 +162,15 @@ def _tags(model: Model, marks: Tags) -> ThinkingTags:
 
 
 def _name(vocabulary: Vocabulary, token: int) -> bytes:
-    """The name of a special token, which has no text."""
+    """The name of a special token; empty if it has none."""
     return next((name.encode() for name, i in vocabulary.special_names.items() if i == token), b"")
 
 
 def _is_over(model: Model, prompt: Sequence[int], tags: ThinkingTags, marks: Tags) -> bool:
     """Does a prompt end with a closing tag, white space apart?
 
-    Where that is several special tokens, every turn may end so, as with `<|end|><|start|>assistant`. Then an opening
-    tag must stand before, and no other closing tag between the two.
+    If the tag is several special tokens, as in `<|end|><|start|>assistant`, every turn may end so. Then there must be
+    an opening tag before, and no other closing tag between the two.
     """
     if not _ends_with(model, prompt, tags.closing, marks.closing):
         return False
