@@ -117,12 +117,9 @@ class Batch(Run[Session]):
             return
         ready, logits = self._read()
         find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
-        asked = [s.ask() for s in ready]
-        choosing = [(session, ask) for session, ask in zip(ready, asked, strict=True) if ask is not None]
-        if choosing:
-            sessions, asks = zip(*choosing, strict=True)
-            self._choose(sessions, asks, self._of_those_choosing(ready, logits, asked), ahead=self._overlap)
-            self._choose_again()
+        self._choose(ready, logits, ahead=self._overlap)
+        while back := [s for s in self._active if s.sent_back and not s.done]:  # its last token was taken back
+            self._choose(back, logits, ahead=False)
         draw_texts(ready, logits)
         if self._drafts is not None:
             self._ahead = self._drafts.confirmed()
@@ -171,7 +168,21 @@ class Batch(Run[Session]):
             self._drafts.forget(session)
         session.leave()
 
-    def _choose(self, sessions: Sequence[Session], asks: Sequence[Ask], logits: Tensor, *, ahead: bool) -> None:
+    def _choose(self, ready: Sequence[Session], logits: Tensor, *, ahead: bool) -> None:
+        """Lets sessions choose a token.
+
+        Args:
+            logits: of each session, except those that choose from recalled logits.
+            ahead: the device reads the tokens at once.
+        """
+        asked = [s.ask() for s in ready]
+        choosing = [(row, s, ask) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
+        if not choosing:
+            return
+        rows, sessions, asks = zip(*choosing, strict=True)
+        if len(rows) < len(ready) or any(s.recalled is not None for s in sessions):
+            own = zip(rows, sessions, strict=True)
+            logits = torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in own])
         assert self._chooser is not None  # nothing is chosen after `close`
         drawn = self._chooser.draw(logits, asks)
         if ahead:
@@ -185,21 +196,6 @@ class Batch(Run[Session]):
                 session.fail(drawn.errors[row])
             else:
                 session.accept(token, logits, row, (step, row))
-
-    def _choose_again(self) -> None:
-        """Rows whose last token was taken back choose another one from the same logits, without a forward pass."""
-        while back := [s for s in self._active if s.sent_back and not s.done]:
-            asked = [(session, ask) for session in back if (ask := session.ask()) is not None]
-            if asked:
-                sessions, asks = zip(*asked, strict=True)
-                self._choose(sessions, asks, torch.stack([s.recalled for s in sessions]), ahead=False)
-
-    def _of_those_choosing(self, ready: Sequence[Session], logits: Tensor, asked: Sequence[Ask | None]) -> Tensor:
-        """The logits of the rows that choose: those of this step, or the recalled ones of a row that went back."""
-        if None not in asked and all(s.recalled is None for s in ready):
-            return logits
-        rows = [(row, s) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
-        return torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in rows])
 
     def close(self) -> None:
         """Also frees the masks on the device."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -78,8 +77,7 @@ class BeamBatch(Run[BeamSearch]):
         record: bool = False,
         execution: Execution = AUTOMATIC,
     ) -> None:
-        self._vocabulary, everything = vocabulary, existing(vocabulary)
-        self._everything = np.full(vocabulary.words, 0xFFFFFFFF, np.uint32) if everything is None else everything
+        self._vocabulary, self._everything = vocabulary, existing(vocabulary)
         self._limit = max(2, 1 + len(vocabulary.end_ids)) * options.count
         searches = [BeamSearch(root, options, self._limit) for root in roots]
         waiting = [search for search in searches if not search.done]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -29,43 +30,45 @@ class Ask(NamedTuple):
     words: Words | None  # the allowed tokens, uint32[words]; None allows every token that exists
     sampling: Sampling  # the row's options
     uniform: float = 0.0  # its next random number in [0, 1); 0 for greedy rows
-    prompt: Sequence[int] = ()  # token ids before the row's own, for the penalty on repetition and processors
+    prompt: Sequence[int] = ()  # token ids before the row's own, for the repetition penalty and processors
     tokens: Sequence[int] = ()  # the row's own, for all penalties and processors
 
 
+@dataclass(eq=False)
 class Drawn:
     """One step's choice, made on the host.
 
     Attributes:
-        ids: the chosen tokens on the logits' device, int64[rows]; negative where there is none, or none yet.
-        errors: of the rows whose processors failed: they have no token.
-        by_host: rows that the host has decided though the logits are on a device: their `ids` are negative. Known
-            behind `tokens`.
+        ids: the chosen tokens on the logits' device, int64[rows]; negative if there is none, or none yet.
+        errors: the errors of the rows whose processors failed. They have no token.
+        by_host: the rows that the host has decided though the logits are on a device: their `ids` are negative. Known
+            after `tokens`.
     """
 
-    def __init__(self, ids: Tensor, errors: Mapping[int, CallbackError]) -> None:
-        self.ids, self.errors = ids, errors
-        self.by_host: list[int] = []
+    ids: Tensor
+    errors: Mapping[int, CallbackError]
+    by_host: list[int] = field(default_factory=list, init=False)
 
     @property
     def masks(self) -> Tensor | None:
-        """The masks on the device, int32[rows, words]; None where they are on the host. Only until the next step."""
+        """The masks on the device, int32[rows, words]; None if they are on the host. Only until the next step."""
         return None
 
     def tokens(self) -> list[int]:
-        """The chosen token of each row, or `NOTHING` where no allowed token has a finite logit. Waits for it."""
+        """The chosen token of each row, or `NOTHING` if no allowed token has a finite logit. Waits for the device."""
         tokens: list[int] = self.ids.tolist()
         return tokens
 
 
 class HostChooser:
-    """For logits in the host's memory: row by row in numpy, each in its cheapest way."""
+    """Chooses from logits in the host's memory: row by row in numpy, each in the cheapest way."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._existing = existing(vocabulary)
+        tokens = existing(vocabulary)
+        self._existing = None if count(tokens) == vocabulary.width else tokens
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
-        """Applies each row's penalties and mask to its logits, which stay as they are, and draws its token.
+        """Draws each row's token, after its penalties and mask. The logits stay as they are.
 
         Args:
             logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
@@ -92,7 +95,7 @@ class HostChooser:
             return pick(changed.numpy(), sampling, uniform)
         if words is None:
             return pick(scores, sampling, uniform)
-        if count(words) <= FEW:  # the vocabulary's width is not touched again
+        if count(words) <= FEW:
             ids = ids_of(words)
             column = pick(scores[ids], sampling, uniform) if len(ids) else NOTHING
             return int(ids[column]) if column >= 0 else column
@@ -106,11 +109,11 @@ class HostChooser:
 def logits_error(
     logits: Tensor, words: Words | None, vocabulary: Vocabulary, said: str, step: int
 ) -> LogitsError | None:
-    """The error of the first token whose logit is NaN or plus infinity; None where no logit is.
+    """The error of the first token whose logit is NaN or plus infinity; None if there is none.
 
     Args:
-        logits: float[width], of the model. They are copied to the host: ask only where no token could be chosen.
-        words: the tokens that are looked at, uint32[words]; None looks at all.
+        logits: float[width], of the model. They are copied to the host.
+        words: the tokens to check, uint32[words]; None checks all.
         said: the text so far, for the message.
     """
     scores = logits.float().cpu().numpy()
@@ -128,23 +131,25 @@ def logits_error(
 
 
 class DeviceChooser:
-    """For logits on an accelerator: all rows at once, by one copy up and one down; only the latter is waited for.
+    """Chooses from logits on an accelerator: all rows at once, with one copy to the device and one back.
+
+    It waits only for the copy back.
 
     Attributes:
-        rows: the masks that are on the device.
+        rows: the masks on the device.
     """
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
         self._device, self._width = device, vocabulary.width
-        self._precise = np.float32 if device.type == "mps" else np.float64  # which has no float64
+        self._precise = np.float32 if device.type == "mps" else np.float64  # mps has no float64
         self.rows = MaskRows(vocabulary, device)
         self._sampler = Sampler([], KEEP)
-        self._penalises = self._processes = False  # of the sampler's rows, is any penalised, or processed?
-        self._sent: tuple[list[int], Tensor] = [], torch.empty(0)  # the last step's masks, by their rows
+        self._penalises = self._processes = False  # does any of the sampler's rows have penalties, or processors?
+        self._sent: tuple[list[int], Tensor] = [], torch.empty(0)  # the last step's mask numbers
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
         rows = [ask.sampling for ask in asks]
-        if rows != self._sampler.rows:  # mostly they are those of the last step
+        if rows != self._sampler.rows:  # mostly the rows are those of the last step
             self._sampler = Sampler(rows, self._sampler.keep)
             self._penalises = any(sampling.penalises for sampling in rows)
             self._processes = any(sampling.processors for sampling in rows)
@@ -155,13 +160,13 @@ class DeviceChooser:
         apply_masks(scores, self.rows.table, numbers, self._width)
         errors = _process(scores, asks) if self._processes else {}
         ids = self._sampler.draw(scores, *drawing)
-        return _DrawnOnDevice(ids, scores, asks, (self.rows.table, numbers), self._sampler, errors)
+        return _DrawnOnDevice(ids, errors, scores, asks, self.rows.table, numbers, self._sampler)
 
     def _send(self, asks: Sequence[Ask]) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Sends what is not on the device yet, all by one copy, and puts new masks in their rows.
+        """Sends what is not on the device yet in one copy, and writes new masks to their rows.
 
         Returns:
-            int32[rows], the mask of each; what the sampler draws with; the penalties.
+            int32[rows], the mask of each; the arguments of `Sampler.draw`; the penalties.
         """
         numbers, new, words = self.rows.places([ask.words for ask in asks])
         masks = [] if numbers == self._sent[0] else [np.array(numbers, np.int32)]
@@ -181,7 +186,7 @@ class DeviceChooser:
 
 
 def _process(scores: Tensor, asks: Sequence[Ask]) -> dict[int, CallbackError]:
-    """Has the processors of all rows change their scores; a row whose processors fail has none left."""
+    """Applies the processors of all rows to their scores. A row whose processors fail gets only `-inf`."""
     errors = dict[int, CallbackError]()
     for row, ask in enumerate(asks):
         if ask.sampling.processors:
@@ -193,36 +198,32 @@ def _process(scores: Tensor, asks: Sequence[Ask]) -> dict[int, CallbackError]:
     return errors
 
 
+@dataclass(eq=False)
 class _DrawnOnDevice(Drawn):
-    """A choice that a device makes, perhaps still."""
+    """A choice that a device is perhaps still making."""
 
-    def __init__(
-        self,
-        ids: Tensor,
-        scores: Tensor,
-        asks: Sequence[Ask],
-        masks: tuple[Tensor, Tensor],
-        sampler: Sampler,
-        errors: Mapping[int, CallbackError],
-    ) -> None:
-        super().__init__(ids, errors)
-        self._scores, self._asks, self._masks, self._sampler = scores, asks, masks, sampler
-        self._download = Download(ids)
+    scores: Tensor
+    asks: Sequence[Ask]
+    table: Tensor  # of masks
+    numbers: Tensor  # the table's row for each row of the scores
+    sampler: Sampler
+
+    def __post_init__(self) -> None:
+        self._download = Download(self.ids)
 
     @property
     def masks(self) -> Tensor:
-        table, numbers = self._masks
-        return table.index_select(0, numbers.long())
+        return self.table.index_select(0, self.numbers.long())
 
     def tokens(self) -> list[int]:
-        """See `Drawn`. What the device could not decide is picked here: the row's scores come to the host for it."""
+        """See `Drawn`. What the device could not decide is picked on the host, from the row's scores."""
         tokens: list[int] = self._download.numbers()
         self.by_host = [row for row, token in enumerate(tokens) if token == UNDECIDED]
         if self.by_host:
-            self._sampler.widen()
+            self.sampler.widen()
         for row in self.by_host:
-            ask = self._asks[row]
-            tokens[row] = pick(self._scores[row].cpu().numpy(), ask.sampling, ask.uniform)
+            ask = self.asks[row]
+            tokens[row] = pick(self.scores[row].cpu().numpy(), ask.sampling, ask.uniform)
         return tokens
 
 

@@ -1,7 +1,7 @@
-"""Packed masks on the device: kept there by position, applied by one kernel.
+"""Packed masks on the device: cached there, and applied by one kernel.
 
-A grammar gives the same read-only array for the same position as long as it has it: such a mask is known by its array.
-A step sends the numbers of its rows, and the words of those that are not there yet.
+A grammar gives the same read-only array for the same position as long as it caches it, so a mask is known by its array.
+A step sends the row number of each mask, and the words of those that are not on the device yet.
 """
 
 from __future__ import annotations
@@ -23,34 +23,33 @@ from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 KEPT_BYTES = 64 << 20
-"""Bytes of masks that are kept on the device; the row not used for longest goes first."""
+"""The most bytes of masks that are kept on the device; the least recently used goes first."""
 
 FIRST_ROWS = 64
-"""Rows that there is room for at first; the room doubles as they come."""
+"""The table's rows at first; they are doubled as needed."""
 
 _failures: list[str] = []
-"""Why Triton is not asked any more, in this process."""
+"""Why Triton is not used any more in this process."""
 
 EVERYTHING = 0
-"""The row that allows every token that exists."""
+"""The row of the mask of every token that exists."""
 
 
 class MaskRows:
-    """The masks that are on the device.
+    """The masks on the device.
 
     Args:
-        kept_bytes: bound of the rows' bytes, except that a step's own rows always find room.
+        kept_bytes: bounds the rows' bytes, except that a step's own rows always find room.
 
     Attributes:
-        table: int32[rows, words]; row `EVERYTHING` allows every token that exists.
-        uploaded: rows that were sent so far, for tests and benchmarks.
+        table: int32[rows, words].
+        uploaded: the number of rows sent so far, for tests and benchmarks.
     """
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device, kept_bytes: int = KEPT_BYTES) -> None:
         self._most = max(2, kept_bytes // (4 * vocabulary.words))
         self._known: OrderedDict[int, tuple[weakref.ref[Words], int]] = OrderedDict()
-        tokens = existing(vocabulary)
-        self._everything = np.full(vocabulary.words, ~np.uint32(0)) if tokens is None else tokens
+        self._everything = existing(vocabulary)
         rows = min(FIRST_ROWS, self._most)
         self.table = torch.zeros((rows, vocabulary.words), dtype=torch.int32, device=device)
         self._fresh = EVERYTHING + 1
@@ -58,13 +57,13 @@ class MaskRows:
         self.uploaded = 0
 
     def places(self, masks: Sequence[Words | None]) -> tuple[list[int], NDArray[np.int64], NDArray[np.int32]]:
-        """Where a step's masks are, and what has to be sent before they are.
+        """The rows of a step's masks, and what must be written to new rows.
 
         Args:
             masks: uint32[words] each; None for `EVERYTHING`.
 
         Returns:
-            The row of each mask; int64[new], the rows to be written; int32[new, words], with what.
+            The row of each mask; int64[new], the rows to write; int32[new, words], their masks.
         """
         self._make_room(len(masks))
         new: dict[int, Words] = {}
@@ -86,12 +85,12 @@ class MaskRows:
         self.table.index_copy_(0, rows, words)
 
     def _place(self, mask: Words, new: dict[int, Words]) -> int:
-        """The row of a mask; a new one, or the one not used for longest, where it has none yet."""
+        """The row of a mask; if it has none, a fresh one or the least recently used."""
         known = self._known.get(id(mask))
         if known is not None and known[0]() is mask and not mask.flags.writeable:
             self._known.move_to_end(id(mask))
             return known[1]
-        if known is not None:  # another array lived at this address, or the same one may have changed
+        if known is not None:  # another array was at this address, or the array may have changed
             row = known[1]
         elif self._fresh < len(self.table):
             row, self._fresh = self._fresh, self._fresh + 1
@@ -103,7 +102,7 @@ class MaskRows:
         return row
 
     def _make_room(self, masks: int) -> None:
-        """Room for a step's masks, all of which might be new, beside `EVERYTHING`; more as long as there may be."""
+        """Grows the table if a step's masks may not find room in it, beside `EVERYTHING`."""
         rows = len(self.table)
         if self._fresh + masks > rows and rows < max(self._most, masks + 1):
             grown = max(masks + 1, min(2 * rows, self._most))
@@ -118,8 +117,8 @@ def apply_masks(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> N
     Args:
         scores: float[rows, columns]; columns from `width` on become `-inf`, too.
         table: int32[., ceil(width / 32)], packed masks.
-        numbers: int32[rows], the mask of each row of scores.
-        width: tokens that the masks are of.
+        numbers: int32[rows], the table's row for each row of scores.
+        width: the number of tokens.
     """
     if scores.is_cuda and triton_is_there() and not _failures:
         from structgen.decoding.choosing.triton_masks import FAILURES, launch
@@ -134,12 +133,12 @@ def apply_masks(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> N
 
 
 def why_without_triton() -> str:
-    """Why masks are not applied by Triton's kernel though it can be imported; empty where it has not failed."""
+    """Why Triton's kernel has failed; empty if it has not."""
     return _failures[0] if _failures else ""
 
 
 def apply_masks_plainly(scores: Tensor, table: Tensor, numbers: Tensor, width: int) -> None:
-    """`apply_masks` in torch's own operations."""
+    """`apply_masks` with torch's own operations."""
     masked = forbid(scores[:, :width], table.index_select(0, numbers.long()))
     scores[:, :width] = masked
     scores[:, width:] = -torch.inf
@@ -147,5 +146,5 @@ def apply_masks_plainly(scores: Tensor, table: Tensor, numbers: Tensor, width: i
 
 @cache
 def triton_is_there() -> bool:
-    """True where triton can be imported."""
+    """True if triton can be imported."""
     return find_spec("triton") is not None

@@ -1,8 +1,4 @@
-"""Masks as `uint32` words, and how they become `-inf` in the scores.
-
-On the host a mask of few tokens is a list of candidates, so that nothing of the vocabulary's width is touched
-again. To a device the words cross packed, 1/32 of the scores' size, and are unpacked there.
-"""
+"""Masks as `uint32` words, and how they become `-inf` in the scores."""
 
 from __future__ import annotations
 
@@ -14,27 +10,27 @@ from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 
 FEW = 256
-"""Up to this many allowed tokens are gathered and chosen from in a compact space."""
+"""A mask of at most so many tokens is turned into a list of candidates: nothing of the vocabulary's width is read."""
 
 
-def existing(vocabulary: Vocabulary) -> Words | None:
-    """The mask of every id that is a token, special ones too; None when that is every row of the logits."""
+def existing(vocabulary: Vocabulary) -> Words:
+    """The mask of every id that is a token, special ones included."""
     is_token = np.diff(vocabulary.offsets) > 0
     is_token[list(vocabulary.special_ids)] = True
-    return None if is_token.all() else pack(np.flatnonzero(is_token), vocabulary.width)
+    return pack(np.flatnonzero(is_token), vocabulary.width)
 
 
 def count(words: Words) -> int:
-    """How many tokens a mask allows."""
+    """The number of tokens that a mask allows."""
     return int(np.bitwise_count(words.view(np.uint64) if len(words) % 2 == 0 else words).sum())
 
 
 def forbid(scores: Tensor, words: Tensor) -> Tensor:
-    """The scores with `-inf` where the bit is not set.
+    """The scores, with `-inf` where the mask's bit is not set.
 
     Args:
         scores: float[rows, width].
-        words: int32[rows, ceil(width / 32)] on the same device, bits of a mask.
+        words: masks on the same device, int32[rows, ceil(width / 32)].
     """
     if words.device.type == "cpu":
         bits = np.unpackbits(words.contiguous().numpy().view(np.uint8), axis=1, bitorder="little")

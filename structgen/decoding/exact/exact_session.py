@@ -271,8 +271,7 @@ class ExactSession(Session):
             given = penalties([sampling], [prompt], [tokens], len(scores))
             penalise(scores[None], *map(torch.from_numpy, given))
         known = existing(self._vocabulary)
-        if known is not None:
-            scores[torch.from_numpy(~bits_of(known, len(scores)))] = -torch.inf
+        scores[torch.from_numpy(~bits_of(known, len(scores)))] = -torch.inf
         if sampling.processors:
             scores = processed(scores, sampling, prompt, tokens)
         law = distribution(scores.numpy(), replace(sampling, processors=()))

@@ -1,4 +1,4 @@
-"""What a caller's `schema=` asks of a row: the constraint of its text, and the value that the text becomes."""
+"""Targets: the constraint that `schema=` puts on a row's text, and the value that the text becomes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Target:
 
     constraint: Constraint | None  # None for plain text
     parse: Callable[[str], Any]  # text to value
-    is_json: bool  # the text is JSON
-    type: Any  # of the value, where JSON is read as a Python type; `Any` elsewhere
+    is_json: bool
+    type: Any  # the Python type of the value; `Any` if there is none
 
 
 def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequence[str]) -> list[Target]:
-    """The rows' targets: one object for the rows whose schema is one.
+    """The rows' targets. Rows with the same schema object share one.
 
     Raises:
-        OptionError: `whitespace` or `order` are nothing that shapes these schemas' texts.
-        SchemaError: a schema is none.
+        OptionError: `whitespace` or `order` do not apply to a schema.
+        SchemaError: a schema is invalid.
     """
     known = {id(schema): _target(schema, whitespace, order) for schema in schemas}
     return [known[id(schema)] for schema in schemas]
 
 
 def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Target:
-    """What a schema of any kind asks of the text."""
+    """The target of a schema of any kind."""
     given = isinstance(schema, Constraint) and not isinstance(schema, type)
     if given or schema is None:
         if whitespace != Whitespace.SPACED or order != "schema":
@@ -49,12 +49,6 @@ def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> 
         constraint, schema = schema, schema.schema
     else:
         constraint = JsonSchema(schema, order=order, whitespace=whitespace)
-    tp = Any if isinstance(schema, (dict, bool)) else value_type(schema)
-    return Target(constraint, _json_parser(schema), is_json=True, type=tp)
-
-
-def _json_parser(schema: Any) -> Callable[[str], Any]:
-    """Parsed JSON for a JSON Schema, a validated value for a type."""
     if isinstance(schema, (dict, bool)):
-        return partial(loads, schema=schema)
-    return partial(validated, from_type(schema)[1])
+        return Target(constraint, partial(loads, schema=schema), is_json=True, type=Any)
+    return Target(constraint, partial(validated, from_type(schema)[1]), is_json=True, type=value_type(schema))

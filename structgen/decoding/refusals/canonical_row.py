@@ -161,9 +161,11 @@ class CanonicalRow:
         return live is not None and only_token(live) == token
 
     def _overlap(self, words: Words, state: CanonicalState, matcher: Matcher | None) -> Overlap:
-        if matcher is None or self._continuations is None:
-            return overlap(self._canonical, words, state)
-        return self._continuations.overlap(matcher.position, words, state)
+        if matcher is not None and self._continuations is not None:
+            known = matcher.grammar.known(matcher.position)
+            if known is not None and known[0] is words:
+                return self._continuations.overlap_at(matcher.position, state)
+        return overlap(self._canonical, words, state)
 
     def _state(self, tokens: Sequence[int]) -> CanonicalState:
         """The state behind the row's tokens."""

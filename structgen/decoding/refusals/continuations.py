@@ -70,17 +70,6 @@ class Continuations:
             known = grammar.derived[cls] = cls(grammar, canonical)
         return known
 
-    def overlap(self, position: int, words: Words, state: CanonicalState) -> Overlap:
-        """The canonical tokens of a mask.
-
-        Args:
-            words: the mask of the position, or a part of it.
-        """
-        known = self._grammar.known(position)
-        if known is not None and known[0] is words:
-            return self.overlap_at(position, state)
-        return overlap(self._canonical, words, state)
-
     def overlap_at(self, position: int, state: CanonicalState) -> Overlap:
         """The canonical tokens of a position's mask, before checks of the text."""
         try:

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from structgen.automaton.pointers import pointer_at
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing
@@ -29,7 +27,7 @@ from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.guard_set import GuardSet, States
 from structgen.masks import Matcher
-from structgen.masks.words import Words, ids_of, pack
+from structgen.masks.words import Words, ids_of
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
@@ -48,8 +46,7 @@ class Guarding(RowCheck):
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         super().__init__(guards, vocabulary)
         self.looks_ahead = False
-        plain = existing(vocabulary)
-        self.plain = pack(np.arange(vocabulary.width), vocabulary.width) if plain is None else plain
+        self.plain = existing(vocabulary)
 
     def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
         """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.
