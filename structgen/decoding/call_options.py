@@ -1,4 +1,4 @@
-"""The options of `generate`, `stream` and `astream`, and how those of other libraries are called here."""
+"""The options of `generate`, `stream` and `astream`, and their names in other libraries."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ GREEDY = Sampling()
 LIMITS = Limits()
 
 _CLASSES: dict[str, type] = {"sampling": Sampling, "limits": Limits, "beams": Beams, "thinking": Thinking}
-"""The options whose values have fields of their own."""
+"""The options with fields of their own."""
 _FIELDS = {field.name: option for option, kind in _CLASSES.items() for field in fields(kind)}
-"""Which option a field belongs to."""
+"""The option of each field."""
 _RENAMED = {
     "max_tokens": "max_new_tokens", "max_length": "max_new_tokens", "max_completion_tokens": "max_new_tokens",
     "stop_strings": "stop", "stop_sequences": "stop", "do_sample": "temperature", "num_beams": "count",
     "logits_processor": "processors", "logits_processors": "processors",
 }  # fmt: skip
-"""Other names of fields."""
+"""Fields by their names in other libraries."""
 _SCHEMAS = {
     "response_model": "{}", "response_format": "{}", "json_schema": "{}", "output_type": "{}",
     "regex": "sg.Regex({})", "grammar": "sg.Lark({})", "choices": "sg.Choice({})",
 }  # fmt: skip
-"""What is passed as `schema=`."""
+"""What to pass as `schema=` instead of an option of another library."""
 _NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
 _INSTEAD = {
     "stream": "call sg.stream(...) or sg.astream(...)",
@@ -48,12 +48,12 @@ _INSTEAD = {
     "messages": "pass the messages as prompt, the second argument",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
 }
-"""What to do where no option says it."""
+"""What to do instead of passing an option."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The options of `generate` and `stream`; `generate` says what each is."""
+    """The options of `generate` and `stream`, explained by `generate`."""
 
     tokenizer: Any = None
     sampling: Sampling | Sequence[Sampling] = GREEDY
@@ -86,10 +86,10 @@ class CallOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> CallOptions:
-        """Those of a call, by name.
+        """The options of a call, by name.
 
         Raises:
-            OptionError: one of them is unknown.
+            OptionError: an option is unknown.
         """
         known = [field.name for field in fields(cls)]
         unknown = {name: value for name, value in given.items() if name not in known}
@@ -102,10 +102,10 @@ DEFAULTS = CallOptions()
 
 
 def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionError:
-    """The error for options that a call does not take: it shows the right call, or the nearest name.
+    """The error for options that a call does not take. It shows the right call, or the nearest name.
 
     Args:
-        known: the names of the options that the call takes.
+        known: the names of the call's options.
     """
     values: dict[str, dict[str, Any]] = {}
     advice = []
@@ -113,7 +113,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
         field = _RENAMED.get(name, name)
         if field in _FIELDS:
             fields_given = values.setdefault(_FIELDS[field], {})
-            if name != "do_sample" or field not in fields_given:  # beside temperature= it says nothing
+            if name != "do_sample" or field not in fields_given:  # temperature= wins
                 fields_given[field] = _value_of(name, value)
         elif name in _SCHEMAS:
             advice.append(f"pass schema={_SCHEMAS[name].format(_schema(name, value))}")
@@ -128,7 +128,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
 
 
 def _arguments(given: dict[str, Any]) -> str:
-    """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, and those without which they have no effect."""
+    """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, with those that they need to have an effect."""
     if not given.keys().isdisjoint(_NO_EFFECT_WHEN_GREEDY):
         given = {"temperature": 1.0, **given}
     elif given.keys() & {"length_penalty", "early_stopping"}:
@@ -137,14 +137,14 @@ def _arguments(given: dict[str, Any]) -> str:
 
 
 def _value_of(name: str, value: Any) -> Any:
-    """The value of an option in the field that it is here."""
+    """The value of an option of another library, for our field."""
     if name == "do_sample":
         return 1.0 if value else 0.0
     return [value] if isinstance(value, str) and _RENAMED.get(name, name) == "stop" else value
 
 
 def _schema(name: str, value: Any) -> str:
-    """The code that makes a schema of an option's value; the option's name stands for the value."""
+    """Code that makes a schema of an option's value, which the option's name stands for."""
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, dict):
@@ -155,5 +155,5 @@ def _schema(name: str, value: Any) -> str:
 
 
 def _where(name: str) -> str:
-    """An option's name, or how a field is passed."""
+    """How an option or a field is passed."""
     return f"{_FIELDS[name]}=sg.{_CLASSES[_FIELDS[name]].__name__}({name}=...)" if name in _FIELDS else f"{name}="

@@ -1,4 +1,4 @@
-"""How sure the model was of each value: from the choices that made its tokens."""
+"""How sure the model was of each value, computed from the choices of its tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from structgen.decoding.choosing.measure import ChosenToken
 from structgen.masks import Matcher
 
 LOST = 1e-3
-"""The probability that may lead to values that are not known."""
+"""The most probability that may lead to unknown values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +23,14 @@ class Field:
     """What is known of one value in a text.
 
     Attributes:
-        logprob: natural logarithm of the value's probability among what the constraint allows; 0 where nothing else
-            could stand there. That of its entry in `values`, where these can be told; else of the tokens that it was
-            said in, where a token that reaches beyond the value counts as a whole.
-        entropy: of the deciding token, in nats: the one at which the model was least sure.
-        alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first; the one
-            that was chosen among them. Empty where the model was not asked.
-        values: probabilities of all values that could stand there, where they can be told from the choices that were
-            made, as for booleans and most enums: each way that was not taken led to one value. Else empty. Keys are
-            JSON texts.
+        logprob: natural logarithm of the value's probability among what the constraint allows; 0 if nothing else was
+            possible. From `values` if they are known; else that of the value's tokens, where a token that reaches
+            beyond the value counts as a whole.
+        entropy: in nats, of the deciding token, at which the model was least sure.
+        alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first, the chosen
+            one included. Empty if the model was not asked.
+        values: the probability of each possible value, by its JSON text, if the choices tell all of them, as for
+            booleans and most enums, where each other choice leads to one value. Else empty.
     """
 
     logprob: float
@@ -46,13 +45,13 @@ class Field:
 
 
 class Confidence:
-    """The fields of one text, computed when they are asked for.
+    """The fields of one text, computed on first use.
 
     Args:
-        matcher: of the constraint, fresh.
+        matcher: a fresh one of the constraint.
         tokens: of the text, with or without an end token.
-        choices: of each token; None where the model was not asked.
-        is_json: the text is JSON; else it is one value, "".
+        choices: of each token; None if the model was not asked.
+        is_json: the text is JSON; else it is one value with the pointer "".
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Confidence:
         self._fields: dict[str, Field] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # without the grammar, which does not go to another process
+        # the grammar does not go to another process
         return {"_fields": self.fields(), "is_json": self.is_json}
 
     def fields(self) -> Mapping[str, Field]:
@@ -91,7 +90,7 @@ class Confidence:
             return Field(0.0, 0.0, (), {})
         values, said = self._values(made, span), self._said(span)
         logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for _, choice in made)
-        if said is not None and said in values:  # in other tokens it would have been the same value
+        if said is not None and said in values:  # other tokens may spell the same value
             logprob = math.log(max(values[said], sys.float_info.min))
         deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
         alternatives = [(self._vocabulary.token(token), chance) for token, chance in deciding.alternatives]
@@ -99,7 +98,7 @@ class Confidence:
         return Field(min(logprob, 0.0), deciding.entropy, shown, values)
 
     def _values(self, made: Sequence[tuple[int, ChosenToken]], span: Span) -> Mapping[str, float]:
-        """The values to which the other tokens of each choice lead, and the value that was said."""
+        """The probabilities of the values to which the tokens of each choice lead."""
         values: dict[str, float] = {}
         walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0
         for index, choice in made:
@@ -121,12 +120,12 @@ class Confidence:
         return {} if said is None else values | {said: values.get(said, 0.0) + reach}
 
     def _said(self, span: Span) -> str | None:
-        """The text of the value that was said; None for a container."""
+        """The text of the value; None for a container."""
         text = self._vocabulary.decode(self._tokens)[span.start : span.end]
         return _scalar(text) if self.is_json else text.decode()
 
     def _leads_to(self, walk: Matcher, token: int, span: Span) -> str | None:
-        """The text of the value at the span's place, where this token leaves no other."""
+        """The text of the only value that this token leaves at the span's place; None if there are several."""
         if token in self._vocabulary.end_ids:
             return None
         step = walk.fork()
@@ -142,6 +141,6 @@ class Confidence:
 
 
 def _scalar(text: bytes) -> str | None:
-    """The text of a value that is no container, spelled in one way."""
+    """The canonical JSON of a scalar; None for a container."""
     value = json.loads(text)
     return None if isinstance(value, (dict, list)) else json.dumps(value, ensure_ascii=False)

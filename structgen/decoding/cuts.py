@@ -1,4 +1,4 @@
-"""The warning that limits cut values short, for callers who did not ask for details."""
+"""The warning that limits have cut values short, for callers who did not ask for details."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from structgen.errors import BudgetWarning, excerpt, quoted
 from structgen.trace.records import Cap
 
 _NAMED = 5
-"""Prompts, and places of each, that one warning names."""
+"""The most prompts, and places of each, that a warning names."""
 _ADVICE = (
     "raise the limit, or ignore BudgetWarning; Generation.caps says the same (details=True, a stream's last event)"
 )
 
 
 class Cuts:
-    """What limits cut short in the values of one call: one warning, when the last row is done.
+    """Gathers the values that limits have cut short in one call, and warns once when the last row is done.
 
-    Plain text, and thinking, that come to their limit are no values: that is how they end.
+    Plain text and thinking do not count: they may end at their limit.
 
     Args:
-        many: there was a list of prompts, so the warning names each.
+        many: there is a list of prompts, so the warning names each.
     """
 
     def __init__(self, rows: int, *, many: bool) -> None:
@@ -32,10 +32,10 @@ class Cuts:
         self._caps: dict[int, list[Cap]] = {}
 
     def note(self, row: int, result: Generation[Any], *, stacklevel: int) -> None:
-        """Takes note of a row's outcome, and warns if it was the last one.
+        """Notes a row's result, and warns if it is the last one.
 
         Args:
-            stacklevel: how many frames above this function the caller's line is.
+            stacklevel: the number of frames from here up to the caller's line.
         """
         caps = [cap for cap in result.caps if cap.name != THINKING_LIMIT]
         if caps and result.error is None:
@@ -58,7 +58,7 @@ class Cuts:
 
 
 def _places(caps: Iterable[Cap]) -> str:
-    """Where each limit cut, in the order of the text: " at /name, /tags/3 by max_new_tokens=40"."""
+    """The places where each limit cut, in the order of the text: " at /name, /tags/3 by max_new_tokens=40"."""
     pointers: dict[str, list[str]] = {}
     for cap in caps:
         pointers.setdefault(f" by {cap.name}={cap.limit}", []).append(excerpt(cap.pointer) or "its root")
@@ -68,6 +68,6 @@ def _places(caps: Iterable[Cap]) -> str:
 
 
 def _few(each: list[str], separator: str) -> str:
-    """The first of them, and how many more there are."""
+    """The first few, and how many more there are."""
     more = len(each) - _NAMED
     return separator.join(each[:_NAMED] + ([f"and {more} more"] if more > 0 else []))

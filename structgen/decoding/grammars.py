@@ -1,4 +1,4 @@
-"""Compiled grammars, remembered: the same schema in the next call starts with its masks already found."""
+"""A cache of compiled grammars: the same schema in the next call starts with the masks that are known."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
 REMEMBERED = 128
-"""Grammars that are kept at most; the one not used for longest goes first."""
+"""The most grammars that are kept; the least recently used goes first."""
 REMEMBERED_BYTES = 256 << 20
-"""Bytes of all tables and masks, counted when a grammar is added; the new one is always kept."""
+"""The most bytes of all tables and masks, counted when a grammar is added. The new one is always kept."""
 
 _grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
 _spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()
@@ -28,7 +28,7 @@ _lock = Lock()
 
 
 def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
-    """The constraint compiled for the vocabulary, remembered by value where it has a hashable one."""
+    """The constraint compiled for the vocabulary, cached by value if it has a hashable one."""
     try:
         key = (_value(constraint), vocabulary.fingerprint)
     except (TypeError, ValueError, RecursionError):
@@ -53,7 +53,7 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     )
     try:
         grammar = constraint.compile(vocabulary)
-    except BaseException as error:  # what is interrupted has ended, too
+    except BaseException as error:  # an interrupted compilation has ended, too
         operation.end({}, error)
         raise
     operation.end({"structgen.grammar_bytes": grammar.nbytes})
@@ -61,7 +61,7 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
 
 
 def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
-    """The forced spans of the grammar in the tokenizer's own tokens, remembered with the grammar."""
+    """The forced spans of the grammar in the tokenizer's own tokens, cached with the grammar."""
     known = _spans.get(grammar)
     if known is None or known[0] is not tokenizer:
         known = _spans[grammar] = tokenizer, Spans(grammar.vocabulary, tokenizer)
@@ -69,10 +69,10 @@ def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
 
 
 def _value(given: Any) -> Hashable:
-    """A value that equal constraints share, or equal parts of constraints.
+    """A key that is equal for equal constraints, or parts of them.
 
     Raises:
-        TypeError, ValueError, RecursionError: it has none.
+        TypeError, ValueError, RecursionError: there is none.
     """
     if isinstance(given, JsonSchema):
         order = given.order if isinstance(given.order, str) else tuple(given.order)

@@ -1,4 +1,4 @@
-"""Values of a type while they are being written: what is there is typed, what is missing is unset."""
+"""Values of a type while they are being written: complete parts are typed, missing ones are unset."""
 
 from __future__ import annotations
 
@@ -18,18 +18,14 @@ from structgen.automaton.pointers import Span
 from structgen.errors import ValidatorError
 from structgen.schema.python.users_code import validated
 
-
-class _Unset:
-    """Stands for what is not there yet."""
-
-
-UNSET = _Unset()
+UNSET: Any = object()
+"""Stands for a value that is not there yet."""
 ANY: Any = Any
-"""The type of what no type describes: JSON stays as it was parsed."""
+"""The type of parsed JSON that no type describes."""
 
 
 def completed(tp: Any, text: bytes, span: Span) -> Any:
-    """The value of a span of the text, typed where `tp` says how; parsed JSON where it does not."""
+    """The value of a span of the text; parsed JSON if `tp` has no type for it or refuses it."""
     raw, inner = text[span.start : span.end], reduce(_child, span.path, tp)
     try:
         return json.loads(raw) if inner is ANY else validated(_adapter(inner), raw)
@@ -38,25 +34,25 @@ def completed(tp: Any, text: bytes, span: Span) -> Any:
 
 
 _NO_VALUE_YET = frozenset(word[:n] for word in (b"true", b"false", b"null") for n in range(len(word)))
-"""Nothing, or the beginning of a word that is the whole document: `from_json` takes it inside a container only."""
+"""Documents without a value yet. `from_json` takes the beginning of a word only inside a container."""
 
 
 def partial(tp: Any, text: bytes) -> Any:
     """The value that the beginning of a JSON text spells so far; None before there is one.
 
     Args:
-        tp: its type; `Any` gives JSON.
-        text: JSON up to any byte, not in the middle of a number. A string that is not over counts as far as it goes.
+        tp: its type; `Any` gives parsed JSON.
+        text: JSON up to any byte but within a number. An unfinished string counts as far as it goes.
     """
     if text.strip() in _NO_VALUE_YET:
         return None
-    characters = text.decode("utf-8", errors="ignore")  # without one that has begun
+    characters = text.decode("utf-8", errors="ignore")  # without an incomplete one at the end
     value = _typed(tp, from_json(characters, allow_partial="trailing-strings"))
     return None if value is UNSET else value
 
 
 def _typed(tp: Any, raw: Any) -> Any:
-    """The raw value as `tp`: validated where it is whole, else built of the parts that are."""
+    """The raw value as `tp`: validated if it is complete, else built of its complete parts."""
     if tp is ANY:
         return raw
     try:
@@ -74,7 +70,7 @@ def _typed(tp: Any, raw: Any) -> Any:
 
 
 def _built(tp: Any, parts: Mapping[str, Any]) -> Any:
-    """A model with these members only; a dict for other types, whose objects cannot lack a member."""
+    """A model with only these members; a dict for other types, whose objects cannot lack a member."""
     tp = _plain(tp)
     names = {_spelled(field, name): name for name, field in _fields(tp).items()}
     attributes = {names.get(name, name): part for name, part in parts.items()}
@@ -84,7 +80,7 @@ def _built(tp: Any, parts: Mapping[str, Any]) -> Any:
 
 
 def _child(tp: Any, key: str | int) -> Any:
-    """The type of a member or an item; `Any` where it cannot be told."""
+    """The type of a member or an item; `Any` if it is not known."""
     tp = _plain(tp)
     origin, given = get_origin(tp), get_args(tp)
     if origin in (Union, types.UnionType):
@@ -99,13 +95,13 @@ def _child(tp: Any, key: str | int) -> Any:
         if _spelled(field, name) == key:
             if not isinstance(field, FieldInfo):
                 return field
-            typed: Any = (field.annotation, *field.metadata)  # with its bounds, without what only a model can use
+            typed: Any = (field.annotation, *field.metadata)  # with its bounds, without a default or an alias
             return Annotated[typed] if field.metadata else field.annotation
     return given[1] if origin is not None and len(given) == 2 and issubclass(origin, Mapping) else ANY
 
 
 def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
-    """The first type of a union that has all the members; any other type itself."""
+    """The first type of a union that has all the members; a type that is no union as it is."""
     tp = _plain(tp)
     if get_origin(tp) in (Union, types.UnionType):
         for arm in get_args(tp):
@@ -116,7 +112,7 @@ def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
 
 
 def _plain(tp: Any) -> Any:
-    """Without `Annotated` and names given by `type`."""
+    """The type without `Annotated` and type aliases."""
     while True:
         if get_origin(tp) is Annotated:
             tp = get_args(tp)[0]
@@ -136,7 +132,7 @@ def _is_hashable(tp: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def _fields(tp: Any) -> Mapping[str, Any]:
-    """The members that a type declares: pydantic's description of each, or its type."""
+    """The members that a type declares, each as pydantic's `FieldInfo` or as its type."""
     if isinstance(tp, type) and issubclass(tp, BaseModel):
         return tp.model_fields
     if isinstance(tp, type) and (dataclasses.is_dataclass(tp) or is_typeddict(tp)):
