@@ -62,7 +62,7 @@ class Guarding(RowCheck):
         self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
             retries.spend_rollback(DeadEnd(veto.reason))
-        return Refusal(self._vetoed(said), range(first, -1, -1), veto.reason, lambda: exhausted(DeadEnd(why())))
+        return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
     def at_risk(self, said: bytes | bytearray) -> int:
         return max(0, len(said) - self._watch.sure())

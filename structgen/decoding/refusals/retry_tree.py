@@ -30,6 +30,9 @@ import numpy as np
 from structgen.decoding.choosing.measure import Entry
 from structgen.errors import DeadEnd, StructgenError
 
+PATIENCE = 16
+"""Texts behind which no place was left before the steps back grow."""
+
 STUBBORN = 4
 """Values that validators refuse before a greedy row starts every second retry elsewhere."""
 
@@ -105,6 +108,7 @@ class RetryTree:
         self.rollbacks = 0
         self.refused_values: Counter[str] = Counter()
         self._root = TriedNode()
+        self._exhausted = 0
         self._draw, self._budget = draw, rollbacks
 
     @property
@@ -172,9 +176,18 @@ class RetryTree:
         """
         count = self.refused_values.total()
         spread = refusal.pointer is not None and self.is_greedy and count > STUBBORN and count % 2
-        for depth in refusal.depths:
+        for number, depth in enumerate(refusal.depths):
+            self._exhausted += number == 1
             while (place := self._next(refusal.tokens[:depth], turn=count // 2 if spread else None)) is not None:
                 yield place
+
+    def depths(self, nearest: int) -> list[int]:
+        """How many tokens of a refused text to keep: `nearest`, then fewer, in steps that grow with experience.
+
+        If only going back far helps, small steps would try a hundred other spellings first.
+        """
+        step = 1 << min(self._exhausted // PATIENCE, 16)
+        return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
     def _next(self, tokens: Sequence[int], turn: int | None) -> RetryPlace | None:
         """The next place behind these tokens: the `turn`-th of the spread ones, the likeliest, or a drawn one."""

@@ -65,7 +65,8 @@ class Rollback:
         """Nothing fits behind the text: goes on with another one."""
         self.retries.spend_rollback(why)
         tokens = tuple(self.transcript.tokens)
-        self.refuse(Refusal(tokens, range(len(tokens) - 1, -1, -1), why.message, lambda: exhausted(why)))
+        depths = self.retries.depths(len(tokens) - 1)
+        self.refuse(Refusal(tokens, depths, why.message, lambda: exhausted(why)))
 
     def refuse(self, refusal: Refusal) -> None:
         """Goes to a place where another text may be said instead of the refused one.
