@@ -1,4 +1,4 @@
-"""The loop of beam search: all beams of all prompts in one forward pass, and forced text read along with them."""
+"""The loop of beam search: the beams of all prompts in one forward pass, with forced text read along."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from structgen.vocabulary import Vocabulary
 class ReadAlong:
     """Reads rows, and in the same forward pass the forced text of searches all of whose beams have some.
 
-    The beams choose step by step as ever: as long as they choose what was read along, the logits behind it are known.
+    The beams choose step by step as ever. As long as they choose the forced text, the logits behind it are known.
 
     Attributes:
-        saved: of each search, the steps without a forward pass.
+        saved: the steps of each search without a forward pass.
     """
 
     def __init__(self, forward: Forward) -> None:
@@ -50,7 +50,7 @@ class ReadAlong:
         return torch.stack([known[row] for row in rows])
 
     def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
-        """Reads rows, and along with them the forced text of the searches all of whose rows are among them."""
+        """Reads rows, with the forced text of the `fresh` searches, all of whose rows are among them."""
         room = self._forward.columns_for(rows) - 1
         spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
         drafts = [spans.get(row, ()) for row in rows]
@@ -58,12 +58,13 @@ class ReadAlong:
 
 
 class BeamBatch(Run[BeamSearch]):
-    """Searches on their way: some have rows, others wait until there are rows for all their beams.
+    """A run of beam searches. Each waits until there are rows for all its beams.
 
     Args:
-        roots: a text for each prompt, of which nothing has been said.
-        rows: that are decoded at once; those of one search at least.
-        execution: how it runs; beams know no overlapped order.
+        roots: an empty text for each prompt.
+        rows: the number of rows decoded at once, but at least those of one search.
+        record: measure every choice.
+        execution: only `graphs` counts.
     """
 
     def __init__(
@@ -113,6 +114,6 @@ class BeamBatch(Run[BeamSearch]):
         self._active = [search for search in self._active if not search.done]
 
     def close(self) -> None:
-        """Lets go of the logits that were read along, too."""
+        """Also frees the logits that were read along."""
         super().close()
         self._reading = None

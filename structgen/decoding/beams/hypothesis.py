@@ -1,7 +1,7 @@
 """One text of a beam search: a session that can fork, and that does not take a token that would send it back.
 
-Masks, limits, guards and validators are the session's own. Only what follows from a refusal differs: a plain row goes
-back to where it may say something else; here the token is not taken, and there are other texts to go on with.
+Masks, limits, guards and validators are those of any session. Only the effect of a refusal differs: a plain row goes
+back to a place with other texts; a hypothesis does not take the token, since there are other hypotheses.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _NONE = np.zeros(0, np.int64)
 
 
 class HypothesisRollback(Rollback):
-    """The way back of a hypothesis: the last token was not taken."""
+    """The rollback of a hypothesis: it only takes back the last token."""
 
-    refusal: Refusal | None = None  # why; None where the last one was
+    refusal: Refusal | None = None  # why the last token was not taken; None if it was
 
     def fork(self, transcript: Transcript, checks: Checks, allowed: Allowed) -> HypothesisRollback:
-        """The way back of another text that begins like this one. What was refused and undone counts for both."""
+        """The rollback of another text that begins like this one. Both share the refused and the undone texts."""
         return replace(self, transcript=transcript, checks=checks, allowed=allowed)
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Nothing fits behind the text: it is given up."""
+        """Gives the text up, since nothing fits behind it."""
         raise why
 
     def refuse(self, refusal: Refusal) -> None:
-        """Forgets the token that has completed what is refused."""
+        """Takes back the token that completed the refused text."""
         said = self.transcript
         self.never_again()
         length = len(said.tokens) - 1
@@ -61,15 +61,15 @@ class HypothesisRollback(Rollback):
         self.refusal = refusal
 
     def never_again(self) -> None:
-        """The text is not offered any more."""
+        """Forbids the text from now on."""
         tokens, entries = self.transcript.tokens, self.transcript.entries
         self.retries.add(tokens, entries, [None] * len(tokens))
 
     def retreat(self, undone: Undone) -> None:
-        """Goes back to earlier texts. It counts, but for what validators refuse, who count themselves.
+        """Notes that the search goes back. Counts it, unless a validator has counted it already.
 
         Raises:
-            DeadEnd: that was too often.
+            DeadEnd: the rollbacks are spent.
         """
         if undone.pointer is None:
             self.retries.spend_rollback(DeadEnd(undone.reason))
@@ -77,10 +77,10 @@ class HypothesisRollback(Rollback):
 
 
 class Hypothesis(Session):
-    """A text on its way, or complete.
+    """A text of a beam search, incomplete or complete.
 
     Args:
-        spans: finds text that must come next: only its tokens are candidates then.
+        spans: finds text that must come next, whose tokens are then the only candidates.
     """
 
     _rollback_class: ClassVar[type[Rollback]] = HypothesisRollback
@@ -89,7 +89,7 @@ class Hypothesis(Session):
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, *, spans: Spans | None = None, **options: Any) -> None:
         self._forcing = spans
         self._forced: Sequence[int] = ()
-        self._unforced = -1  # tokens behind which forced text was refused
+        self._unforced = -1  # the length of the text behind which forced text was refused
         super().__init__(prompt, vocabulary, **options)
         self._attempt(self._require_phrases)
 
@@ -98,7 +98,7 @@ class Hypothesis(Session):
         return self._checks.phrases
 
     def fork(self) -> Hypothesis:
-        """Another text that begins like this one, in a row that has only what is added to it."""
+        """Another text that begins like this one. Its row has only the tokens that are added to it."""
         twin, checks = copy(self), self._checks.fork()
         said = self._transcript.fork(checks.followers)
         twin._checks, twin._transcript = checks, said
@@ -112,21 +112,21 @@ class Hypothesis(Session):
 
     @property
     def why_not(self) -> StructgenError:
-        """Why the text does not go on."""
+        """The error that says why the text does not go on."""
         refusal = self._rollback.refusal
         why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left(), self.explaining())
         unmet = "" if self.phrases is None else self.phrases.unmet(self.tokens)
         return DeadEnd(f"no text was found that has {unmet}: {why.message}") if unmet else why
 
     def next_forced(self) -> Sequence[int]:
-        """Tokens of text that must come next; none where the model has a choice."""
+        """The tokens that must come next; none if the model has a choice."""
         spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
         if spans is not None and matcher is not None and not self._forced and length != self._unforced:
             self._forced = self._attempt(spans.after, matcher, self.tokens) or ()
         return self._forced
 
     def words(self) -> Words | None:
-        """The tokens that may come next; None where every one may. With an error where none may."""
+        """The tokens that may come next; None for every token. Sets an error if none may come."""
         if forced := self.next_forced():
             return pack(np.array(forced[:1]), self._vocabulary.width)
         return self._attempt(self._mask)
@@ -140,7 +140,7 @@ class Hypothesis(Session):
         return [0] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
-        """The text with one token more, or, with `sent_back` or an error, without a token that may not be taken."""
+        """The text with one more token; without it, and with `sent_back` or an error, if it must not be taken."""
         twin = self.fork()
         twin._forced = self._forced[1:]
         twin.sent_back = False
@@ -150,10 +150,10 @@ class Hypothesis(Session):
         return twin
 
     def blame(self, error: StructgenError) -> None:
-        """The text with one token more has failed: forced text is not forced any more, else the text is given up.
+        """The text has failed with one more token. If the token was forced, others are tried, else the text fails.
 
         Raises:
-            StructgenError: it is not the text's fault.
+            StructgenError: the error is not the text's fault.
         """
         if not isinstance(error, GIVEN_UP):
             raise error
@@ -164,10 +164,7 @@ class Hypothesis(Session):
 
     @property
     def lasting(self) -> int:
-        """How many tokens at most should stay where another text is looked for instead of this one.
-
-        The tokens of a value that validators refuse do not stay, nor, when that has not helped, those of earlier ones.
-        """
+        """The most tokens to keep when the search goes back: none of a value that validators have refused."""
         refusal = self._rollback.refusal
         return len(self.tokens) if refusal is None or refusal.pointer is None else refusal.depths[0]
 
@@ -175,14 +172,14 @@ class Hypothesis(Session):
         self._rollback.never_again()
 
     def retreat(self, kept: int) -> None:
-        """Nothing is left to say behind this text and those beside it: the search goes back to `kept` tokens."""
+        """The search goes back to `kept` tokens, because nothing is allowed behind this text and its neighbours."""
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
         why = self._rollback.refusal
         reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)
         self._rollback.retreat(Undone(kept, text, reason, pointer, len(self.tokens) - kept))
 
     def _end_if_over(self) -> None:
-        """The text does not end without its phrases."""
+        """Ends the text, but not without its phrases."""
         super()._end_if_over()
         phrases = self.phrases
         if self.done and phrases is not None and phrases.owed_at_end(self.tokens, self.said):
@@ -193,10 +190,10 @@ class Hypothesis(Session):
             phrases.refuse(refused)
 
     def _require_phrases(self) -> None:
-        """A text with all phrases is known that fits into the budget, or none at all is known.
+        """Refuses phrases that no text has, or for which the budget is too small.
 
         Raises:
-            DeadEnd: no text has them, or the shortest one that is known does not fit.
+            DeadEnd: no text has all phrases, or the shortest known one does not fit.
         """
         phrases, matcher = self.phrases, self.matcher
         if phrases is not None and matcher is not None and not self.done:

@@ -1,16 +1,15 @@
-"""Beam search as a policy over scores: which candidates go on, which texts are kept, and when no better one can come.
+"""Beam search as a policy over scores: which candidates go on, which texts are kept, and when the search is over.
 
-A beam is a text on its way; its score is the sum of its tokens' log-probabilities. Each step offers the likeliest next
-tokens of every beam; the best candidates of all of them together become the next beams. A candidate that completes a
-text is no beam any more: it is kept if it is among the best `count`, with its score divided by its number of tokens to
-the power of the length penalty. All this, and when it is over, is as in the beam search of transformers, which it
-equals where nothing is refused.
+A beam is an incomplete text; its score is the sum of its tokens' log-probabilities. Each step offers the likeliest next
+tokens of every beam, and the best candidates of all become the next beams. A candidate that completes a text is kept if
+it is among the best `count`; its score is then divided by its length to the power of the length penalty. All this, and
+the end of the search, is as in the beam search of transformers, which it equals if nothing is refused.
 
-What is new is `judge`: a candidate may be refused, by a guard for one. It is not taken then, and counts as if it had
-not been there: the next best one takes its place. And with phrases that a text must have, candidates are taken in turn
-from banks, by how much of the phrases they have, so that texts which say one stand beside texts that are only likely.
+Two things are new. `judge` may refuse a candidate, because of a guard for example: the next best one takes its place.
+And with required phrases, candidates are taken in turn from banks, by how much of the phrases they have, so that texts
+with a phrase stand beside texts that are only likely.
 
-Nothing here knows a model, a token's text or a tensor.
+This module knows no model, no token's text and no tensor.
 """
 
 from __future__ import annotations
@@ -25,39 +24,39 @@ from structgen.options import Beams
 
 
 class BeamText(Protocol):
-    """What a candidate becomes."""
+    """A text with a candidate's token."""
 
     @property
     def done(self) -> bool:
-        """Is it complete?"""
+        """Is the text complete?"""
 
 
 T = TypeVar("T", bound=BeamText)
 
 ScoredToken = tuple[int, float]
-"""A token that may come next, and the score of the beam with it."""
+"""A next token, and the score of the beam with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken(Generic[T]):
     """A candidate that was taken."""
 
-    parent: int  # the number of the beam that it continues
+    parent: int  # the index of the beam that it continues
     score: float  # the sum of its tokens' log-probabilities
-    text: T  # what it has become
+    text: T
 
 
 @dataclass(slots=True)
 class BeamStep(Generic[T]):
     """The candidates that a step takes, best first."""
 
-    beams: list[Taken[T]] = field(default_factory=list)  # those that go on, at most as many as there are to be
-    done: list[Taken[T]] = field(default_factory=list)  # those that are complete and were among the best `count`
+    beams: list[Taken[T]] = field(default_factory=list)  # the incomplete ones, at most `count`
+    done: list[Taken[T]] = field(default_factory=list)  # the complete ones among the best `count`
     exhausted: bool = False  # there are no other candidates
 
 
 Banks = Mapping[int, Iterator[ScoredToken]]
-"""Candidates by the bytes that they owe of phrases, which count below zero: nothing is owed in bank 0."""
+"""Candidates by minus the number of bytes that their phrases still need: 0 if all phrases are said."""
 
 
 def select(
@@ -68,19 +67,18 @@ def select(
     count: int,
     limit: int,
 ) -> BeamStep[T]:
-    """Takes the best candidates of all beams together; of equal scores, those of the first beam.
+    """Takes the best candidates of all beams; of equal scores, those of the first beam.
 
-    The best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018; Hu et al.
-    2019). Of more banks than beams, the highest ones have one each, so that what was begun is completed, and the
-    lowest, whose texts are likely and have begun no phrase. Without phrases there is one bank.
+    It takes the best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018; Hu et
+    al. 2019). If there are more banks than beams, the highest ones get one each, so that begun phrases are completed,
+    and the lowest gets one, whose texts are likely and have begun no phrase. Without phrases there is one bank.
 
     Args:
-        candidates: of a beam, best first. Asked again when one of them was refused, for others may come instead.
-        judge: what a beam becomes with a token; None where that is refused.
-        parents: how many beams there are.
-        count: how many beams there are to be.
-        limit: how many candidates are looked at, refused ones apart: a multiple of `count`, so that enough of them go
-            on where many texts are complete.
+        candidates: of a beam, best first. Asked again after one was refused, since others may come instead.
+        judge: what a beam becomes with a token; None if it is refused.
+        parents: the number of beams.
+        count: the number of beams of the next step.
+        limit: the most candidates that are taken: a multiple of `count`, so that enough go on if many are complete.
     """
     step, ranks = BeamStep[T](), Counter[int]()
     queues: _Queues[T] = _Queues(candidates, parents)
@@ -101,7 +99,7 @@ def select(
 
 
 class _Queues(Generic[T]):
-    """The candidates of a step that are left, by bank. Of each beam and bank, only the best one is in a queue."""
+    """The remaining candidates of a step, by bank. Of each beam and bank, only the best one is in a queue."""
 
     def __init__(self, candidates: Callable[[int], Banks], parents: int) -> None:
         self._left: dict[int, list[tuple[float, int, int]]] = {}
@@ -112,24 +110,22 @@ class _Queues(Generic[T]):
 
     @property
     def banks(self) -> list[int]:
-        """Those with candidates, the highest first."""
+        """The banks with candidates, the highest first."""
         return sorted((bank for bank, queue in self._left.items() if queue), reverse=True)
 
     def take(self, bank: int, judge: Callable[[int, int], T | None]) -> Taken[T] | None:
-        """The best candidate of a bank that is not refused; None where there is none."""
+        """The best candidate of a bank that is not refused; None if there is none."""
         while queue := self._left.get(bank):
             score, parent, token = heappop(queue)
             text = judge(parent, token)
-            if text is None:
-                self._ask_again(parent)
-            else:
-                self._queue(parent, bank)
             if text is not None:
+                self._queue(parent, bank)
                 return Taken(parent, -score, text)
+            self._ask_again(parent)
         return None
 
     def _ask_again(self, parent: int) -> None:
-        """Other candidates of a beam come in the place of those it had."""
+        """Replaces the candidates of a beam."""
         for queue in self._left.values():
             if any(entry[1] == parent for entry in queue):
                 queue[:] = [entry for entry in queue if entry[1] != parent]
@@ -151,11 +147,10 @@ class BestTexts(Generic[T]):
     """The best complete texts of one prompt.
 
     Args:
-        options: how many are kept, how length counts, and when it is over.
-        budget: tokens that a text may have.
+        budget: the most tokens of a text.
 
     Attributes:
-        kept: the texts with their scores, the length penalty included, best first.
+        kept: the texts with their scores, length penalty included, best first.
     """
 
     def __init__(self, options: Beams, budget: int) -> None:
@@ -163,15 +158,15 @@ class BestTexts(Generic[T]):
         self.kept: list[tuple[T, float]] = []
 
     def add(self, taken: Taken[T], length: int) -> None:
-        """Adds a text of `length` tokens. Of equal scores the earlier one is better."""
+        """Adds a text of `length` tokens. Of equal scores the earlier one ranks first."""
         self.kept.append((taken.text, taken.score / self._weight(length)))
         self.kept.sort(key=lambda kept: -kept[1])
         del self.kept[self._options.count :]
 
     def is_over(self, score: float, length: int) -> bool:
-        """Can no beam be complete with a score that would be kept, or need none be?
+        """Is the search over, because no beam can become better than the kept texts, or need not be?
 
-        Without `early_stopping` that is an estimate unless it is "never": a beam may still become better with length.
+        With `early_stopping=False` this is an estimate: a beam may still become better with length.
 
         Args:
             score: of the best beam.

@@ -1,12 +1,12 @@
-"""Beam search in the decode loop: hypotheses side by side in rows of one cache, all prompts' in one forward pass.
+"""Beam search in the decode loop: hypotheses in rows of one cache, those of all prompts in one forward pass.
 
-`policy` chooses; each hypothesis knows itself which tokens are allowed, and what is refused. Here each hypothesis
-gets its row: the first of those that continue one stays in its row, the others get copies of it, in the places of rows
+`policy` chooses the candidates, and each hypothesis knows which tokens are allowed and refused. This module gives each
+hypothesis a row: the first one that continues a hypothesis keeps its row, the others get copies, in the places of rows
 that nothing continues.
 
-Where every hypothesis is given up before a text is complete, the search goes back to the latest ones behind which
-candidates were left, and takes the next best of these. So it finds a text where there is one, as far as `KEPT` and the
-limits reach: beam search with a stack of what it has pruned (Zhou and Hansen, *Beam-Stack Search*, 2005).
+If every hypothesis is given up before a text is complete, the search goes back to the latest step with other
+candidates, and takes the next best of these. So it finds a text if there is one, as far as `KEPT` and the limits reach:
+beam search with a stack of pruned candidates (Zhou and Hansen, *Beam-Stack Search*, 2005).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -40,13 +40,12 @@ UNSAMPLED = Sampling()
 class StepLogits:
     """The logits of one step.
 
-    A token's score is its log-probability among all tokens: a mask says which tokens are candidates, and changes no
-    score.
+    A token's score is its log-probability among all tokens: a mask selects the candidates, and changes no score.
 
     Args:
-        logits: float[rows, width], of which columns beyond the vocabulary's are left out already.
+        logits: float[rows, width], without columns beyond the vocabulary's.
         everything: the mask of all tokens that exist.
-        ledger: where the tokens that are tried are measured; None where they are not.
+        ledger: where the tried tokens are measured; None if they are not.
     """
 
     def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
@@ -57,13 +56,13 @@ class StepLogits:
     def likeliest(
         self, first: int, masks: Sequence[Words | None], limit: int, proposed: Sequence[NDArray[np.int64]] = ()
     ) -> list[list[ScoredToken]]:
-        """The likeliest allowed tokens of some rows, and the likeliest of some that are proposed, best first; one copy
-        from the device.
+        """The likeliest allowed tokens of some rows and the likeliest proposed ones, best first, in one copy from the
+        device.
 
         Args:
-            masks: of this row and those behind it; None allows every token.
-            limit: tokens of a row, and proposed ones.
-            proposed: further tokens of each row, which are allowed; none where it is empty.
+            masks: of row `first` and those behind it; None allows every token.
+            limit: the most tokens of a row, and the most proposed ones.
+            proposed: further allowed tokens of each row; may be empty.
         """
         scores = self._logits[first : first + len(masks)]
         width = min(limit, scores.shape[1])
@@ -89,14 +88,14 @@ class StepLogits:
         return ranked
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
-        """Raises the error of a text behind which the probabilities of a row are not numbers."""
+        """Raises the text's error if the probabilities of its row are not numbers."""
         if row in self._broken:
             error = text.logits_error(self._logits[row], None)
             assert error is not None, "the sum of finite logits is finite"
             raise error
 
     def entry(self, row: int, words: Words | None, token: int) -> Entry:
-        """Where a token that is tried behind a row will be measured, if it is."""
+        """Notes a tried token, and returns where it is to be measured."""
         self._tried.append((row, words, token))
         return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
 
@@ -116,13 +115,13 @@ class StepLogits:
 
 
 def _ranked(total: float, scores: Mapping[float, float]) -> list[ScoredToken]:
-    """The possible tokens; of equal scores the lowest token first, as in greedy decoding."""
+    """The possible tokens, best first; of equal scores the lowest token first, as in greedy decoding."""
     ranked = sorted((-score, int(token)) for token, score in scores.items() if abs(score) < math.inf)
     return [(token, -negative - total) for negative, token in ranked]
 
 
 KEPT = 64
-"""Earlier sets of hypotheses that a search can go back to."""
+"""The number of earlier steps that a search can go back to."""
 
 Hypotheses = list[Taken[Hypothesis]]
 """The hypotheses of a step, best first."""
@@ -133,10 +132,10 @@ class BeamSearch:
 
     Args:
         root: the text before its first token.
-        limit: candidates of a step that are looked at.
+        limit: the most candidates of a step.
 
     Attributes:
-        text: the best text when it is over, else one on its way.
+        text: the best text when the search is over, else an incomplete one.
     """
 
     def __init__(self, root: Hypothesis, options: Beams, limit: int) -> None:
@@ -150,16 +149,16 @@ class BeamSearch:
 
     @property
     def texts(self) -> Sequence[tuple[Hypothesis, float | None]]:
-        """The complete texts with their scores, best first; where there is none, the one that has failed."""
+        """The complete texts with their scores, best first; if there is none, the one that has failed."""
         return self.best.kept or [(self.text, None)]
 
     @property
     def token_count(self) -> int:
-        """The tokens of the best text."""
+        """The number of tokens of the best text."""
         return len(self.text.tokens)
 
     def costs(self) -> dict[str, Any]:
-        """What `Stats` tells of the best text; no token is forced: those that must come next are taken as any other."""
+        """The fields of `Stats` for the best text. No token is forced: each is a candidate like any other."""
         return {**self.text.costs(), "fast_forwarded": 0}
 
     @property
@@ -168,7 +167,7 @@ class BeamSearch:
 
     @property
     def said(self) -> bytes:
-        """The best text when it is over; before, the bytes that all texts begin with and no check can take back."""
+        """The best text when the search is over; before, the settled bytes that all texts begin with."""
         if self.done:
             return self.text.said
         going = [beam.text.said[: len(beam.text.said) - beam.text.unsettled()] for beam in self.beams]
@@ -176,17 +175,17 @@ class BeamSearch:
         return reduce(lambda one, other: one[: common(one, other)], going + complete)
 
     def unsettled(self) -> int:
-        """How many bytes at the end of `said` are not sure: none, though it may be another text after going back."""
+        """The number of unsettled bytes in `said`: none, though going back may lead to another text."""
         return 0
 
     def next_forced(self, limit: int) -> list[Sequence[int]]:
-        """The tokens that each beam has to take next, at most `limit`, of all beams equally many."""
+        """The tokens that each beam must take next: at most `limit`, and equally many for all beams."""
         spans = [beam.text.next_forced() for beam in self.beams] if limit > 0 else [()]
         count = min(limit, *map(len, spans))
         return [span[:count] for span in spans] if count > 0 else [()] * len(self.beams)
 
     def step(self, candidates: BeamCandidates, forward: Forward) -> None:
-        """Takes the best candidates; each of them goes on in a row."""
+        """Takes the best candidates, and gives each a row."""
         try:
             for row in self.rows:
                 if row.error is not None:
@@ -213,14 +212,17 @@ class BeamSearch:
             self._go_back(forward)
 
     def _is_over(self, beams: Hypotheses) -> bool:
-        """Can no beam become better than what is kept? Without "never", beams that owe a phrase are not asked as long
-        as others are there: their scores do not have its price yet."""
+        """Can no beam become better than the kept texts?
+
+        Unless `early_stopping="never"`, beams that lack a phrase, which their scores do not include yet, count only if
+        there are no others.
+        """
         ready = [beam for beam in beams if not beam.text.owed]
         asked = beams if self._thorough else ready or beams
         return self.best.is_over(asked[0].score, len(asked[0].text.tokens))
 
     def _seat(self, beams: Hypotheses, forward: Forward) -> None:
-        """Gives each hypothesis a row that stands where the one it continues does, and what it adds to that."""
+        """Gives each hypothesis a row: that of the hypothesis it continues or a copy, with its new tokens."""
         followed = {beam.parent for beam in beams}
         free = [row for number, row in enumerate(self.rows) if number not in followed]
         rows = []
@@ -239,10 +241,10 @@ class BeamSearch:
         self.rows = rows
 
     def _go_back(self, forward: Forward) -> None:
-        """To the latest hypotheses behind which something is left and that are early enough.
+        """Goes back to the latest step with other candidates that is early enough.
 
         Raises:
-            StructgenError: there are none, or it has gone back too often.
+            StructgenError: there is none, or the search has gone back too often.
         """
         texts = [beam.text for beam in self.beams]
         spent = next((t.error for t in texts if isinstance(t.error, (ValidationFailed, BudgetExhausted))), None)
@@ -260,7 +262,7 @@ class BeamSearch:
         self._seat_again(forward)
 
     def _seat_again(self, forward: Forward) -> None:
-        """Gives hypotheses of an earlier step rows: what these have read of other texts is forgotten."""
+        """Gives rows to hypotheses of an earlier step. The rows forget other texts."""
         while len(self.rows) < len(self.beams):
             row = Row(self.rows[0].ids, self.rows[0].source, self.rows[0].inputs)
             forward.fork(self.rows[0], row)
@@ -274,38 +276,38 @@ class BeamSearch:
             row.reread()
 
 
+@dataclass
 class BeamCandidates:
     """The candidates of one step of one search.
 
-    Args:
-        beams: the search's; one that refuses a token is replaced by the same that knows it.
-        first: the number of the search's first row among those of the step.
-        limit: how many there are of a beam.
+    Attributes:
+        beams: the search's; one that refuses a token is replaced by its successor, which knows the refusal.
+        first: the index of the search's first row among those of the step.
+        masks: of each beam.
+        likeliest: tokens of each beam, best first.
+        limit: the most candidates of a beam.
     """
 
-    def __init__(
-        self,
-        beams: Hypotheses,
-        logits: StepLogits,
-        first: int,
-        masks: Sequence[Words | None],
-        likeliest: Sequence[list[ScoredToken]],
-        limit: int,
-    ) -> None:
-        self._beams, self._logits, self._first, self._limit = beams, logits, first, limit
-        self._masks = list(masks)
-        self._likeliest: list[list[ScoredToken] | None] = list(likeliest)
-        self._taken: list[set[int]] = [set() for _ in beams]
+    beams: Hypotheses
+    logits: StepLogits
+    first: int
+    masks: list[Words | None]
+    likeliest: Sequence[list[ScoredToken]]
+    limit: int
+
+    def __post_init__(self) -> None:
+        self._taken: list[set[int]] = [set() for _ in self.beams]
+        self._left: list[list[ScoredToken] | None] = list(self.likeliest)
 
     def of(self, number: int) -> Banks:
         """The candidates of a beam, see `select`."""
-        beam, likeliest = self._beams[number], self._likeliest[number]
-        self._logits.require_numbers(self._first + number, beam.text)
+        beam, likeliest = self.beams[number], self._left[number]
+        self.logits.require_numbers(self.first + number, beam.text)
         if likeliest is None:
-            words = self._masks[number] = beam.text.words()
+            words = self.masks[number] = beam.text.words()
             proposed = [beam.text.proposals(words)]
-            (likeliest,) = self._logits.likeliest(self._first + number, [words], self._limit, proposed)
-        self._likeliest[number] = None
+            (likeliest,) = self.logits.likeliest(self.first + number, [words], self.limit, proposed)
+        self._left[number] = None
         banks: dict[int, list[ScoredToken]] = {}
         if not beam.text.done:
             left = [scored for scored in likeliest if scored[0] not in self._taken[number]]
@@ -315,12 +317,12 @@ class BeamCandidates:
 
     def judge(self, number: int, token: int) -> Hypothesis | None:
         """What a beam becomes with a token, see `select`."""
-        beam = self._beams[number].text
-        text = beam.taking(token, self._logits.entry(self._first + number, self._masks[number], token))
+        beam = self.beams[number].text
+        text = beam.taking(token, self.logits.entry(self.first + number, self.masks[number], token))
         if text.error is not None:
             beam.blame(text.error)
         elif text.sent_back:
-            self._beams[number] = replace(self._beams[number], text=text)
+            self.beams[number] = replace(self.beams[number], text=text)
         else:
             self._taken[number].add(token)
             return text
