@@ -1,10 +1,10 @@
-"""Fast-forward: text that must come next, in the tokenizer's own tokens, without asking the model.
+"""Fast-forward: text that must come next is added in the tokenizer's own tokens, without asking the model.
 
-Where only one byte can follow, and after it only one, that text is forced. Its tokens are those that the tokenizer
-makes of the last few tokens and the forced text together. Those at its end are held back where what comes after the
-forced text might belong to the same token (`TokenBoundaries`): the model shall choose them then. Where that cannot
-be told, the last one is held back. (Over 9,715 forced spans of real documents two tokens were wrong where just the
-last was held back; encoding the forced text by itself gave 27 % wrong spans.)
+Text is forced while only one byte can follow. Its tokens are those that the tokenizer makes of the last few tokens and
+the forced text together. Tokens at the end are held back for the model to choose if the text that follows might belong
+to the same token (`TokenBoundaries`); if this is not known, the last one is held back. (Of 9,715 forced spans of real
+documents, holding back just the last token made two tokens wrong; encoding the forced text alone made 27 % of the spans
+wrong.)
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 
 CONTEXTS = 6, 3, 1, 0
-"""Tokens encoded again with the forced text; fewer where the tokenizer would not have made them."""
+"""How many tokens are encoded again with the forced text: the first number that gives the same tokens counts."""
 
 MOST_BYTES = 512
-"""Forced text is cut here."""
+"""The longest forced text."""
 
 MOST_TOKENS = 64
-"""A mask of more tokens forces nothing, and too many of them may straddle."""
+"""A mask of more tokens forces no text, and has too many tokens that may straddle its end."""
 
 MOST_PROBES = 24
-"""The tokenizer is asked about no more straddling tokens."""
+"""The most straddling tokens that the tokenizer is asked about."""
 
 KINDS = '07aZ"\\ \n.,:-_/{}[]('
-"""Characters that tokenizers treat differently."""
+"""A character of each kind that tokenizers treat differently."""
 
 REMEMBERED = 65_536
-"""Positions and spans that are kept."""
+"""The number of cached positions and spans."""
 
 DOUBT = 8
-"""The most that a guess can gain or lose in trust."""
+"""The bound of the trust in a guess, both ways."""
 
 STRADDLED = 2
-"""Tokens at the end of forced text that what follows may belong to."""
+"""The number of tokens at the end of forced text to which the text behind may belong."""
 
 ANCHORS = "", "\n"
-"""Texts put first for a tokenizer that changes the beginning of what it encodes."""
+"""Texts to put first, for a tokenizer that changes the beginning of a text."""
 
 
 class ForcedText:
@@ -77,7 +77,7 @@ class ForcedText:
             tokens = {i: self._vocabulary.token(i) for i in ids_of(words).tolist()}
             shortest = min(tokens, key=lambda i: len(tokens[i]))
             first = min(tokens.values())
-            length = common(first, max(tokens.values()))  # that all of them start with
+            length = common(first, max(tokens.values()))  # of what all of them start with
             text += first[:length]
             if length < len(tokens[shortest]):
                 return text, False  # no token stops where the texts part
@@ -88,7 +88,7 @@ class ForcedText:
 
 
 class Spans(ForcedText):
-    """The forced spans of one grammar: only its matchers may be asked about."""
+    """The forced spans of one grammar, in a tokenizer's own tokens."""
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: Any) -> None:
         super().__init__(vocabulary)
@@ -100,28 +100,32 @@ class Spans(ForcedText):
         self._few: BoundedCache[int, bool] = BoundedCache(REMEMBERED)
 
     def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens that can be fed next without asking the model, behind the text's tokens so far; mostly none."""
+        """The tokens that can be added without asking the model; mostly none.
+
+        Args:
+            tokens: of the text so far.
+        """
         return self._span_at(matcher, tokens)[0]
 
     def probable(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens that the tokenizer makes of the forced text, as if nothing behind it belonged to them.
+        """The tokens of the forced text, as if the text behind it did not belong to them.
 
-        None where the model has mostly said others from the same position, see `learn`.
+        Empty if the model has mostly chosen other tokens at the position, see `learn`.
         """
         return [] if self._trust.get(matcher.position, 0) < 0 else self._span_at(matcher, tokens)[1]
 
     def probably_follow(self, position: int, words: Words) -> bool:
-        """Will forced text follow the next token? Mostly it does where few tokens are allowed."""
+        """Will forced text follow the next token? It mostly does if few tokens are allowed."""
         few = self._few.get(position)
         return self._few.keep(position, count(words) <= FEW) if few is None else few
 
     def learn(self, position: int, *, right: bool) -> None:
-        """Notes whether the tokens that were `probable` at a position were right."""
+        """Notes whether the `probable` tokens of a position were right."""
         trust = self._trust.get(position, 0) + (1 if right else -1)
         self._trust.keep(position, max(-DOUBT, min(trust, DOUBT)))
 
     def _span_at(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The tokens of the forced text that are sure, and all of them."""
+        """The sure tokens of the forced text, and all of them."""
         text, last = self.text(matcher.grammar, matcher.position)
         if not text or self._anchor is None:
             return [], []
@@ -133,7 +137,7 @@ class Spans(ForcedText):
         return span
 
     def _span(self, matcher: Matcher, text: bytes, context: tuple[int, ...], *, last: bool) -> tuple[list[int], int]:
-        """The text's tokens behind the context, and how many are sure: all where what follows belongs to none."""
+        """The text's tokens behind the context, and how many of them are sure."""
         for size in CONTEXTS:
             before = context[max(0, len(context) - size) :]
             known = self._tokens_of(self._anchor or "", self._vocabulary.decode(before) + text)
@@ -143,7 +147,7 @@ class Spans(ForcedText):
         return [], 0
 
     def _sure(self, matcher: Matcher, text: bytes, before: tuple[int, ...], known: list[int]) -> int:
-        """How many of these tokens the tokenizer makes of the context and the text, whatever follows them."""
+        """How many of these tokens the tokenizer makes of the context and the text, whatever follows."""
         ends = b"".join(self._vocabulary.token(i) for i in known[len(before) :][-STRADDLED:])
         probes = self._boundaries.probes(matcher.grammar, matcher.position, text, len(ends))
         if probes is None:
@@ -157,7 +161,7 @@ class Spans(ForcedText):
         return max(sure, len(before))
 
     def _tokens_of(self, anchor: str, text: bytes) -> list[int] | None:
-        """The tokenizer's tokens of a text; None where it cannot spell it as it stands."""
+        """The tokenizer's tokens of a text; None if it cannot spell it exactly."""
         try:
             whole = text.decode()
         except UnicodeDecodeError:
@@ -172,7 +176,7 @@ class Spans(ForcedText):
         return None
 
     def _legal(self, matcher: Matcher, span: Sequence[int]) -> list[int]:
-        """The first tokens of a span that the grammar takes, and those behind them to which there is no other."""
+        """The first tokens of a span that the grammar takes, and further tokens without an alternative."""
         grammar, position = matcher.grammar, matcher.position
         legal: list[int] = []
         for token in span:
@@ -187,7 +191,7 @@ class Spans(ForcedText):
         return legal
 
     def _only(self, grammar: Grammar, position: int) -> int | None:
-        """The one token that is allowed at a position, where that is sure."""
+        """The only token that is allowed at a position; None if there are others or checks of the text."""
         try:
             words, ends, late = grammar.mask(position)
         except DeadEnd:
@@ -196,8 +200,8 @@ class Spans(ForcedText):
 
 
 def plain_encoder(tokenizer: Any) -> Callable[[str], list[int]]:
-    """Text to ids without a beginning token or any other that no byte of the text asks for."""
-    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer wraps what knows the tokens
+    """A function from text to ids, without a beginning token or other special tokens."""
+    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer is a wrapper
         inner = getattr(tokenizer, "instruct_tokenizer", tokenizer)
         inner = getattr(inner, "tokenizer", inner)
         return lambda text: list(inner.encode(text, bos=False, eos=False))
@@ -215,12 +219,12 @@ def plain_encoder(tokenizer: Any) -> Callable[[str], list[int]]:
 
 
 class TokenBoundaries:
-    """Whether what follows the forced texts of one grammar can belong to the tokens that they end with.
+    """Finds out whether the text behind forced texts of one grammar can belong to their last tokens.
 
-    A token *straddles* the end of a text when it starts inside the text and goes on beyond it. Where the grammar allows
-    none that the tokenizer would choose, whatever may follow starts a token of its own, and the last tokens are as sure
-    as the others. The tokenizer itself is asked: about each straddling token, and about one character of each kind that
-    may follow, since some tokenizers look ahead before they split.
+    A token *straddles* the end of a text if it starts inside the text and goes on beyond it. If the grammar allows no
+    straddling token that the tokenizer would choose, the text behind starts a token of its own, and the last tokens are
+    as sure as the others. The tokenizer itself is asked, about each straddling token and about one character of each
+    kind that may follow, since some tokenizers look ahead before they split.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -230,14 +234,14 @@ class TokenBoundaries:
         self._probes: dict[tuple[int, bytes, int], list[bytes] | None] = {}
 
     def probes(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
-        """The texts that the tokenizer must be asked about: the forced text, each time with another one behind it.
+        """The texts that the tokenizer must be asked about: the forced text with each text that may follow.
 
         Args:
-            grammar, position: where the forced text stands.
-            ends: how many bytes at its end may belong to straddling tokens.
+            position: of the grammar, before the forced text.
+            ends: the number of bytes at its end that may belong to straddling tokens.
 
         Returns:
-            None where there are too many, or they are not known.
+            None if there are too many, or they are not known.
         """
         key = position, text, ends
         if key not in self._probes:
@@ -263,7 +267,7 @@ class TokenBoundaries:
         return None if words is None else probes + [text + kind for kind in self._kinds(words)]
 
     def _words(self, grammar: Grammar, position: int) -> Words | None:
-        """The mask at a position; None where it depends on what was said."""
+        """The mask at a position; None if it depends on the text before."""
         try:
             words, _, late = grammar.mask(position)
         except DeadEnd:

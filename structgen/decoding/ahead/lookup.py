@@ -1,7 +1,7 @@
 """Prompt lookup: the text that follows the same words in the prompt, or earlier in the answer, may follow here, too.
 
-Extracted values, names and numbers are copied token by token; so they can be foretold (Saxena 2023, "Prompt Lookup
-Decoding"). It is bytes that are compared, for the same word has other tokens behind a quote than behind a blank.
+Extracted values, names and numbers are copied token by token, so they can be guessed (Saxena 2023, "Prompt Lookup
+Decoding"). Bytes are compared, since a word has other tokens behind a quote than behind a blank.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 32
-"""Bytes that are compared at most, from the end of the text."""
+"""The most bytes that are compared, from the end of the text."""
 
 MOST_PLACES = 4
-"""Places of the same bytes that are looked at: a token must end there."""
+"""The most places of the same bytes that are tried: a token must end there."""
 
 STRICTEST = 64
-"""Where wrong guesses have made this many equal bytes necessary, no guess is made any more."""
+"""If wrong guesses have raised the required number of equal bytes to this, no guess is made any more."""
 
 _WORDS = re.compile(rb'[^"{}\[\]:,]*\Z')
-"""The end of a text with nothing in it but words: the structure before it does not come from the prompt."""
+"""The words at the end of a text. The JSON structure before them does not come from the prompt."""
 
 
 class Lookup:
     """The text of one row, prompt included, as a source of guesses.
 
-    A guess needs some equal bytes before it: more, the more often the last ones were wrong.
+    A guess needs equal bytes before it: more of them after wrong guesses.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -40,7 +40,7 @@ class Lookup:
         self._least = 1
 
     def after(self, ids: Sequence[int], limit: int) -> list[int]:
-        """At most `limit` tokens that may follow the prompt and the answer so far; none where no place is alike."""
+        """At most `limit` tokens that may follow the prompt and the answer so far; none if no place is alike."""
         self._follow(ids)
         word = self._word()
         last = self._ends[-1] - (self._ends[-2] if len(self._ends) > 1 else 0) if self._ends else 0
@@ -60,7 +60,7 @@ class Lookup:
         self._least = max(self._least // 2, 1) if right else min(self._least * 2, STRICTEST)
 
     def _follow(self, ids: Sequence[int]) -> None:
-        """The row has gone on, or has gone back and on."""
+        """Follows the row to its ids."""
         known = self._ids
         if list(ids[: len(known)]) != known:
             kept = common(known, ids)
@@ -76,7 +76,7 @@ class Lookup:
         return b"" if match is None else match.group().lstrip()
 
     def _place(self, start: bytes) -> int | None:
-        """The index of the token behind the last place, before the end, where a token ends with these bytes."""
+        """The index of the token behind the last place before the end where a token ends with these bytes."""
         end = len(self._text) - 1
         for _ in range(MOST_PLACES):
             offset = self._text.rfind(start, 0, end)

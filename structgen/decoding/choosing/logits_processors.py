@@ -1,8 +1,8 @@
-"""Logits processors of transformers, and of anyone who writes such, among a row's sampling options.
+"""Logits processors, of transformers or of the user, among a row's sampling options.
 
-They see what `generate` of transformers shows them: the ids of the prompt and the text, without padding and without
-what was taken back, and scores that are `-inf` where the mask forbids. They can forbid more, and they can make a token
-more or less likely; what the mask forbids stays forbidden.
+They get what `generate` of transformers gives them: the ids of the prompt and the text, without padding and without
+taken-back tokens, and scores, `-inf` for forbidden tokens. They can forbid more tokens, and make tokens more or less
+likely. What the mask forbids stays forbidden.
 """
 
 from __future__ import annotations
@@ -37,21 +37,20 @@ WARPERS = (
     EpsilonLogitsWarper,
     EtaLogitsWarper,
 )
-"""Filters of what a draw may find, by its probability: they see the scores divided by the temperature, and greedy
-decoding needs none of them."""
+"""Filters of tokens by probability: they get the scores divided by the temperature. Greedy decoding skips them."""
 
 
 def processed(scores: Tensor, sampling: Sampling, prompt: Sequence[int], tokens: Sequence[int]) -> Tensor:
     """The scores after the row's processors: a new float32[width].
 
-    First those that change scores, in the order given; then the warpers, which only forbid.
+    Processors that change scores come first, in the given order; then the warpers, which only forbid.
 
     Args:
         scores: float32[width], `-inf` where the mask forbids.
         prompt: token ids before the row's own.
 
     Raises:
-        CallbackError: a processor raised, or gave something else than scores.
+        CallbackError: a processor raised, or did not return scores.
     """
     ids = upload_one([[*prompt, *tokens]], scores.device)
     changed = scores.clone()

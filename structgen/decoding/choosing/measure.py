@@ -1,4 +1,4 @@
-"""Measures of each choice: how likely the token was, what the mask took away, what else was likely."""
+"""Measures of each choice: the token's probability, what the mask took away, and what else was likely."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from structgen.masks.words import Words, bits_of, ids_of
 from structgen.models.transfer import upload_one
 
 Entry = tuple[int, int]
-"""Where a token's measures stand in the ledger: step and row."""
+"""A token's place in the ledger: step and row."""
 RECENT = 4
-"""How many choices keep their logits where a guard or a validator may want one of them made again."""
+"""The number of choices whose logits are kept, so that a guard or a validator can have one made again."""
 ALTERNATIVES = 8
-"""How many of the likeliest allowed tokens are kept for each choice."""
+"""The number of likeliest allowed tokens that are kept for each choice."""
 LEAST_REFUSED = 1e-3
-"""The probability from which a refused token is told of: where a mask takes less away, nobody looks for one."""
+"""The least probability of a refused token that is kept. No token is searched if the mask takes less away."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenToken:
-    """One token that the model chose, before sampling options and penalties.
+    """The measures of one choice, before sampling options and penalties.
 
     Attributes:
         logprob: natural logarithm of the token's probability before the mask.
         chance: the token's probability among the allowed ones.
         removed: the probability that the mask took away, 0 to 1.
-        entropy: of the allowed tokens' distribution, in nats; not a number where there was no mask.
+        entropy: of the allowed tokens' distribution, in nats; NaN without a mask.
         alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
-        refused: for a trace, the tokens among the likeliest of all that the mask forbids, with their probability before
-            the mask, likeliest first.
-        allowed: for a trace, how many tokens the mask allows; None where there was none, or nobody counted.
+        refused: for a trace, the forbidden ones among the likeliest of all tokens, with their probability before the
+            mask, likeliest first.
+        allowed: for a trace, the number of tokens that the mask allows; None without a mask.
     """
 
     logprob: float
@@ -54,28 +54,28 @@ class ChosenToken:
 
 
 class Ledger:
-    """Measures the choices of a run, step by step. On a device they stay there until the run is over.
+    """The measures of a run's choices, step by step. On a device they stay there until they are read.
 
     Args:
-        traced: measure what only a trace tells of, too: refused tokens, counts and times.
+        traced: also measure what only a trace needs: refused tokens, counts and times.
 
     Attributes:
-        steps: steps that were measured, which is the next one's number.
-        drafted: of a traced run, where tokens are measured that were read along as drafts.
+        steps: the number of steps measured.
+        drafted: of a traced run, the entries of tokens that were read along as drafts.
     """
 
     def __init__(self, *, traced: bool = False) -> None:
         self.steps = 0
         self.traced, self.drafted = traced, set[Entry]()
-        self._times = [time.perf_counter()] if traced else []  # when it began, and when each step was chosen
+        self._times = [time.perf_counter()] if traced else []  # of the beginning, and of each step's choice
         self._steps: dict[int, list[ChosenToken | None] | _OnDevice] = {}
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
-        """Measures one step; a negative token was no choice. The step's number.
+        """Measures one step, and returns its number. A negative token was no choice.
 
         Args:
             logits: float[rows, width].
-            masks: of logits on a device, the rows' masks there: int32[rows, words].
+            masks: the rows' masks if the logits are on a device: int32[rows, words].
         """
         step, traced = self.steps, self.traced
         if traced:
@@ -94,12 +94,12 @@ class Ledger:
         return step
 
     def forget(self, before: int) -> None:
-        """Lets go of the steps before this one."""
+        """Forgets the steps before this one."""
         for step in [step for step in self._steps if step < before]:
             del self._steps[step]
 
     def choice(self, step: int, row: int) -> ChosenToken | None:
-        """What was measured; None where nothing was chosen."""
+        """The measures of a choice; None if nothing was chosen."""
         choices = self._steps[step]
         if isinstance(choices, _OnDevice):
             each = zip(choices.numbers.tolist(), choices.masked, choices.counts, strict=True)
@@ -109,16 +109,16 @@ class Ledger:
         return choices[row]
 
     def seconds(self, step: int) -> float | None:
-        """From the choice before to this one, for all rows together; None where that was not measured."""
+        """The time from the choice before to this one, for all rows; None if it was not measured."""
         return self._times[step + 1] - self._times[step] if 0 <= step < len(self._times) - 1 else None
 
 
 class _OnDevice(NamedTuple):
-    """A step's measures that nobody has asked for yet."""
+    """A step's measures that nobody has read yet."""
 
     numbers: Tensor  # the result of `measured_together`
     masked: list[bool]  # whether each row had a mask
-    counts: list[int | None]  # how many tokens it allowed
+    counts: list[int | None]  # how many tokens each mask allowed
 
 
 def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = False) -> ChosenToken:
@@ -135,7 +135,7 @@ def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = 
     ids = ids_of(words) if few else None
     kept = weights[ids] if few else weights * bits_of(words, len(weights))
     mass = float(kept.sum(dtype=np.float64))
-    if mass == 0:  # what is allowed is beyond float32: nothing can be said of it but that
+    if mass == 0:  # the allowed probability underflows float32
         return ChosenToken(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))
     top = np.argsort(-kept, kind="stable")[:ALTERNATIVES] if ids is not None else _highest(kept)
     named = top if ids is None else ids[top]
@@ -148,7 +148,7 @@ def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = 
 
 
 def _refused(weights: Scores, total: float, removed: float, words: Words) -> tuple[tuple[int, float], ...]:
-    """The likeliest tokens of all that the mask forbids."""
+    """The forbidden tokens among the likeliest of all."""
     if removed < LEAST_REFUSED:
         return ()
     top = [(int(i), float(weights[i]) / total) for i in _highest(weights)]
@@ -156,7 +156,7 @@ def _refused(weights: Scores, total: float, removed: float, words: Words) -> tup
 
 
 def _highest(kept: Scores) -> Columns:
-    """The columns of the highest weights, highest first, by few passes: blocks by their maximum, then these."""
+    """The columns of the highest weights, highest first. Looks only into the blocks with the highest maxima."""
     if len(kept) <= 64 * ALTERNATIVES:
         return np.argsort(-kept, kind="stable")[:ALTERNATIVES]
     block = 64
@@ -173,12 +173,12 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor, *, traced: 
 
     Args:
         scores: float32[rows, width].
-        masks: int32[rows, words], the tokens that were allowed.
-        chosen: int64[rows], the tokens that were chosen; negative where none was.
+        masks: int32[rows, words], the allowed tokens.
+        chosen: int64[rows], the chosen tokens; negative if there is none.
 
     Returns:
-        float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (not a number where nothing was chosen), chance, removed,
-        entropy, ids, probabilities; traced, behind them, ids and probabilities of the likeliest refused tokens.
+        float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (NaN if nothing was chosen), chance, removed, entropy, ids,
+        probabilities; if traced, also ids and probabilities of the likeliest refused tokens.
     """
     chosen = chosen.unsqueeze(1)
     total = scores.logsumexp(dim=-1, keepdim=True)
@@ -215,30 +215,30 @@ def _choice(numbers: Sequence[float], allowed: int | None, *, masked: bool, trac
 class KnownLogits(NamedTuple):
     """The logits of a choice."""
 
-    length: int  # tokens before it
+    length: int  # the number of tokens before it
     logits: Tensor  # float[rows, width]
-    row: int  # its row of the logits
-    words: Words | None  # the tokens that were allowed; None for every one
+    row: int  # of the logits
+    words: Words | None  # the allowed tokens; None for every token
 
 
 class RecentLogits:
-    """The last choices of one row, each behind more tokens than the one before it."""
+    """The last choices of one row, in the order of their lengths."""
 
     def __init__(self, count: int) -> None:
         self._known: deque[KnownLogits] = deque(maxlen=count)
 
     def add(self, known: KnownLogits) -> None:
-        """Adds a choice, in place of what was chosen there before."""
+        """Adds a choice, in place of earlier ones at its length and beyond."""
         self.truncate(known.length - 1)
         self._known.append(known)
 
     def scores(self, length: int) -> Tensor | None:
-        """The logits behind `length` tokens: float[width]; None where the last choice was another one."""
+        """The logits behind `length` tokens: float[width]; None if they are not those of the last choice."""
         last = self._known[-1] if self._known else None
         return None if last is None or last.length != length else last.logits[last.row]
 
     def measured(self, length: int, token: int) -> ChosenToken | None:
-        """What a token had behind `length` others; None where that is not known any more."""
+        """The measures of a token behind `length` others; None if the logits are not kept any more."""
         for known in self._known:
             if known.length == length:
                 return measured(known.logits[known.row].float().cpu().numpy(), known.words, token)
@@ -250,5 +250,5 @@ class RecentLogits:
             self._known.pop()
 
     def clear(self) -> None:
-        """No choice will be made again."""
+        """Forgets all choices."""
         self._known.clear()

@@ -1,4 +1,4 @@
-"""Penalties on tokens that were said already: of repetition, frequency and presence."""
+"""Penalties on tokens of the text: for repetition, frequency and presence."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from structgen.options import Sampling
 
 
 class Penalties(NamedTuple):
-    """What is done to single scores, one entry for each: divided where positive, multiplied where not, then lowered."""
+    """An entry for each penalised score: it is divided by a factor if positive, else multiplied, and then lowered."""
 
-    rows: NDArray[np.int64]  # int64[entries]; no token of a row is there twice
+    rows: NDArray[np.int64]  # int64[entries]; a row has no token twice
     tokens: NDArray[np.int64]  # int64[entries]
-    factors: NDArray[np.float32]  # float32[entries], of the penalty on repetition; 1 is none
-    amounts: NDArray[np.float32]  # float32[entries], of frequency and presence together; 0 is none
+    factors: NDArray[np.float32]  # float32[entries], for repetition; 1 changes nothing
+    amounts: NDArray[np.float32]  # float32[entries], for frequency and presence together; 0 changes nothing
 
 
 def penalties(
     rows: Sequence[Sampling], prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], width: int
 ) -> Penalties:
-    """What each row's options ask for behind its prompt and text.
+    """The penalties of each row behind its prompt and text.
 
-    The penalty on repetition is once per token of the prompt or the text, as transformers does. Those on frequency and
-    presence are for every time and for the first time that a token stands in the text, as the OpenAI interface does.
+    The repetition penalty applies once to each token of the prompt or the text, as in transformers. The frequency
+    penalty counts each time that a token stands in the text, the presence penalty only the first, as in OpenAI's API.
 
     Args:
         prompts: token ids before each row's own; ids from `width` on have no score.
@@ -49,6 +49,6 @@ def penalties(
 
 
 def penalise(scores: Tensor, rows: Tensor, tokens: Tensor, factors: Tensor, amounts: Tensor) -> None:
-    """Applies `Penalties` to the scores, float32[rows, width], in place; all on one device, which is not waited for."""
+    """Applies `Penalties` to the scores, float32[rows, width], in place, on one device and without waiting for it."""
     old = scores[rows, tokens]
     scores[rows, tokens] = torch.where(old > 0, old / factors, old * factors) - amounts

@@ -1,14 +1,14 @@
 """Temperature, top-k, top-p, min-p and typical-p in one pass, with parameters and randomness of each row's own.
 
 A draw is inverse transform sampling: the kept tokens lie side by side by ascending id, each as wide as its
-probability, and one uniform number per row points to one of them. So a row's token depends on its own scores
-and its own generator alone, never on its neighbours or the path taken.
+probability, and one uniform number per row points to one of them. So a row's token depends only on its own scores and
+its own random number, never on other rows.
 
-The filters' order: temperature, top-k, top-p (of what top-k left), min-p, typical-p. Equal logits rank by ascending id.
-What is forbidden is `-inf` before.
+The filters' order is temperature, top-k, top-p (of what top-k left), min-p, typical-p. Equal logits rank by ascending
+id. Forbidden tokens have the score `-inf`.
 
-`pick` is for one row on the host, exact for every option. `Sampler` is for a batch on a device: it never waits for the
-device, and says `UNDECIDED` where top-p needs more columns than it has sorted. From then on it sorts more of them.
+`pick` is for one row on the host, and exact for every option. `Sampler` is for a batch on a device. It never waits for
+the device, and gives `UNDECIDED` if top-p needs more columns than it has sorted; from then on it sorts more.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from torch import Tensor
 from structgen.options import Sampling
 
 NOTHING = -2
-"""The row has no finite score: everything is forbidden, or the logits are not numbers."""
+"""Stands for a token if the row has no finite score: everything is forbidden, or the logits are not numbers."""
 
 UNDECIDED = -1
-"""A device's draw needs more than the columns that were sorted: ask `pick`."""
+"""Stands for a token if a device's draw needs more sorted columns: ask `pick`."""
 
 KEEP = 256
-"""How many of the likeliest columns a device sorts at first."""
+"""The number of likeliest columns that a device sorts at first."""
 
 WIDER = 16
-"""The factor by which this number grows where these were too few."""
+"""The factor by which the number grows if it was too small."""
 
 EXACT = 1 << 24
-"""Whole numbers up to this are numbers of float32."""
+"""The whole numbers up to this are exact in float32."""
 
 COLDEST, HOTTEST = 1e-30, 1e30
-"""Temperatures beyond these divide to NaN. At the first only the likeliest tokens are left; at the other all allowed
+"""Temperatures beyond these divide to NaN. At the first only the likeliest tokens are left, at the other all allowed
 tokens are equally likely."""
 
 Scores = NDArray[np.float32]
@@ -53,7 +53,7 @@ def pick(scores: Scores, options: Sampling, uniform: float) -> int:
         scores: float32[columns], by ascending token id, `-inf` where forbidden.
         uniform: a random number in [0, 1); not used by greedy decoding.
     """
-    best = int(scores.argmax())  # the first NaN, where there is one
+    best = int(scores.argmax())  # the first NaN, if there is one
     if not np.isfinite(scores[best]):
         return NOTHING
     if options.greedy:
@@ -65,7 +65,7 @@ def pick(scores: Scores, options: Sampling, uniform: float) -> int:
 
 
 def distribution(scores: Scores, options: Sampling) -> tuple[Columns, NDArray[np.float64]] | None:
-    """The columns that a draw may give, ascending, and their probabilities; None where `pick` has `NOTHING`."""
+    """The columns that a draw may give, ascending, and their probabilities; None if `pick` gives `NOTHING`."""
     best = scores.max()
     if not np.isfinite(best):
         return None
@@ -78,12 +78,12 @@ def distribution(scores: Scores, options: Sampling) -> tuple[Columns, NDArray[np
 
 
 def divisor(row: Sampling) -> float:
-    """What a row that is drawn divides its scores by: the temperature, within what float32 can divide by."""
+    """The temperature of a row that is drawn, within what float32 can divide by."""
     return min(max(row.temperature, COLDEST), HOTTEST)
 
 
 def _kept(weights: Scores, options: Sampling) -> Columns | None:
-    """The columns that all filters leave, ascending; None for every column. The highest weight is 1."""
+    """The columns that all filters leave, ascending; None for every column."""
     columns = None
     if 0 < options.top_k < len(weights):
         columns = _highest(weights, options.top_k)
@@ -111,7 +111,7 @@ def _highest(weights: Scores, k: int) -> Columns:
 def _nucleus(weights: Scores, top_p: float) -> Columns:
     """The columns of the smallest set of highest weights that has `top_p` of the mass.
 
-    Columns of at most `(1 - top_p) * total / n` have `(1 - top_p) * total` together at most, so the columns
+    Columns of at most `(1 - top_p) * total / n` have at most `(1 - top_p) * total` together, so the columns
     above it have `top_p` of the mass already: only those need sorting.
     """
     total = weights.sum(dtype=np.float64)
@@ -122,7 +122,7 @@ def _nucleus(weights: Scores, top_p: float) -> Columns:
 
 
 def _typical(weights: Scores, typical_p: float) -> Columns:
-    """The columns of the smallest set with `typical_p` of the mass whose surprise is nearest to the mean one.
+    """The columns of the smallest set with `typical_p` of the mass whose surprise is nearest to the mean surprise.
 
     Locally typical sampling, Meister et al. 2022.
     """
@@ -134,7 +134,7 @@ def _typical(weights: Scores, typical_p: float) -> Columns:
 
 
 def _locate(weights: Scores, uniform: float, block: int = 512) -> int:
-    """The column that `uniform` points to: the first whose cumulated weight exceeds `uniform * total`."""
+    """The first column whose cumulated weight exceeds `uniform * total`."""
     whole = len(weights) // block * block
     sums = weights[:whole].reshape(-1, block).sum(axis=1, dtype=np.float64)
     ends = np.append(sums, weights[whole:].sum(dtype=np.float64)).cumsum()
@@ -150,12 +150,11 @@ class Sampler:
     """Draws for all rows of a batch at once, on the device of their scores.
 
     Args:
-        keep: how many of the likeliest columns are sorted for top-p.
+        keep: the number of likeliest columns that are sorted for top-p; `widen` raises it.
 
     Attributes:
-        keep: how many of the likeliest columns are sorted now.
         draws: some row is not greedy.
-        table: float32[rows, options], a column for each of `_Columns`: what `draw` has to have of them on the device.
+        table: float32[rows, options], with the columns of `_Columns`: `draw` needs it on the device.
     """
 
     def __init__(self, rows: Sequence[Sampling], keep: int = KEEP) -> None:
@@ -169,7 +168,7 @@ class Sampler:
         self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, len(_Columns._fields))
 
     def widen(self) -> None:
-        """More columns are sorted from now on."""
+        """Sorts more columns from now on."""
         self.keep *= WIDER
 
     def draw(self, scores: Tensor, points: Tensor | None = None, table: Tensor | None = None) -> Tensor:
@@ -177,9 +176,9 @@ class Sampler:
 
         Args:
             scores: float32[rows, columns], by ascending token id, `-inf` where forbidden.
-            points: float64[rows], a random number in [0, 1) per row; float32 where a device has no other. Neither it
-                nor the table is needed where no row `draws`.
-            table: `self.table` on the device of the scores.
+            points: float64[rows], a random number in [0, 1) per row; float32 if the device has no other. Not needed if
+                no row `draws`.
+            table: `self.table` on the scores' device. Not needed if no row `draws`.
         """
         best, likeliest = scores.max(dim=-1)
         if points is not None and table is not None:
@@ -226,7 +225,7 @@ def _numbers(row: Sampling) -> tuple[float, ...]:
 
 
 def _only_ranked(weights: Tensor, options: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The weights, 0 outside of top-k and top-p: float32[rows, columns]; who is undecided."""
+    """The weights, 0 outside of top-k and top-p: float32[rows, columns]; and which rows are undecided."""
     values, columns = _likeliest(weights, keep)
     top_k = options.top_k.long()
     in_top_k = (top_k > 0) & (top_k <= keep)
@@ -238,7 +237,7 @@ def _only_ranked(weights: Tensor, options: _Columns, keep: int, precise: torch.d
         cumulated - values < torch.where(options.top_p < 1, options.top_p * mass, torch.inf)
     )
     last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
-    floor = values[:, -1:]  # what is beyond the sorted columns is at most this
+    floor = values[:, -1:]  # no weight beyond the sorted columns is higher
     unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= options.min_p)
     only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
     return only, unsure & (options.ranked > 0) & (keep < weights.shape[-1])

@@ -1,6 +1,6 @@
-"""`apply_masks` as one Triton kernel. Imported where there is triton and a device for it, and nowhere else.
+"""`apply_masks` as one Triton kernel. Imported only if there is triton and a device for it.
 
-It reads the packed bits and nothing else, an eighth of a byte per token, and stores only where a token is forbidden.
+It reads only the packed bits, an eighth of a byte per token, and stores only at forbidden tokens.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from torch import Tensor
 from triton.errors import TritonError
 
 FAILURES = (RuntimeError, OSError, ImportError, SubprocessError, TritonError)
-"""What a first launch raises where there is no compiler, no driver for it, or one that Triton does not know."""
+"""What the first launch raises if there is no compiler, no driver, or one that Triton does not know."""
 
 WORDS = 32
-"""Words of a mask for one program: 1,024 tokens."""
+"""The number of mask words for one program: 1,024 tokens."""
 
 
 @triton.jit(do_not_specialize=["stride"])  # type: ignore[untyped-decorator]
 def kernel(scores, table, numbers, stride, columns, words, width, block: tl.constexpr):  # type: ignore[no-untyped-def]
     """For each token of a row: scores[row, token] = -inf, unless its bit is set in table[numbers[row]].
 
-    A stride known to be a multiple of 16 bytes would give each thread as many tokens side by side. Stores under a mask
-    are not joined, though: threads side by side would write 16 bytes apart, and memory would see eight times the
-    stores. With a stride that may be anything, a warp writes the 32 tokens of a word.
+    With a stride known to be a multiple of 16 bytes, Triton would give each thread 16 bytes of adjacent tokens. But it
+    does not join masked stores: adjacent threads would write 16 bytes apart, which makes eight times the stores. With
+    an unknown stride, a warp writes the 32 tokens of a word.
     """
     row = tl.program_id(0)
     word = tl.program_id(1) * block + tl.arange(0, block)

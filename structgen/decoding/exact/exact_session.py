@@ -1,8 +1,8 @@
 """Rows that draw whole texts: each try begins at the root of the tree, see `refused_mass`.
 
-What was read before needs no forward pass: a try walks through the tree until it comes to a text whose next token is
-not known. Only there, or where it takes a token that nobody took before, does the row itself go to that text, with what
-it had in common with the one before still in the model's cache.
+A try walks through the tree, without forward passes, until it comes to a text whose next-token law is not known. Only
+there, and at tokens that no try took before, does the row itself go to that text. What the text has in common with the
+row's last one is still in the model's cache.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ALL = 1 << 62
 """More bytes than any text has."""
 
 CHOSEN: Entry = (-1, -1)
-"""The entry of a token that the model chose: its measures lie in the tree."""
+"""The entry of a token that the model chose; its measures are in the tree."""
 
 
 def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical: str) -> None:
-    """What goes with `Sampling(exact=...)`.
+    """Refuses options that do not go with `Sampling(exact=...)`.
 
     Raises:
-        OptionError: these options do not; the message says why.
+        OptionError: the message says why.
     """
     if not sampling.exact:
         return
@@ -65,9 +65,9 @@ class ExactSession(Session):
     """A row that draws from the model's distribution, given that the text is valid.
 
     Args:
-        mass: the tree of its prompt, constraint and options.
-        local: makes the row that draws step by step, for where no text is found.
-        options: as of `Session`. What `spans` finds is only read along.
+        mass: the tree of the row's prompt, constraint and options.
+        local: makes a row that draws step by step, for the case that no text is found.
+        options: those of `Session`. What `spans` finds is only read along.
     """
 
     def __init__(
@@ -92,49 +92,49 @@ class ExactSession(Session):
         super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
 
     def _settle(self) -> None:
-        """Nothing is said that the model has not chosen."""
+        """Adds nothing: the model chooses every token."""
 
     @property
     def needs_measures(self) -> bool:
-        """The tree has what a next try needs."""
+        """False: the tree has what the next try needs."""
         return False
 
     def measured_in(self, ledger: Ledger | None) -> None:
-        """Choices are measured in the tree, if the batch measures any."""
+        """Choices are measured in the tree if the batch has a ledger."""
         self._records = ledger is not None
 
     @property
     def rollbacks(self) -> int:
-        """How many tries were given up."""
+        """The number of tries that were given up."""
         return max(self._begun - 1, 0)
 
     @property
     def undone(self) -> list[Undone]:
-        """The texts of this row that a guard, a validator or the budget has refused."""
+        """The texts of this row that a guard, a validator or the budget refused."""
         return self._texts_undone
 
     @property
     def validity(self) -> LogValidity | None:
-        """What the rows of the same tree tell of the probability that a text is valid."""
+        """The estimate of the probability that a text is valid, from all rows of the tree."""
         return self._mass.log_validity()
 
     @property
     def log_weight(self) -> float | None:
-        """With `exact="weights"`, how much the text counts, see `refused_mass`; None without it."""
+        """The logarithm of the text's weight with `exact="weights"`, see `refused_mass`; else None."""
         return self._log_weight if self._weighs and self.error is None else None
 
     def unsettled(self) -> int:
-        """Before the text is complete, all of it may be taken away."""
+        """All of the text until it is complete."""
         return 0 if self.done else ALL
 
     def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
         return [] if ledger is None else [self._mass.choice(node) for node in self._path]
 
     def ask(self) -> None:
-        """It chooses by itself, see `draw_texts`."""
+        """None: it chooses by itself, see `draw_texts`."""
 
     def learn(self, logits: Tensor) -> None:
-        """Adds what the model has read to the tree, unless another row has.
+        """Adds the law of the next token to the tree, unless another row has.
 
         Args:
             logits: float[width] on the host, behind the row's last token.
@@ -149,11 +149,11 @@ class ExactSession(Session):
 
     @property
     def can_walk(self) -> bool:
-        """Has another row read what this one waits for?"""
+        """Has another row read the text that this one waits for?"""
         return self._node.law is not None
 
     def walk(self) -> None:
-        """Goes on, from try to try, to the end of a text or to one that the model has to read."""
+        """Goes on, try after try, until a text is complete or the model has to read one."""
         self._attempt(self._walk)
 
     def _walk(self) -> None:
@@ -170,7 +170,7 @@ class ExactSession(Session):
                 return
             else:
                 assert self._draws is not None
-                if self._weighs and node.alive > 0:  # it always goes on, and counts less
+                if self._weighs and node.alive > 0:  # it always goes on, with a smaller weight
                     self._log_weight += math.log(node.alive / self._then)
                     self._then = node.alive
                 token = self._mass.draw(node, self._draws.anywhere() * self._then)
@@ -185,7 +185,7 @@ class ExactSession(Session):
 
         Raises:
             NoExactSample: the forward passes are spent.
-            DeadEnd: nothing is left to be said.
+            DeadEnd: no text is valid.
         """
         alive, tried = self._mass.root.alive, max(self._reads, self._begun)
         if alive > 0 and (not self._begun or tried < self._forwards):
@@ -210,7 +210,7 @@ class ExactSession(Session):
         self._mass.row_is_over(self._tries, has_text=True, log_weight=self.log_weight)
 
     def _go_to(self, node: Prefix) -> None:
-        """The row's text becomes that of a node, which is not refused."""
+        """Makes the row's text that of a node, which is not refused."""
         said, tokens = self._transcript, node.tokens()
         kept = common(tokens, said.tokens)
         if kept < len(said.tokens):
@@ -223,7 +223,7 @@ class ExactSession(Session):
             check.read(said.tokens, said.said)
 
     def _taken(self, node: Prefix, token: int) -> Prefix | None:
-        """The node behind a token that nobody has taken; None where it is refused."""
+        """The node of a token that no try took before; None if it is refused."""
         self._go_to(node)
         said = self._transcript
         said.take(token, CHOSEN)
@@ -247,7 +247,7 @@ class ExactSession(Session):
         return "length" if len(said.tokens) >= self.budget else None
 
     def _refused(self, finish: Finish | None) -> Undone | None:
-        """Why no text that begins like this is valid; None where one may be."""
+        """Why no text that begins like this one is valid; None if one may be."""
         said, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
         if finish == "length" and matcher is not None and not matcher.can_finish:
             return Undone(0, self.text(), f"max_new_tokens={self.budget} came before the value was complete")
@@ -260,10 +260,10 @@ class ExactSession(Session):
         return None
 
     def _next_tokens(self, logits: Tensor) -> NextTokens:
-        """The law of the next token, without what the mask refuses.
+        """The law of the next token within the mask.
 
         Raises:
-            StructgenError: the logits are no numbers, a processor fails, a schema exceeds a limit.
+            StructgenError: the logits are no numbers, a processor fails, or a schema exceeds a limit.
         """
         prompt, tokens, sampling = self.row.ids[: len(self.row.ids) - len(self.tokens)], self.tokens, self.sampling
         scores = logits.clone()
@@ -287,7 +287,7 @@ class ExactSession(Session):
         return NextTokens(ids, chances, logits.numpy() if self._records else None, words)
 
     def _allowed_words(self) -> Words | None:
-        """The mask: the constraint's, and what is canonical of it."""
+        """The canonical tokens of the constraint's mask; None for every token."""
         matcher, canonical = self.matcher, self._checks.canonical
         try:
             words = None if matcher is None else matcher.mask().copy()
@@ -297,14 +297,14 @@ class ExactSession(Session):
 
 
 def walk_known(sessions: Iterable[Session]) -> None:
-    """Before the model is asked: rows that wait for what another row has read go on."""
+    """Before the model reads: lets rows go on that wait for a text another row has read."""
     for session in sessions:
         if isinstance(session, ExactSession) and session.can_walk:
             session.walk()
 
 
 def draw_texts(sessions: Sequence[Session], logits: Tensor) -> None:
-    """Rows that draw whole texts learn what was read, all of them, and go on.
+    """Lets the rows that draw whole texts learn from the logits, and go on.
 
     Args:
         logits: float[sessions, width], behind each one's last token.

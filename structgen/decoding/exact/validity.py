@@ -1,13 +1,12 @@
-"""The probability V that a text of the model is valid, from the tries that adaptive rejection has made.
+"""The probability V that a text of the model is valid, estimated from the tries of adaptive rejection.
 
 A try that begins with Z alive ends with a text with probability V / Z, whatever was known (see `refused_mass`). Give
-each try a time of its own, exponential with rate Z: then the time until a row has its text is exponential with rate V,
-for a race of rate Z of which V / Z of the arrivals count is one of rate V. So for n texts the sum S of all times has
-the gamma law of shape n and rate V, and digamma(n) - log S has the mean log V. Of the times only the Zs are data, and
-the mean of that over the times, given the Zs, has the same mean log V and a smaller variance. Where each try ends with
-a text, there is none but that of the Zs.
+each try a time, exponential with rate Z. Then the time until a row has its text is exponential with rate V, since
+arrivals of rate Z of which a share V / Z counts are arrivals of rate V. So for n texts the sum S of all times has the
+gamma law of shape n and rate V, and digamma(n) - log S has the mean log V. Only the Zs are data: the conditional mean
+given the Zs has the same mean log V and a smaller variance, which comes from the Zs alone if each try ends with a text.
 
-With an exponential E of rate 1 beside them, E / S exceeds s with probability phi(s) = prod Z / (Z + s). So the moments
+For an independent exponential E of rate 1, E / S exceeds s with probability phi(s) = prod Z / (Z + s). So the moments
 of log S are those of a law whose density is known, and no random number is drawn.
 """
 
@@ -21,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 REACH, STEP = 48.0, 0.1
-"""The grid of logarithms over which is integrated: the integrand is analytic, and falls off as exp(-reach)."""
+"""The grid of logarithms for the integral. The integrand is analytic, and falls off as exp(-reach)."""
 AT_ONCE = 1 << 12
-"""Different values of Z that are looked at together."""
+"""The number of different values of Z that are computed at once."""
 
 
 class LogValidity(NamedTuple):
-    """What is known of the probability V that a text is valid."""
+    """An estimate of the probability V that a text is valid."""
 
     estimate: float  # of log V; unbiased, unless it comes from weights
     error: float  # its standard error
@@ -37,8 +36,8 @@ def log_validity(tries: Counter[float], texts: int) -> LogValidity:
     """The estimate from all tries of some rows.
 
     Args:
-        tries: how many began with so much alive, which is above 0.
-        texts: how many of them ended with a text, at least one.
+        tries: the number of tries by their Z, which is above 0.
+        texts: the number of tries that ended with a text, at least 1.
     """
     alive, counts = (np.array(list(part), np.float64) for part in (tries.keys(), tries.values()))
     logs = np.arange(-REACH, REACH, STEP) - math.log(float((counts / alive).sum()))
@@ -60,10 +59,10 @@ def log_validity(tries: Counter[float], texts: int) -> LogValidity:
 def log_validity_of_weights(log_weights: Sequence[float], tries: int) -> LogValidity:
     """The estimate from tries that weigh: the logarithm of their mean weight.
 
-    It goes to log V with the number of texts, and is not unbiased: the last try of a row always has a text.
+    It converges to log V, but is biased, since the last try of a row always has a text.
 
     Args:
-        tries: of the rows, those without a text among them, whose weight is 0.
+        tries: the number of tries, including those without a text, whose weight is 0.
 
     Returns:
         The error is infinite after a single try.

@@ -1,4 +1,4 @@
-"""Options that a call gives once for all of its prompts, or as a list with one for each."""
+"""Options that are given once for all prompts of a call, or as a list with one for each."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def lists(name: str, given: Any, count: int) -> Sequence[Any]:
 
 
 def per_row(name: str, given: Sequence[Any], count: int) -> Sequence[Any]:
-    """Returns a list that has one for each row; refuses one that has more or fewer."""
+    """Returns a list with one entry for each row, and refuses any other."""
     if len(given) != count:
         raise OptionError(f"{name} has {len(given)} entries for {count} prompts")
     return given
 
 
 def shared(make: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
-    """What a function makes of each row, once for rows of the very same objects: these share it.
+    """The function's result for each row; rows with the same argument objects share one.
 
     Args:
-        columns: the function's arguments, one of each for each row.
+        columns: for each argument, its values by row.
     """
     rows = list(zip(*columns, strict=True))
     made = {key: make(*row) for key, row in {tuple(map(id, row)): row for row in rows}.items()}

@@ -1,7 +1,7 @@
-"""Prompts as a processor of transformers returns them: ids, and what the model reads with them.
+"""Prompts as a processor of transformers returns them: ids, and other inputs of the model.
 
-The processor's mapping is the prompt: `input_ids`, `pixel_values`, `image_grid_thw`, `input_features`, whatever the
-model's forward pass takes. One mapping is one prompt; several prompts are a list of them.
+The processor's mapping is the prompt: `input_ids`, `pixel_values`, `image_grid_thw`, `input_features`, or whatever else
+the model's forward pass takes. One mapping is one prompt; several prompts are a list of mappings.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from structgen.models.multimodal import reads_both_ways
 from structgen.models.row import Row
 
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
-"""What becomes the prompt's tokens."""
+"""The inputs that become the prompt's tokens."""
 
 OURS = {"past_key_values", "cache_params", "use_cache", "position_ids", "cache_position", "encoder_outputs"}
 OURS |= {"labels", "return_dict", "logits_to_keep", "output_attentions", "output_hidden_states", "prompt_tokens"}
-"""What a processor has no say in, though the model takes it."""
+"""The model's inputs that a prompt must not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt, checked.
+    """One checked prompt.
 
     Attributes:
-        ids: its tokens: what the model goes on from, or what the encoder reads. Empty where the encoder hears or sees.
-        inputs: what the model reads with them, by argument of its forward pass, each for one row; none at all where
-            only its own way of reading prompts counts. None for text.
-        start: for encoder-decoder models, what the decoder goes on from.
+        ids: the tokens that the model goes on from, or that the encoder reads. Empty if the encoder reads no text.
+        inputs: further arguments of the model's forward pass, each for one row; may be empty for a model that has its
+            own way of reading prompts. None for text.
+        start: for encoder-decoder models, the tokens that the decoder goes on from.
     """
 
     ids: list[int]
@@ -47,24 +47,24 @@ class Prompt:
 
     @property
     def read(self) -> list[int]:
-        """What comes before the first token of the answer, where that comes."""
+        """The tokens before the answer's first token."""
         return self.ids if self.start is None else self.start
 
     def followed_by(self, ids: Sequence[int]) -> Prompt:
-        """With more of it right before the answer."""
+        """The prompt with more tokens right before the answer."""
         more = [*self.read, *ids]
         return replace(self, ids=more) if self.start is None else replace(self, start=more)
 
     def row(self) -> Row:
-        """What the model has to read of it."""
+        """A new row that the model has to read."""
         return Row(self.read, source=None if self.start is None else self.ids, inputs=self.inputs)
 
 
 def read_prompts(model: Model, prompts: Sequence[Any], *, many: bool) -> list[Prompt]:
-    """The prompts of a call. One that is given several times is the same object each time: it can be read once.
+    """The prompts of a call. A prompt that is given several times becomes one object, so it can be read once.
 
     Raises:
-        OptionError: one of them cannot be read; the message says which.
+        OptionError: a prompt is invalid; the message says which.
     """
     known: dict[int, Prompt] = {}
     for row, prompt in enumerate(prompts):
@@ -85,7 +85,7 @@ def _prompt(model: Model, prompt: Any, where: str) -> Prompt:
 
 
 def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], where: str) -> Prompt:
-    """What a processor returned for one prompt."""
+    """The prompt of a processor's mapping."""
     start = model.start
     if "decoder_input_ids" in given:
         if start is None:
@@ -97,7 +97,7 @@ def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], 
     if "input_ids" in given:
         ids = checked(model, _ids(given, "input_ids", where), where)
     elif embedded is not None and start is None:
-        ids = checked(model, [0] * embedded.shape[1], where)  # places: what stands there has no ids
+        ids = checked(model, [0] * embedded.shape[1], where)  # embeddings have no ids: zeros hold their places
     elif start is not None and inputs:
         ids = []
     else:
@@ -134,10 +134,10 @@ def _tensor(value: Any, where: str) -> Tensor:
 
 
 def _require_known(module: PreTrainedModel, names: Set[str], where: str) -> None:
-    """Every input is an argument of what reads it.
+    """Refuses inputs that the model or its encoder does not take, and missing ones that it needs.
 
     Raises:
-        OptionError: one is not, or one that it needs is absent.
+        OptionError: there is such an input.
     """
     reader: Any = module.get_encoder() if module.config.is_encoder_decoder else module
     accepted = inspect.signature(reader.forward).parameters.keys() - OURS - set(IDS[1:])

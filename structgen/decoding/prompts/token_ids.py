@@ -18,10 +18,10 @@ EXPECTED = (
 
 
 def is_batch(prompt: Any) -> bool:
-    """True for a list of prompts, an empty one too; False for one prompt.
+    """True for a list of prompts, even an empty one; False for one prompt.
 
     Raises:
-        OptionError: no prompt of any kind.
+        OptionError: the argument is no prompt.
     """
     if isinstance(prompt, (str, Mapping)):
         return False
@@ -38,13 +38,13 @@ def encode(model: Model, prompt: Any, where: str = "prompt") -> list[int]:
         prompt: a string, chat messages or token ids.
 
     Raises:
-        OptionError: empty, of no known kind, an id that the model does not have, or longer than its context.
+        OptionError: it is empty, no prompt, longer than the model's context, or has an id that the model does not have.
     """
     return checked(model, _ids(model, prompt, where), where)
 
 
 def checked(model: Model, ids: list[int], where: str) -> list[int]:
-    """The same ids, if the model can read them: `encode` says what is raised where not."""
+    """Returns the ids if the model can read them; raises like `encode`."""
     if not ids:
         raise OptionError(f"{where} is empty")
     highest, context = model.readable_ids - 1, model.context
@@ -68,8 +68,8 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
 
 
 def _text(tokenizer: Any, text: str) -> list[int]:
-    """The text's ids, with the beginning token where the tokenizer adds one by itself."""
-    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer wraps what knows the tokens
+    """The text's ids, with a beginning token if the tokenizer adds one by itself."""
+    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer is a wrapper
         tokenizer = getattr(tokenizer, "instruct_tokenizer", tokenizer)
         return list(getattr(tokenizer, "tokenizer", tokenizer).encode(text, bos=True, eos=False))
     encoded = tokenizer.encode(text)
@@ -81,6 +81,6 @@ def _is_ids(prompt: Sequence[Any]) -> bool:
 
 
 def _is_messages(prompt: Sequence[Any]) -> bool:
-    """Messages have a role and content; what a processor returns has neither."""
+    """Messages have a role or content; what a processor returns has neither."""
     messages = all(isinstance(item, Mapping) for item in prompt)
     return messages and all("role" in item or "content" in item for item in prompt)

@@ -20,11 +20,8 @@ from structgen.options import Limits
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
-READ_AGAIN = 64
-"""The most bytes of a string that are read again with the next token."""
 ARRAY_CAPS = frozenset(("max_items", "max_equal_items"))
 
-_PLAIN = re.compile(rb'[^"\\]*')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
 _MAY_BE_BLANK = BLANKS + b"\\nrt"
@@ -89,14 +86,7 @@ class CapReader:
             return None
         if self._states[-1].end < before:
             self._add(_read_on(self._states[-1], said[:before])[0], said[:before])
-        state = self._states[-1]
-        if state.kind == STRING and _PLAIN.fullmatch(said, state.end):
-            if len(said) - state.end > READ_AGAIN:
-                self._add(state._replace(end=len(said)), said)
-            if len(said) - state.start > self._characters:
-                return "max_characters"
-            return "max_blanks" if said[-1] in BLANKS and _ends_blank(said, len(said), self._blanks) else None
-        state, continued = _read_on(state, said)
+        state, continued = _read_on(self._states[-1], said)
         self._add(state, said)
         return self._exceeded(state, continued, said)
 
