@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
 from typing import NamedTuple
 
-from structgen.models.row import Row
+from structgen.models.row import Row, common
 
 MOST_READ = 8192
 """The most tokens of one forward pass, padding included; a longer row is read by itself."""
@@ -42,8 +41,8 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
             alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
     shared = []
     for group in alike.values():
-        columns = zip(*(row.ids[:-1] for row in group), strict=False)  # the last id of each is read by itself
-        length = sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
+        ids = [row.ids[:-1] for row in group]  # the last id of each is read by itself
+        length = common(min(ids), max(ids))
         if (len(group) - 1) * length > spare:
             shared.append(Shared(group, length))
     return shared
@@ -61,9 +60,7 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     groups = [short]
     if padding > spare:
         groups = [[i for i in short if pending[i] == 1], [i for i in short if pending[i] > 1]]
-    long = sorted(
-        (i for i, count in enumerate(pending) if count > SHORT), key=lambda i: (rows[i].valid, len(rows[i].ids))
-    )
+    long = sorted((i for i, count in enumerate(pending) if count > SHORT), key=lambda i: (rows[i].valid, pending[i]))
     return [group for group in groups + packed(long, pending, spare) if group]
 
 

@@ -1,4 +1,4 @@
-"""A row: the sequence that a model must have read, and how much of it it has; and the base of what reads rows."""
+"""A row, the sequence that a model must have read and what of it it has read; and the base class of what reads rows."""
 
 from __future__ import annotations
 
