@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from structgen.models.row import Row, common
 
@@ -26,15 +25,8 @@ def twins_among(rows: Sequence[Row]) -> dict[int, int]:
     return {i: first[ids] for i, ids in fresh.items() if first.setdefault(ids, i) != i}
 
 
-class Shared(NamedTuple):
-    """Rows whose first `length` ids are the same; each row has more."""
-
-    rows: list[Row]
-    length: int
-
-
-def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
-    """Common beginnings of new rows, where reading them once saves more than `spare` tokens."""
+def beginnings(rows: Sequence[Row], spare: int) -> list[tuple[list[Row], int]]:
+    """New rows with a common beginning, and its length, where reading it once saves more than `spare` tokens."""
     alike: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:
         if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
@@ -44,7 +36,7 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[Shared]:
         ids = [row.ids[:-1] for row in group]  # the last id of each is read by itself
         length = common(min(ids), max(ids))
         if (len(group) - 1) * length > spare:
-            shared.append(Shared(group, length))
+            shared.append((group, length))
     return shared
 
 

@@ -134,14 +134,13 @@ class SlotForward(Forward):
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
         """Reads the common beginning of new prompts once, where that saves more than a forward pass."""
-        for shared in beginnings(rows, self._spare):
-            leader, whole = shared.rows[0], shared.rows[0].ids
-            leader.ids = whole[: shared.length]
+        for (leader, *others), length in beginnings(rows, self._spare):
+            whole, leader.ids = leader.ids, leader.ids[:length]
             self._run([leader], None)
             leader.ids = whole
-            for row in shared.rows[1:]:
+            for row in others:
                 self._copy(leader, row)
-                row.valid = shared.length
+                row.valid = length
 
     def _copy(self, leader: Row, row: Row) -> None:
         for layer in self._model.layers:
