@@ -23,7 +23,9 @@ class _Announcement(Listener):  # type: ignore[misc]
 
     def on_start(self, event: Event) -> None:
         """Shows the line for a kernel of ours; what is compiled within it is part of it."""
-        if not (self._depth or _is_ours(event)):
+        dispatcher: Any = (event.data or {}).get("dispatcher")
+        module = str(getattr(getattr(dispatcher, "py_func", None), "__module__", ""))
+        if not (self._depth or module.startswith("structgen.")):
             return
         self._depth += 1
         if self._depth == 1:
@@ -39,11 +41,6 @@ class _Announcement(Listener):  # type: ignore[misc]
             self._depth -= 1
             if not self._depth:
                 self._told.close()
-
-
-def _is_ours(event: Event) -> bool:
-    dispatcher: Any = (event.data or {}).get("dispatcher")
-    return str(getattr(getattr(dispatcher, "py_func", None), "__module__", "")).startswith("structgen.")
 
 
 def announce() -> None:

@@ -59,12 +59,9 @@ class _Parts:
                 function = function.py_func
             elif isinstance(function, _Intrinsic):
                 function = function._defn
-            yield from self._function(function)
-
-    def _function(self, function: FunctionType) -> Iterator[str]:
-        yield from self._code(function.__code__, function.__globals__)
-        cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        yield self._value((function.__defaults__, function.__kwdefaults__, *cells), function.__qualname__)
+            yield from self._code(function.__code__, function.__globals__)
+            cells = [cell.cell_contents for cell in function.__closure__ or ()]
+            yield self._value((function.__defaults__, function.__kwdefaults__, *cells), function.__qualname__)
 
     def _code(self, code: CodeType, names: dict[str, Any]) -> Iterator[str]:
         """The bytecode, its constants, and the values of its global names."""

@@ -115,7 +115,8 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
     scanned = list(zip(_recurrent(together), _recurrent(wiped), strict=True))
     if any(torch.equal(mine, other) for mine, other in scanned):
         return ONE_BY_ONE
-    return ReadAhead(_chunk(module) if scanned and device_of(module).type == "cpu" else 0)
+    sizes = [size for part in module.modules() if isinstance(size := getattr(part, "chunk_size", None), int)]
+    return ReadAhead(max(sizes, default=CHUNK) if scanned and device_of(module).type == "cpu" else 0)
 
 
 def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False) -> list[StateLayer]:
@@ -141,9 +142,3 @@ def _recurrent(layers: Sequence[StateLayer]) -> list[Tensor]:
 def _states(layers: Sequence[StateLayer]) -> list[Tensor]:
     convolved = [state for layer in layers for state in layer.conv_states.values() if state is not None]
     return [state.float() for state in (*convolved, *_recurrent(layers))]
-
-
-def _chunk(module: PreTrainedModel) -> int:
-    """Tokens of a chunk of the model's scan."""
-    sizes = [getattr(part, "chunk_size", None) for part in module.modules()]
-    return max((size for size in sizes if isinstance(size, int)), default=CHUNK)
