@@ -1,7 +1,7 @@
 """structgen: a language model's output as a typed value.
 
-Names are loaded when they are first used: `import structgen` imports neither torch nor transformers. Which there are,
-and where, says `__init__.pyi`.
+A name is imported when it is first used, so `import structgen` imports neither torch nor transformers. `__init__.pyi`
+lists the names and their modules.
 """
 
 from __future__ import annotations

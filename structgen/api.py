@@ -1,4 +1,4 @@
-"""The typed face: `load` and `generate`. No algorithm lives here."""
+"""The public functions of generation, with their types; the algorithms are elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How a transformers model reads rows of tokens: caches, snapshots, graphs, several devices. Knows no grammar.
+"""How a transformers model reads rows of tokens: caches, snapshots, graphs, several devices. No grammar is known here.
 
-A `Forward` takes for each row the tokens it has to have read, and gives the logits behind them. Which kind of cache a
-model gets is chosen by its configuration and confirmed by a probe (`forward`).
+A `Forward` reads the pending tokens of each row and gives the logits after them. The kind of a model's cache follows
+from its configuration and is confirmed by a probe (`forward`).
 """

@@ -1,4 +1,4 @@
-"""Models that other engines run, for our own loop: a `Host` appends tokens, gives logits and goes back.
+"""Models that other engines run, read by our own loop: a `Host` appends tokens, gives logits and goes back.
 
-Each module imports its package when a model of its kind is loaded.
+Each module imports its engine's package only when a model is loaded.
 """
