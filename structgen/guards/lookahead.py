@@ -14,7 +14,7 @@ from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
 from structgen.guards.guard_set import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
-from structgen.masks.words import Words, bits_of, ids_of, pack
+from structgen.masks.words import Words, bits_of, ids_of, packed
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 MOST_TOLD = 32
@@ -100,7 +100,7 @@ class GuardWatch:
                     allowed[token] = False
         if guards.finish(state) is not None:
             allowed[list(self._vocabulary.end_ids)] = False
-        return pack(np.flatnonzero(allowed), self._vocabulary.width)
+        return packed(allowed)
 
 
 class GuardMask:
@@ -174,4 +174,4 @@ def everything(vocabulary: Vocabulary) -> Words:
     """The mask of all text tokens and end tokens."""
     allowed = np.diff(vocabulary.offsets) > 0
     allowed[list(vocabulary.end_ids)] = True
-    return pack(np.flatnonzero(allowed), vocabulary.width)
+    return packed(allowed)

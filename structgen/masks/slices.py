@@ -1,6 +1,6 @@
-"""What is computed once per vocabulary, so that no mask has to walk the whole trie.
+"""What the mask kernels need of a vocabulary. It is computed once per vocabulary, so that no mask walks the whole trie.
 
-*Free slices* and the *text slice*: see `string_slices`. *Class slices*: see `class_slices`.
+The free slices and the text slice are in `string_slices`, the class slices in `class_slices`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.kernels import kernel
-from structgen.masks.class_slices import ClassSlice, RestSlice, runs_of
+from structgen.masks.class_slices import ClassSlice, RestSlice, TokenCharacters, runs_of
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32, in_quotes
 from structgen.masks.suspicious import Suspicious
 from structgen.memo import once_per_object
@@ -27,16 +27,16 @@ FREE_REGISTERS = 8
  V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
     R_VOCABULARY, R_VOCABULARY + 30
 )  # fmt: skip
-"""`V_LIKE`, the one that changes: see `masks.text_walk`."""
+"""All are constant but `V_LIKE` and `V_STACK`: see `masks.text_walk`, `masks.bits`."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
-
+"""Registers of a kind of free string, relative to `V_FREE + kind * FREE_REGISTERS`."""
 
 ROWS = 64
-"""Masks that share an allocation: making an array for each would cost more than filling it."""
+"""Masks in one allocation: to make an array for each would take longer than to fill it."""
 
 
 class Slices:
-    """Everything that the mask kernels need of a vocabulary, and the registers that point at it."""
+    """The arrays that the mask kernels need of a vocabulary, and the registers that point at them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = vocabulary.trie
@@ -51,19 +51,23 @@ class Slices:
         self.kids: Int32 = np.zeros(len(trie), np.int32)
         children(self.nodes, self.kid_starts, self.kids)
         quoted = [in_quotes(vocabulary, kind) for kind in (VALUE, NAME)]
-        self.whole = ClassSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words, quoted)
-        self.rest = RestSlice.build(vocabulary.data, vocabulary.offsets, self.nodes, self.words)
+        characters = TokenCharacters(vocabulary.data, vocabulary.offsets)
+        self.whole = ClassSlice.build(vocabulary, characters, self.nodes, quoted)
+        self.rest = RestSlice.build(vocabulary, characters, self.nodes)
         self.runs = runs_of(np.concatenate([self.whole.cover, self.rest.cover]))
         self.free = tuple(FreeSlice.build(vocabulary, needs, closes) for needs, closes in quoted)
         self.text = TextSlice.build(vocabulary, self.nodes)
         self.suspicious = Suspicious(vocabulary)
-        self._keep = (trie.first, trie.twin, vocabulary.data, vocabulary.offsets)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
+        self._vocabulary_arrays: dict[int, npt.NDArray[Any]] = {
+            V_FIRST: trie.first, V_TWIN: trie.twin, V_DATA: vocabulary.data, V_OFFSETS: vocabulary.offsets,
+        }  # fmt: skip
+        self._separators = _most_separators(vocabulary.data, vocabulary.offsets)
         self._rows: list[tuple[Uint32, int]] = []
 
     def new_row(self) -> tuple[Uint32, int]:
-        """Read-only room for a mask, and its address; the grammars of a vocabulary share allocations."""
+        """A new read-only array for a mask, and its address. All grammars of a vocabulary share allocations."""
         try:
             return self._rows.pop()
         except IndexError:
@@ -81,31 +85,33 @@ class Slices:
         return Slices(vocabulary)
 
     @cached_property
-    def registers(self) -> memoryview:
-        """int64[.]: the registers from `R_VOCABULARY` on; the stack's address is left to the grammar."""
-        first, twin, data, offsets = self._keep
-        text = self.text
-        values = {
-            V_NODES: _address(self.nodes), V_N_NODES: len(self.nodes), V_FIRST: _address(first),
-            V_TWIN: _address(twin), V_COVER: _address(self.whole.cover), V_ROWS: _address(self.whole.rows),
-            V_COUNTS: _address(self.whole.counts), V_REST_IDS: _address(self.rest.ids),
-            V_REST_STARTS: _address(self.rest.starts), V_RUNS: _address(self.runs),
-            V_REST_ROWS: _address(self.rest.rows), V_REST_ROW_OF: _address(self.rest.row_of),
-            V_WORDS: self.words, V_DATA: _address(data),
-            V_OFFSETS: _address(offsets), V_KIDS: _address(self.kids), V_KID_STARTS: _address(self.kid_starts),
-            V_ENDS: _address(self.ends), V_N_ENDS: len(self.ends),
-            V_TEXT_ROWS: _address(text.rows), V_TEXT_LEVELS: _address(text.levels), V_HELD: _address(text.held),
-            V_LONGEST: _address(text.longest), V_BUCKET_COUNTS: _address(text.counts), V_TOKENS: text.tokens,
-            V_MOST: self.max_depth, V_SEPARATORS: _most_separators(data, offsets),
+    def _arrays(self) -> dict[int, npt.NDArray[Any]]:
+        """The arrays by the registers that point at them."""
+        whole, rest, text = self.whole, self.rest, self.text
+        arrays: dict[int, npt.NDArray[Any]] = {
+            V_NODES: self.nodes, V_KIDS: self.kids, V_KID_STARTS: self.kid_starts, V_ENDS: self.ends,
+            V_COVER: whole.cover, V_ROWS: whole.rows, V_COUNTS: whole.counts, V_RUNS: self.runs,
+            V_REST_IDS: rest.ids, V_REST_STARTS: rest.starts, V_REST_ROWS: rest.rows, V_REST_ROW_OF: rest.row_of,
+            V_TEXT_ROWS: text.rows, V_TEXT_LEVELS: text.levels, V_HELD: text.held, V_LONGEST: text.longest,
+            V_BUCKET_COUNTS: text.counts,
         }  # fmt: skip
-        for kind, free in enumerate(self.free):
-            base = V_FREE + kind * FREE_REGISTERS
-            values |= {
-                base + F_ROWS: _address(free.rows), base + F_LEVELS: _address(free.levels),
-                base + F_LONGEST: len(free.levels) - 1,
-                base + F_NODES: _address(free.nodes), base + F_N_NODES: len(free.nodes),
-                base + F_ENTRIES: _address(free.entries), base + F_ROOT_ENTRIES: free.root_entries,
-            }  # fmt: skip
+        for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
+            arrays |= {base + F_ROWS: free.rows, base + F_LEVELS: free.levels}
+            arrays |= {base + F_NODES: free.nodes, base + F_ENTRIES: free.entries}
+        return arrays
+
+    @cached_property
+    def registers(self) -> memoryview:
+        """int64[.]: the registers from `R_VOCABULARY` on; the grammar sets `V_STACK`."""
+        arrays: dict[int, npt.NDArray[Any]] = self._arrays | self._vocabulary_arrays
+        assert all(array.flags.c_contiguous for array in arrays.values())
+        values = {register: int(array.ctypes.data) for register, array in arrays.items()} | {
+            V_N_NODES: len(self.nodes), V_WORDS: self.words, V_N_ENDS: len(self.ends), V_TOKENS: self.text.tokens,
+            V_MOST: self.max_depth, V_SEPARATORS: self._separators,
+        }  # fmt: skip
+        for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
+            values |= {base + F_LONGEST: len(free.levels) - 1, base + F_N_NODES: len(free.nodes)}
+            values[base + F_ROOT_ENTRIES] = free.root_entries
         registers: Int64 = np.zeros(V_FREE + 2 * FREE_REGISTERS - R_VOCABULARY, np.int64)
         for register, value in values.items():
             registers[register - R_VOCABULARY] = value
@@ -113,28 +119,16 @@ class Slices:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beyond the vocabulary and its trie."""
-        free = sum(f.rows.nbytes + f.nodes.nbytes + f.entries.nbytes + f.levels.nbytes for f in self.free)
-        text = self.text
-        arrays = (
-            self.nodes, self.kids, self.kid_starts, self.whole.rows, self.whole.counts, self.whole.cover,
-            self.runs, self.rest.ids, self.rest.starts, self.rest.cover, self.rest.rows, self.rest.row_of, text.rows,
-            text.levels, text.held, text.longest,
-        )  # fmt: skip
-        return sum(array.nbytes for array in arrays) + free
+        """Bytes of the arrays, without the vocabulary and its trie."""
+        return self.rest.cover.nbytes + sum(array.nbytes for array in self._arrays.values())
 
 
 def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
-    """No token has more commas that could each stand behind another item: of several in a row, one."""
+    """The most commas of any token; several in a row count as one, since an item must stand between them."""
     commas = data == 0x2C
     commas[1:] &= ~commas[:-1] | np.isin(np.arange(1, len(data)), offsets)
     before = np.concatenate([[0], np.cumsum(commas)])
     return int(np.diff(before[offsets]).max(initial=0))
-
-
-def _address(array: npt.NDArray[Any]) -> int:
-    assert array.flags.c_contiguous
-    return int(array.ctypes.data)
 
 
 @kernel

@@ -1,9 +1,9 @@
-"""Every token of a vocabulary run through a string once: inside a free JSON string, and as plain text.
+"""What each token of a vocabulary does inside a free JSON string, and in plain text.
 
-*Free slices* (`FreeSlice`) serve JSON strings: rows of a mask by the code points that tokens need to stay inside, and
-the tokens that close the string by what follows their quote. The *text slice* (`TextSlice`) serves text that is not
-quoted: rows by code points as well, and for every trie node the characters that stand in its tokens, by which a walk
-leaves out all that no state of a language tells apart.
+A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay inside the string, as rows of a mask by
+the code points that they need, and the tokens that close the string, sorted by what follows their quote. The *text
+slice* (`TextSlice`) is for text without quotes. It has rows by code points too, and for each trie node which characters
+stand in the tokens below it: a walk skips the nodes whose characters cannot lead out of the text.
 """
 
 from __future__ import annotations
@@ -20,22 +20,26 @@ from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
 from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.kernels import kernel
+from structgen.masks.words import packed
 from structgen.regular.chardfa import length
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import Trie, Vocabulary
 
 Uint8 = npt.NDArray[np.uint8]
 Uint32 = npt.NDArray[np.uint32]
 
 IMPURE = 255
+"""In place of a length: a token is not made of the characters in question alone."""
 NEVER = 1 << 30
+"""In place of the code points that a token needs: it cannot stand there at all."""
 HEAD, SKIP, TOKEN = range(3)
 """Columns of the nodes of a `Trie`, which stand in preorder: `depth << 8 | byte`, the first node behind the subtree,
 and the token that ends at the node (-1: none; `HAS_TWIN` is added where several ids have its bytes)."""
 HAS_TWIN = 1 << 30
 """In a node's token: another id has the same bytes."""
 _MANY = 1 << 18
+"""A length of strings that no token reaches."""
 _LONG = 254
-"""Tokens of more code points are walked at every position of a text."""
+"""Tokens of more code points count as odd in the text slice: each walk looks at them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +48,12 @@ class FreeSlice:
 
     Attributes:
         rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
-        levels: int32[longest + 1]: room in code points -> row; the last is for any room from there on.
-        nodes: int32[n, 4]: the suffix trie: byte | depth << 8, skip, first entry, end of entries.
+        levels: int32[longest + 1]: the number of the row by the room in code points; the last one is for any greater
+            room.
+        nodes: int32[n, 4]: the trie of what follows the quote in tokens that close the string. Columns: `HEAD`, `SKIP`,
+            the first entry of the node, and the end of its entries.
         entries: int32[e, 2]: token, code points before its quote.
-        root_entries: entries of the tokens that end with the quote; they stand first.
+        root_entries: the number of tokens that end with the quote; their entries come first.
     """
 
     rows: Uint32
@@ -58,10 +64,10 @@ class FreeSlice:
 
     @staticmethod
     def build(vocabulary: Vocabulary, needs: Int32, closes: Int32) -> FreeSlice:
-        """From what `in_quotes` finds."""
+        """From the results of `in_quotes`."""
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
         longest = int(needs[needs != NEVER].max(initial=0))
-        return FreeSlice(*_rows_by_room(needs, longest, vocabulary.words), nodes, entries, root_entries)
+        return FreeSlice(*_rows_by_room(needs, longest), nodes, entries, root_entries)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,13 +76,13 @@ class TextSlice:
 
     Attributes:
         rows: as for `FreeSlice`.
-        levels: int32[256]: room in code points -> row; 254 is any bounded room from there on, 255 no bound.
-        held: int64[trie nodes]: the buckets (see `automaton.writing.text_loops`) of the bytes of all tokens of a
-            subtree, those before it included; `ODD` for tokens that are no beginning of a text, or too long for
-            `levels`.
-        longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` where one is odd.
-        counts: int32[BUCKETS]: in how many trie nodes with a token each bucket stands.
-        tokens: how many such nodes there are.
+        levels: int32[256]: the number of the row by the room in code points; 254 is for any greater bounded room, 255
+            for text without a bound.
+        held: int64[trie nodes]: the buckets (see `automaton.writing.text_loops`) of all bytes of the tokens of a
+            subtree; `ODD` too, if a token cannot begin a text or is too long for `levels`.
+        longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` if one is odd.
+        counts: int32[BUCKETS]: the number of trie nodes with a token that hold each bucket.
+        tokens: the number of trie nodes with a token.
     """
 
     rows: Uint32
@@ -88,7 +94,7 @@ class TextSlice:
 
     @staticmethod
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
-        """Run every token through any text; `nodes`: see `Slices`."""
+        """From the trie's nodes, see `HEAD`."""
         automaton = Automaton()
         start = Lifted(automaton, length(), lambda final: 0, quoted=False, most=_MANY).start
         automaton.expand(start)
@@ -99,71 +105,55 @@ class TextSlice:
         counts = np.zeros(BUCKETS, np.int32)
         path = np.zeros(vocabulary.trie.depth.max(initial=0) + 1, np.int64)
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, longest, counts)
-        rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE, vocabulary.words)
+        rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE)
         return TextSlice(*rows, held, longest, counts, int((nodes[:, TOKEN] >= 0).sum()))
 
 
 def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
-    """What `classify` finds of each token in a free string of a kind."""
+    """The result of `classify` for a free string: `needs` and `closes`. `kind`: VALUE or NAME."""
     automaton = Automaton()
     return classified(automaton, free_string(automaton, kind, DONE, max_length=_MANY), vocabulary)
 
 
 def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tuple[Int32, Int32]:
-    """What `classify` finds of each token; all states behind `start` are written."""
+    """`needs` and `closes` of `classify`; all states that can follow `start` must have been expanded."""
     needs: Int32 = np.full(vocabulary.width, NEVER, np.int32)
     closes: Int32 = np.zeros((vocabulary.width, 2), np.int32)
     classify(automaton.tables.base, vocabulary.data, vocabulary.offsets, start, needs, closes)
     return needs, closes
 
 
-def _rows_by_room(needs: Int32, limit: int, words: int) -> tuple[Uint32, Int32]:
-    """The rows of a slice and its levels, int32[most + 1], from the code points that each token needs."""
+def _rows_by_room(needs: Int32, limit: int) -> tuple[Uint32, Int32]:
+    """The rows of a slice and its levels, int32[limit + 1], from the code points that each token needs."""
     steps = np.unique(needs[needs != NEVER])
-    rows = [np.zeros(words, np.uint32), *(pack(needs <= step, words) for step in steps)]
+    rows = [packed(needs <= step) for step in (-1, *steps)]
     levels = np.searchsorted(steps, np.arange(limit + 1), side="right")
     return np.stack(rows), levels.astype(np.int32)
 
 
-def pack(allowed: npt.NDArray[np.bool_], words: int) -> Uint32:
-    """Bits of a mask from booleans: uint32[words]."""
-    padded = np.zeros(words * 32, np.bool_)
-    padded[: len(allowed)] = allowed
-    return np.packbits(padded, bitorder="little").view(np.uint32)
-
-
 def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, int]:
-    """The suffix trie of the tokens that close a string; `closes` is (offset behind the quote, code points)."""
-    groups: dict[bytes, list[tuple[int, int]]] = {}
-    for token in np.flatnonzero(closes[:, 0]).tolist():
-        suffix = vocabulary.token(token)[int(closes[token, 0]) :]
-        groups.setdefault(suffix, []).append((token, int(closes[token, 1])))
-    root = groups.pop(b"", [])
-    nodes: list[list[int]] = []
-    entries, path = list(root), b""
-    for suffix in sorted(groups):
-        shared = 0
-        while shared < min(len(path), len(suffix)) and path[shared] == suffix[shared]:
-            shared += 1
-        nodes += [
-            [suffix[depth] | (depth + 1) << 8, 0, len(entries), len(entries)] for depth in range(shared, len(suffix))
-        ]
-        entries += groups[suffix]
-        nodes[-1][3] = len(entries)
-        path = suffix
-    later: dict[int, int] = {}
-    for i in range(len(nodes) - 1, -1, -1):
-        depth = nodes[i][0] >> 8
-        nodes[i][1] = min((later[d] for d in later if d <= depth), default=len(nodes))
-        later = {d: j for d, j in later.items() if d <= depth} | {depth: i}
-    flat: Int32 = np.array(nodes, np.int32).reshape(-1, 4)
-    return flat, np.array(entries, np.int32).reshape(-1, 2), len(root)
+    """`nodes`, `entries` and `root_entries` of a `FreeSlice`; `closes`: see `classify`."""
+    closing = np.flatnonzero(closes[:, 0])
+    suffixes = [vocabulary.token(token)[offset:] for token, offset in zip(closing, closes[closing, 0], strict=True)]
+    offsets = np.cumsum([0, *map(len, suffixes)], dtype=np.int32)
+    offsets.setflags(write=False)  # as in a vocabulary: a kernel is compiled for one kind of array
+    trie = Trie.build(np.frombuffer(b"".join(suffixes), np.uint8), offsets)
+    groups = [[i for i, suffix in enumerate(suffixes) if not suffix], *map(trie.twins, trie.token.tolist())]
+    bounds = np.cumsum([len(group) for group in groups])
+    nodes = np.stack([trie.byte | trie.depth.astype(np.int32) << 8, trie.skip, bounds[:-1], bounds[1:]], axis=1)
+    tokens = closing[[i for group in groups for i in group]]
+    return nodes.astype(np.int32), np.stack([tokens, closes[tokens, 1]], axis=1).astype(np.int32), int(bounds[0])
 
 
 @kernel
 def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32) -> None:
-    """Run each token through a string from `start`: the code points it needs when it stays inside, or the offset
-    behind its quote and the code points before it when it closes the string."""
+    """Run each token through a string from the state `start`.
+
+    Args:
+        needs: int32[tokens], full of `NEVER`. Written for tokens that stay inside: their code points.
+        closes: int32[tokens, 2], full of 0. Written for tokens that close the string: the offset behind their quote,
+            and the code points before it.
+    """
     for token in range(offsets.size - 1):
         s, f, c = int64(start), int64(0), int64(0)
         i = offsets[token]
@@ -180,9 +170,12 @@ def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int,
 def hold(
     nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: Int64, longest: Uint8, counts: Int32
 ) -> None:
-    """Fill `held`, `longest` and `counts` of a `TextSlice`; `points`: the code points of each token.
+    """Fill `held`, `longest` and `counts` of a `TextSlice`.
 
-    `path[d]` is what stands in the bytes above depth `d`, scratch space.
+    Args:
+        points: the code points of each token; `IMPURE` for odd ones.
+        bits: the bit of each byte's bucket; `odd` is that of `ODD`.
+        path: scratch space, by depth: the buckets of the bytes up to there.
     """
     for i in range(len(nodes)):
         depth, byte, token = nodes[i, HEAD] >> 8, nodes[i, HEAD] & 255, int64(nodes[i, TOKEN])

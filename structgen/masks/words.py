@@ -1,4 +1,4 @@
-"""The packed words of a mask, and the tokens that they allow."""
+"""Packed masks: their words, and the tokens that they allow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ _DTYPES = np.dtype(np.uint32), np.dtype(np.int32)
 
 def pack(ids: NDArray[np.int64], width: int) -> Words:
     """The mask, uint32[ceil(width / 32)], that allows exactly `ids`."""
-    bits = np.zeros((width + 31) // 32 * 32, np.uint8)
-    bits[ids] = 1
-    return np.packbits(bits, bitorder="little").view(np.uint32)
+    bits = np.zeros((width + 31) // 32 * 32, np.bool_)
+    bits[ids] = True
+    return packed(bits)
+
+
+def packed(allowed: NDArray[np.bool_]) -> Words:
+    """The mask, uint32[ceil(width / 32)], of bool[width]."""
+    words = np.zeros((len(allowed) + 31) // 32, np.uint32)
+    octets = np.packbits(allowed, bitorder="little")
+    words.view(np.uint8)[: len(octets)] = octets
+    return words
 
 
 def ids_of(words: Words) -> NDArray[np.int64]:
@@ -27,7 +35,7 @@ def ids_of(words: Words) -> NDArray[np.int64]:
 
 
 def allowed_among(words: Words, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of some tokens are allowed: bool[len(ids)]."""
+    """bool[len(ids)]: is each of some tokens allowed?"""
     allowed: NDArray[np.bool_] = (words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1).astype(np.bool_)
     return allowed
 
@@ -38,10 +46,10 @@ def bits_of(words: Words, width: int) -> NDArray[np.bool_]:
 
 
 def written(row: Words, out: Words) -> Words:
-    """`out`, with the mask in it.
+    """Copies a mask into `out`, and returns `out`.
 
     Raises:
-        OptionError: it is no array of as many words.
+        OptionError: `out` is no array of as many words.
     """
     if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _DTYPES):
         allowed = f"uint32[{len(row)}]: one bit for each row of the logits"

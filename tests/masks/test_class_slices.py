@@ -1,6 +1,6 @@
 """Tokens allowed at once, by their first byte and the class of the rest: equal to the plain twin, bit by bit.
 
-Covers `string_slices`.
+Covers `class_slices`, `string_slices`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pytest
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Sequence, Text
 from structgen.constraints.languages import Lark
-from structgen.masks.class_slices import RestSlice
 from structgen.masks.slices import Slices
 from structgen.masks.string_slices import IMPURE
 from structgen.masks.walk import MANY
@@ -100,7 +99,7 @@ def test_the_rest_slice_holds_the_tokens_of_each_first_byte_and_class() -> None:
 
 def test_a_vocabulary_without_such_tokens_has_an_empty_slice() -> None:
     vocabulary = Vocabulary.from_tokens([b"a", b"\xff", None], [2])
-    rest = RestSlice.build(vocabulary.data, vocabulary.offsets, Slices.of(vocabulary).nodes, vocabulary.words)
+    rest = Slices.of(vocabulary).rest
     assert len(rest.ids) == 0
     assert (rest.cover == IMPURE).all()
 

@@ -21,7 +21,8 @@ from structgen.automaton.table_format import (
     ZERO, A, B,
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
-from structgen.masks.string_slices import Uint32, pack
+from structgen.masks.string_slices import Uint32
+from structgen.masks.words import packed
 from structgen.schema.keywords.arguments import canonical
 from structgen.vocabulary import Vocabulary
 
@@ -120,7 +121,7 @@ class Reference:
         allowed = np.array([text != b"" and self.walk(place, text) is not None for text in self._tokens])
         if self.may_end(place):
             allowed[list(self._vocabulary.end_ids)] = True
-        return pack(allowed, self._vocabulary.words)
+        return packed(allowed)
 
     def advance(self, place: FullPosition, token: int) -> FullPosition | None:
         """The place after a text token; None when it is not allowed."""
