@@ -69,7 +69,6 @@ def use_canonical_kernels() -> None:
 
     from structgen.constraints.basic import Choice
     from structgen.masks import canonical_walk as walk
-    from structgen.masks.canonical_overlap import few, overlap
     from structgen.vocabulary import Vocabulary
 
     pieces = ["a", "b", "ab", "</s>"]
@@ -81,9 +80,7 @@ def use_canonical_kernels() -> None:
     canonical.advance(behind._replace(packed=-1), 0)  # by hand, which asks whether both may stand side by side
     numbers, tokens, out = np.zeros(walk.NUMBERS, np.int64), np.arange(2), np.zeros(walk.WIDE, np.int64)
     canonical.among(behind, tokens)
-    words = canonical.mask(behind)
-    few(words, out)
-    overlap(words, words, words.copy())
+    walk.few(canonical.mask(behind), out)
     place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
     grammar.answered(walk.alive, *place, walk.DEPTH, tokens)
     grammar.answered(walk.live, *place, out, tokens)

@@ -1,28 +1,31 @@
-"""Positions in arrays whose items are counted: far from a bound, it does not matter for a mask how many came.
+"""Arrays whose items are counted: positions with different counters that have the same mask.
 
-A token with k commas begins k more items at most, whatever arrays they are in. So where a counter has room for as many
-items as any token has commas, and has reached its lower bound or is further from it than that, the mask is that of a
-position with another counter: the least one of which the same is true. The counters of the open arrays stand in the
-frames; each frame's `alike` is the one with such counters all the way down.
+A token with k commas begins k more items at most, whatever arrays they are in. Let k be the most commas of any token.
+If a counter has room for k more items, and has either reached its lower bound or is more than k items below it, then no
+token meets a bound. All such counters of a state have the same mask, and the smallest one stands for them. The counters
+of the open arrays are in the frames; the column ALIKE of a frame is the frame with the smallest such counters all the
+way down.
 """
 
 from __future__ import annotations
 
-from structgen.automaton.step import frames_at, int64, push, registers_at, states_at
+from structgen.automaton.step import frames_at, int64, mode_of, push, registers_at, states_at
 from structgen.automaton.table_format import (
-    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, KIND, LO, TARGET, UNBOUNDED,
+    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, LO, TARGET, UNBOUNDED,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
+from structgen.masks.advance import WANTS
 from structgen.masks.slices import V_SEPARATORS
 
 RETURN, PARENT, COUNTER, ALIKE = range(4)
+"""Columns of a frame."""
 
 
 @inner_kernel
 def _count_alike(base: int, s: int, c: int) -> int:
-    """The least counter with which a state between items has the same mask as with `c`."""
+    """The smallest counter with which a state between items has the same mask as with `c`."""
     states, commas = states_at(base), registers_at(base)[V_SEPARATORS]
-    if c == 0 or s <= 0 or (states[s, KIND] >> 4) & 15 != ITEMS:
+    if c == 0 or s <= 0 or mode_of(base, s) != ITEMS:
         return c
     if states[s, LO] - c > commas:
         return 0
@@ -32,10 +35,10 @@ def _count_alike(base: int, s: int, c: int) -> int:
 
 @inner_kernel
 def _frame_alike(base: int, frame: int) -> int:
-    """The frame with the least counters that has the same masks; -1 when there is no room for it."""
+    """The frame with the smallest counters that has the same masks; -1 when there is no room for a new frame."""
     frames = frames_at(base)
     while frame != 0 and frames[frame, ALIKE] == 0:
-        # The outermost frame of which it is not known comes first. Each one is looked for once.
+        # Fill ALIKE of the outermost frame that lacks it; the frames inside follow in the next rounds.
         here, last = frame, frame
         while here != 0 and frames[here, ALIKE] == 0:
             last, here = here, frames[here, PARENT]
@@ -55,10 +58,11 @@ def _frame_alike(base: int, frame: int) -> int:
 
 @kernel
 def alike(base: int, position: int) -> int:
-    """The position with the least counters of items that has the same mask; -1 where the registers want more frames."""
+    """The position with the smallest counters of items that has the same mask; WANTS where there must be room for more
+    frames first."""
     s, c = position & TARGET, position >> COUNT_SHIFT
     frame = _frame_alike(base, (position >> FRAME_SHIFT) & FRAME_MASK)
     if frame < 0:
-        return -1
+        return WANTS
     other: int = s | frame << FRAME_SHIFT | _count_alike(base, s, c) << COUNT_SHIFT
     return other

@@ -1,7 +1,7 @@
-"""The masks of a batch. What is not known yet is found on several threads: kernels run without Python's lock.
+"""The masks of a batch. Masks that are not cached are computed on several threads: kernels run without Python's lock.
 
-A grammar's tables are walked by one thread at a time, so the rows of one grammar stay together; different grammars
-run side by side. Known masks are only looked up, by whoever asks, without any lock.
+One thread at a time walks a grammar's tables, so the matchers of one grammar stay on one thread; different grammars run
+side by side. Cached masks are looked up without a lock.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from structgen.errors import StructgenError
 from structgen.masks.grammar import Grammar, Matcher
 
 THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
-"""Threads that find masks at once, the caller's among them; more wait for Python's lock longer than they walk."""
+"""Threads that compute masks at once, the caller's among them. With more, waiting for Python's lock takes longer than
+the walks."""
 
 WORTH_A_THREAD = 8
-"""Grammars with unknown masks that are left to one thread: to wake another costs what walks of these take."""
+"""Grammars without a cached mask for each further thread: waking a thread takes as long as the walks of so many."""
 
 
 def find_masks(matchers: Iterable[Matcher]) -> None:
-    """Finds the masks of matchers that are not known yet, so that `mask` has only to look them up.
+    """Compute the masks of matchers that are not cached yet, so that `Matcher.mask` only looks them up.
 
-    A position with no mask, for a dead end or another error, is left to whoever asks for it.
+    A dead end or another error is raised later, by the call of `Matcher.mask`.
     """
     unknown: dict[Grammar, list[Matcher]] = {}
     for matcher in matchers:
-        if not matcher.finished and not matcher.grammar.has_mask(matcher.position):
+        if not matcher.finished and matcher.grammar.known(matcher.position) is None:
             unknown.setdefault(matcher.grammar, []).append(matcher)
     shares = min(THREADS, len(unknown) // WORTH_A_THREAD)
     if shares < 2:
@@ -44,15 +45,15 @@ def find_masks(matchers: Iterable[Matcher]) -> None:
 
 
 def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
-    """The masks of a batch; those of many grammars are found on several threads.
+    """Write the masks of a batch; masks of many grammars are computed on several threads.
 
     Args:
-        matchers: at any positions, of any grammars of one vocabulary; a matcher may be there once only.
-        out: uint32[len(matchers), words], written row by row; further rows are left.
+        matchers: of any grammars of one vocabulary, each at its position; no matcher may be in the list twice.
+        out: uint32[len(matchers), words], written row by row. It may have more rows, which stay as they are.
 
     Raises:
-        OptionError: other things than matchers, or `out` has another shape.
-        DeadEnd: no token is allowed in some row; of several, the first.
+        OptionError: `matchers` is no list of matchers, or `out` has another shape.
+        DeadEnd: no token is allowed in some row; the first such row raises.
     """
     require(is_listed(matchers, Matcher), "matchers", matchers, "a list of matchers")
     rows = next(iter(getattr(out, "shape", ())), 0)
@@ -65,7 +66,7 @@ def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
 def _find(groups: Iterable[Sequence[Matcher]]) -> None:
     for matchers in groups:
         for matcher in matchers:
-            with suppress(StructgenError):  # raised again where it is asked for
+            with suppress(StructgenError):  # raised again when the caller asks for the mask
                 matcher.mask()
 
 
@@ -74,5 +75,5 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, thread_name_prefix="structgen-masks")
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has the pool, but none of its threads: it would wait forever
+if hasattr(os, "register_at_fork"):  # a forked process has the pool without its threads, and would wait forever
     os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -1,4 +1,4 @@
-"""The bits of a mask while it is made, and the stack of a walk through the trie."""
+"""Setting the bits of a mask, and the stack of a walk through the trie."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ twin_at = table(types.int32, 0, V_TWIN)
 
 @inner_kernel
 def put(base: int, depth: int, s: int, f: int, c: int, flag: int) -> None:
-    """Write the stack: int64[depth, 4], the position at each depth of the walk, and a flag."""
+    """Write a row of the stack, int64[depth, 4]: the position at a depth of the walk, and a flag of the walk."""
     stack = stack_at(base)
     stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = s, f, c, flag
 
 
 @inner_kernel
 def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
-    """Start a mask with a row of the masks at `rows`, or with no token at all."""
+    """Start a mask with row `index` of the masks at the address `rows`, or with no token if `empty`."""
     words = registers_at(base)[V_WORDS]
     mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
     for w in range(words):
@@ -34,7 +34,7 @@ def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
 
 @inner_kernel
 def _twins(base: int, out: int, token: int, allowed: int) -> None:
-    """Set or clear the bits of a token and of all ids with the same bytes."""
+    """Set or clear the bits of a node's token and of all ids with the same bytes."""
     twin, mask = twin_at(base), view_uint32(out)
     token &= HAS_TWIN - 1
     while token >= 0:

@@ -1,13 +1,13 @@
-"""The walk of a grammar and of canonical tokens together: kernels that look ahead.
+"""Kernels that walk a grammar and the canonical tokens together, and look ahead.
 
-A *place* is a position of the grammar and a packed state of `Canonical`. The plain search: a text can go on from a
-place where it may end, where more than `WIDE` tokens are allowed and canonical, or from a place behind one of them.
-`tests/decoding/refusals/test_continuations.py` has it. No masks are made for places that are only looked at: the trie
-is walked until there are more than `WIDE`.
+A *place* is a position of the grammar and a packed state of `Canonical`. The kernels ask whether a text can go on from
+a place. It can where it may end, where more than `WIDE` tokens are allowed and canonical, or from the place behind one
+of these tokens. The plain search is in `tests/decoding/refusals/test_continuations.py`. No mask is made for a place
+that is only looked at: the trie is walked until more than `WIDE` tokens are found.
 
-Where more has to be known than the tables tell (an open character, a test of what was read) the answer is `DOUBTFUL`,
-unless a text can go on in another way. Kernels take the address of the grammar's registers, that of `Canonical`'s
-tables, and that of the numbers they work with: see `W_INFO` and what follows it.
+Where the tables do not suffice (an open character, a test of the text) the answer is `DOUBTFUL`, unless the text can go
+on in another way. The arguments `base`, `canonical` and `work` are addresses: of the grammar's registers, of the tables
+of `Canonical`, and of the kernels' own numbers (see `W_INFO`).
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ from structgen.kernels.views import table, view, view_int64
 from structgen.masks.advance import WANTS, advance
 from structgen.masks.bits import first_at, nodes_at, put, stack_at, twin_at
 from structgen.masks.slices import V_N_ENDS, V_OFFSETS
-from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, Uint32
 from structgen.masks.subtrees import NO_NODE, is_narrow, next_child
 from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
-"""Tokens that are looked ahead. Over 373 schemas nothing was a dead end behind so many, and 10 steps of 1,000 behind
-two."""
+"""Tokens to look ahead. In 373 schemas no dead end came to light after 12 tokens; after two tokens it was 10 of 1,000
+steps."""
 WIDE = 64
-"""Where more tokens than this are allowed, there is always one behind which the text can go on."""
+"""A text can always go on where more tokens than this are allowed."""
 NODES = 1 << 14
-"""Nodes of the trie that one search looks at before it gives up."""
+"""Trie nodes that one search visits before it gives up."""
 KNOWN = 1 << 9
-"""Places of which the answer is kept; a new one takes the slot of an older one."""
+"""Slots of the cache of answers, which is hashed by place."""
 DEAD_END, ALIVE, DOUBTFUL, UNSEEN = 0, 1, 2, 3
+"""Answers."""
 
 LEVELS = DEPTH + 2
 INFO, FOUND = 5, 3
 I_POSITION, I_PACKED, I_COUNT, I_NEXT, I_DOUBT = range(INFO)
 F_TOKEN, F_POSITION, F_SIZE = range(FOUND)
-"""Of each level of a search: its place, the tokens that were found, which is looked at next, whether there may be more.
-Of each token found: where it leads, and its bytes until it is looked at."""
+"""Columns of the levels of a search: the place, the number of tokens found, how many of them were followed, and whether
+there may be more. Columns of the tokens found: the token, the position behind it, and its bytes (0 once followed)."""
 W_LEFT, W_STOPPED = 0, 1
 W_BYTES = 2
 W_INFO = W_BYTES + 256
 W_FOUND = W_INFO + LEVELS * INFO
 W_KNOWN = W_FOUND + LEVELS * (WIDE + 1) * FOUND
 NUMBERS = W_KNOWN + 3 * KNOWN
-"""Where in the numbers stand: how many nodes may still be looked at, one more than the level where a search was
-stopped, which bytes may come first, the levels, the tokens found, and the answers kept (place and answer); and how many
-numbers there are."""
+"""The numbers at `work`: the nodes that may still be visited; the level where a search was stopped, plus one; a flag
+for each byte that may come next; the levels; the tokens found; the cached answers (position, packed state,
+answer + 1)."""
 
 _offsets_at = table(types.int32, 0, V_OFFSETS)
 _info_at, _found_at = view(types.int64, INFO), view(types.int64, FOUND)
@@ -75,7 +76,7 @@ def _keep(work: int, position: int, packed: int, answer: int) -> None:
 
 @inner_kernel
 def _add(base: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
-    """Add a token to those of a level if it is canonical there."""
+    """Add a token to a level's tokens if it is canonical there."""
     info = _info_at(work + 8 * W_INFO)
     packed, i = info[level, I_PACKED], info[level, I_COUNT]
     told = _told(canonical, packed, token)
@@ -90,7 +91,7 @@ def _add(base: int, canonical: int, work: int, level: int, token: int, position:
 
 @inner_kernel
 def _told(canonical: int, packed: int, token: int) -> int:
-    """`may_follow`, but `UNTOLD` for a token behind which the state owes something."""
+    """`may_follow`, but `UNTOLD` for a token behind which the state is not packed."""
     told = may_follow(canonical, packed, token)
     return int64(UNTOLD) if told >= 0 and ends_chunk(canonical, packed, token) else told
 
@@ -104,7 +105,7 @@ def _size(base: int, token: int) -> int:
 
 @inner_kernel
 def _take(canonical: int, work: int, level: int) -> None:
-    """The longest token of a level that was not looked at, the first of equals, leads to the next level's place."""
+    """Follow the longest token of a level that was not followed yet, the first of equals, to the next level's place."""
     info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     best = int64(0)
     for i in range(1, info[level, I_COUNT]):
@@ -117,7 +118,7 @@ def _take(canonical: int, work: int, level: int) -> None:
 
 @inner_kernel
 def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
-    """The place of level `to` is the one behind the `i`-th token of another level."""
+    """Set the place of level `to` to the one behind the `i`-th token of level `level`."""
     info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     info[to, I_POSITION] = found[i, F_POSITION]
     info[to, I_PACKED] = behind(canonical, info[level, I_PACKED], found[i, F_TOKEN])
@@ -125,14 +126,14 @@ def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
 
 @inner_kernel
 def _stopped(base: int, work: int, level: int) -> int:
-    """A step has stopped: WANTS; or 0 at a test, for the tokens behind it are left to others."""
+    """After a step that has stopped: WANTS; or 0 at a test, and the level is marked as doubtful."""
     _info_at(work + 8 * W_INFO)[level, I_DOUBT] = 1
     return 0 if registers_at(base)[R_WANT] == WANT_ANSWER else int64(WANTS)
 
 
 @inner_kernel
 def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
-    """Mark the bytes that edges take where a token begins: how many; or -1 when something is wanted."""
+    """Mark the bytes that edges take at a position. Returns their number, or -1 when something is wanted."""
     states, edges, marks = states_at(base), edges_at(base), view_int64(work + 8 * W_BYTES)
     count = int64(0)
     for byte in range(256):
@@ -150,7 +151,7 @@ def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _collect(base: int, canonical: int, work: int, level: int) -> int:
-    """Find the tokens that may come next at a level's place, as far as there are no more than `WIDE`.
+    """Find the tokens that may come next at a level's place, but stop once there are more than `WIDE`.
 
     Returns:
         1 where the text may end there; else 0; or WANTS.
@@ -181,7 +182,7 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
 
 @inner_kernel
 def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c: int) -> bool:
-    """Are more than `WIDE` tokens of one byte canonical at a level's place? They are soon judged, and lead nowhere."""
+    """Are more than `WIDE` tokens of one byte allowed and canonical at a level's place? That is quickly found out."""
     info, nodes, first, twin = _info_at(work + 8 * W_INFO), nodes_at(base), first_at(base), twin_at(base)
     marks, packed, count = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
     for byte in range(256):
@@ -244,14 +245,14 @@ def _collect_below(base: int, canonical: int, work: int, level: int, low: int, h
 
 @inner_kernel
 def _collect_from(base: int, canonical: int, work: int, level: int, tokens: Int64) -> int:
-    """`_collect` where the tokens are known, which are no more than `WIDE`."""
+    """`_collect` where the allowed and canonical tokens are known."""
     info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     for i in range(len(tokens)):
         token = tokens[i]
         if offsets[token] == offsets[token + 1]:
             return 1
-        after = advance(base, info[level, I_POSITION], token)
+        after = advance(base, info[level, I_POSITION], token, int64(0))
         if after == WANTS:
             return after
         if after >= 0:
@@ -263,10 +264,10 @@ def _collect_from(base: int, canonical: int, work: int, level: int, tokens: Int6
 
 @inner_kernel
 def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens: Int64) -> int:
-    """What is known at once of a level's place; `DOUBTFUL` where its tokens have to be looked at; or WANTS.
+    """The answer for a level's place if it is known at once; `DOUBTFUL` where its tokens must be followed; or WANTS.
 
     Args:
-        tokens: those of the first level's place; none where they are not known.
+        tokens: the allowed and canonical tokens at the first level's place; empty where they are not known.
     """
     info, known = _info_at(work + 8 * W_INFO), _known_at(work + 8 * W_KNOWN)
     position, packed = info[level, I_POSITION], info[level, I_PACKED]
@@ -288,7 +289,8 @@ def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens:
 def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from the place of level `top`, as far as `depth` tokens tell? An answer, or WANTS.
 
-    The search begins at that level, or goes on at a later one where it was stopped before.
+    Args:
+        level: where the search begins: `top`, or the level where it was stopped.
     """
     info, last, answer = _info_at(work + 8 * W_INFO), top + depth, int64(UNSEEN)
     while True:
@@ -299,7 +301,7 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
             return answer
         if answer == ALIVE:
             for i in range(top, level + 1):
-                if level < last or last - i > DEPTH // 2:  # what was seen from close by is no answer for others
+                if level < last or last - i > DEPTH // 2:  # with fewer tokens ahead the answer is too weak to keep
                     _keep(work, info[i, I_POSITION], info[i, I_PACKED], answer)
             return answer
         if answer == DEAD_END:
@@ -326,7 +328,7 @@ def alive(base: int, canonical: int, work: int, position: int, packed: int, dept
     """Can a text go on from a place, as far as `depth` tokens tell? `ALIVE`, `DEAD_END`, `DOUBTFUL`; or WANTS.
 
     Args:
-        tokens: those that are canonical and allowed there, no more than `WIDE`; none where that is not known.
+        tokens: the allowed and canonical tokens there, `WIDE` at most; empty where they are not known.
     """
     info, head, level = _info_at(work + 8 * W_INFO), view_int64(work), int64(0)
     if head[W_STOPPED] > 0 and info[0, I_POSITION] == position and info[0, I_PACKED] == packed:
@@ -347,8 +349,8 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
         tokens: see `alive`.
 
     Returns:
-        How many there are. Or -1 where too many are to be asked about, where the text may end, and where one is
-        `DOUBTFUL`; or WANTS.
+        Their number. Or -1: there are too many, the text may end there, or the answer for one of them is `DOUBTFUL`. Or
+        WANTS.
     """
     info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * W_FOUND)
     view_int64(work)[W_LEFT] = NODES
@@ -373,4 +375,27 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
         if answer == ALIVE:
             out[count] = found[i, F_TOKEN]
             count += 1
+    return count
+
+
+@kernel
+def few(words: Uint32, tokens: Int64) -> int:
+    """Write the tokens that a mask allows, in ascending order, to int64[WIDE]. Returns their number, or `WIDE + 1` if
+    there are more."""
+    count: int = int64(0)
+    for block in range(0, len(words), 8):
+        k, end = block, block + 8
+        if end <= len(words):
+            first, second = words[k] | words[k + 1] | words[k + 2] | words[k + 3], words[k + 4] | words[k + 5]
+            if first | second | words[k + 6] | words[k + 7] == 0:
+                continue
+        for i in range(k, min(end, len(words))):
+            bits, token = int64(words[i]), int64(32 * i)
+            while bits != 0:
+                if bits & 1:
+                    if count == WIDE:
+                        return count + 1
+                    tokens[count] = token
+                    count += 1
+                bits, token = bits >> 1, token + 1
     return count

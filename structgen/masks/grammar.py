@@ -1,5 +1,5 @@
-"""A constraint compiled for one vocabulary, and one sequence's walk through it: a `Grammar` remembers masks, a
-`Matcher` tokens."""
+"""A constraint compiled for one vocabulary (`Grammar`, which caches masks), and one text's walk through it (`Matcher`,
+which keeps the tokens)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.errors import DeadEnd, OptionError, RefusedToken, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
 from structgen.masks.refused import explained, nothing_allowed, rejected
-from structgen.masks.tested import Late, Snapshot
+from structgen.masks.tested import Snapshot, TestedMask
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room, uncounted
 from structgen.masks.transitions import CheckAnswers, Transitions
@@ -27,31 +27,31 @@ from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 T = TypeVar("T")
-Filled = tuple[Uint32, bool, Late | None]
-"""A mask, whether the text may end there, and what corrects it where tests stand behind it."""
+Filled = tuple[Uint32, bool, TestedMask | None]
+"""A mask, whether the text may end there, and, where tests stand behind it, what corrects it for a text."""
 NOTHING_ALLOWED = 2
-"""What `fill` returns for a mask without a bit."""
+"""What `walk.fill` returns for a mask that allows nothing."""
 CACHE_BYTES = 64 << 20
-"""Bytes of masks that one grammar keeps; the oldest go first."""
+"""Bytes of masks that one grammar caches; the oldest masks go first."""
 MOST_POSITIONS = 1 << 16
-"""Positions whose masks one grammar knows; far from a bound, many have one and the same."""
+"""Positions in one grammar's cache; many may share one mask."""
 FEW = 12
-"""With room for fewer characters than this, a bounded text's mask is not looked for where nothing is counted."""
+"""A bounded text with room for fewer characters than this does not take the mask of the same text without a bound."""
 FEWEST_MASKS = 64
-"""So many masks one grammar keeps whatever they take."""
+"""Masks that one grammar caches at least, whatever they take."""
 
 
 class Grammar(Transitions):
-    """A constraint compiled for one vocabulary: its automaton and the masks found so far.
+    """A constraint compiled for one vocabulary: its automaton and a cache of masks.
 
-    Shared by any number of matchers, in any thread. A *position* is an int; equal positions have equal futures.
+    Any number of matchers share it, in any thread. A *position* is an int; equal positions have equal futures.
 
     Attributes:
-        automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
+        automaton: the constraint, byte by byte; states are added when a walk first reaches them.
         vocabulary: the tokens it was compiled for.
         start: the position at which every text starts.
         lock: held while the automaton grows.
-        derived: what the layers above made of this grammar, by its type; forgotten with it.
+        derived: what other modules compute from this grammar, by its class; freed with the grammar.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
@@ -68,8 +68,8 @@ class Grammar(Transitions):
     def mask(self, position: int) -> Filled:
         """The packed mask at a position, read-only, and whether the text may end there.
 
-        Where tests stand behind the position, that is so if all of them are answered "yes", and the third part
-        corrects the mask for a text.
+        Where tests stand behind the position, both are for tests that are all answered "yes", and the third part of the
+        result corrects the mask for a text.
 
         Raises:
             DeadEnd: nothing is allowed there.
@@ -78,12 +78,8 @@ class Grammar(Transitions):
         return filled if filled is not None else self._compute(position)
 
     def known(self, position: int) -> Filled | None:
-        """The mask at a position if it was asked for before."""
+        """The mask at a position, if it is in the cache."""
         return self._rows.get(position)
-
-    def has_mask(self, position: int) -> bool:
-        """True when the mask at a position is known: asking for it takes no lock and no walk."""
-        return position in self._rows
 
     def _compute(self, position: int) -> Filled:
         with self.lock:
@@ -95,28 +91,28 @@ class Grammar(Transitions):
         return filled
 
     def _filled(self, position: int) -> Filled:
-        """The mask at a position, from that of another where they are alike (see `masks.text_walk`, `masks.alike`)."""
+        """The mask at a position, from that of an equivalent or similar one (see `masks.alike`, `masks.text_walk`)."""
         tables = self.automaton.tables
         if tables.counts_items:
-            other = self._alike(position)
+            other = self._answered(alike, position)
             if other != position:
-                return self._like(other) or self._walked(position)
-        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and no free text is lifted
+                return self._cached(other) or self._walked(position)
+        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no lifted text
             return self._walked(position)
-        main = self._home(position)
+        main = self._answered(home, position)
         bare = uncounted(self._base, position)
         if bare != position and (spare := spare_room(self._base, position)) < (FEW if tables.n_exits == 1 else 0):
-            bare = position  # most likely some token is longer: the mask there would be of no use
+            bare = position  # some allowed token is probably longer than the room: that mask would be of no use
         if bare != position:
-            like = self._like(bare)
+            like = self._cached(bare)
             if like is not None and self._longest(bare, like) <= spare:
                 return like
         if (main or bare != position) and not nearly_covered(self._base, position):
-            return self._walked(position, self._like(main or bare))
+            return self._walked(position, self._cached(main or bare))
         return self._walked(position)
 
-    def _like(self, position: int) -> Filled | None:
-        """The mask at another position; None where nothing is allowed there."""
+    def _cached(self, position: int) -> Filled | None:
+        """The mask at another position, which is computed and cached; None where nothing is allowed there."""
         filled = self._rows.get(position)
         if filled is None:
             try:
@@ -126,27 +122,17 @@ class Grammar(Transitions):
         return filled
 
     def _longest(self, position: int, filled: Filled) -> int:
-        """No token for which a bound may matter that does not matter at this position has more characters."""
-        if self.automaton.tables.spills:  # what a bound refuses may go on elsewhere: any token may
+        """The most characters of a token that a bound could refuse where no bound is near."""
+        if self.automaton.tables.spills:  # a token that a bound refuses may go on elsewhere: it may be any token
             return self._slices.max_depth
         longest = self._longest_tokens.get(position)
         if longest is None:
             longest = self._longest_tokens.keep(position, longest_token(self._base, filled[0].ctypes.data))
         return longest
 
-    def _alike(self, position: int) -> int:
-        while (other := alike(self._base, position)) < 0:
-            self.automaton.provide()
-        return int(other)
-
-    def _home(self, position: int) -> int:
-        while (other := home(self._base, position)) < 0:
-            self.automaton.provide()
-        return int(other)
-
     def _walked(self, position: int, like: Filled | None = None) -> Filled:
-        """The mask by a walk of the trie, from one that is like it if there is one."""
-        # A walk from a mask that tests correct would not meet the tests that it has met.
+        """The mask by a walk of the trie, which starts from the mask `like` if there is one."""
+        # Not from a mask of which tests may clear bits: this walk would skip those tests.
         from_row = like[0] if like is not None and like[2] is None else None
         if len(self._rows) >= self._most_rows:
             self._forget()
@@ -157,8 +143,8 @@ class Grammar(Transitions):
         if ends == NOTHING_ALLOWED:
             raise DeadEnd("no token of the vocabulary spells what must come next")
         ends -= TESTED
-        late = Late(self, position, self.automaton.tables.met_tests(), hopeless=ends == NOTHING_ALLOWED)
-        return row, ends == 1, late
+        met = self.automaton.tables.met_tests()
+        return row, ends == 1, TestedMask(self, position, row, met, hopeless=ends == NOTHING_ALLOWED)
 
     def _forget(self) -> None:
         for position in list(self._rows)[: len(self._rows) // 2]:
@@ -188,14 +174,14 @@ class Matcher:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.finished = False
-        # One position more than tokens. The positions say how many tokens count: an exception may leave one too many.
+        # There is one position more than tokens. The positions count: an exception may leave one token too many.
         self._positions = [grammar.start]
         self._tokens: list[int] = []
         self._snapshot: Snapshot | None = None
 
     @property
     def position(self) -> int:
-        """Where the walk stands; equal positions have equal futures."""
+        """The current position; equal positions have equal futures."""
         return self._positions[-1]
 
     def earlier(self, count: int) -> int:
@@ -225,11 +211,11 @@ class Matcher:
         return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
 
     def reading(self) -> JsonReading:
-        """What was read so far, for checks (only where the text is JSON)."""
+        """The text so far as checks read it (only where it is JSON)."""
         return self._read().reading
 
     def _read(self) -> Snapshot:
-        """The snapshot of all tokens, from the last one that was made."""
+        """The snapshot of all tokens, made from the last snapshot."""
         last, count = self._snapshot, self._count
         if last is None:
             last = Snapshot(0, self.grammar.automaton.reading(), None)
@@ -246,16 +232,16 @@ class Matcher:
             out: written to, where given. Otherwise the result is a read-only view of the grammar's cache.
 
         Raises:
-            OptionError: `out` is no such array.
-            DeadEnd: no token is allowed, the end tokens included (after the end, or when the vocabulary cannot
-                spell what must come next).
+            OptionError: `out` has another shape or type.
+            DeadEnd: no token is allowed, and no end token: the text has ended, or the vocabulary cannot spell what must
+                come next.
         """
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
         try:
-            row, _, late = self.grammar.mask(self._positions[-1])
-            if late is not None:
-                row = late.corrected(row, self._read())
+            row, _, tested = self.grammar.mask(self._positions[-1])
+            if tested is not None:
+                row = tested.corrected(self._read())
         except DeadEnd as error:
             raise nothing_allowed(self.grammar, self.text, error) from None
         return row if out is None else written(row, out)
@@ -280,8 +266,8 @@ class Matcher:
         """Sets the logits of all tokens that are not allowed next to minus infinity, in place.
 
         Args:
-            logits: float[width], or float[1, width] of a batch of one: an array of numpy or a tensor of torch, on any
-                device. It may have more columns: what is beyond the vocabulary is padding, and never allowed.
+            logits: float[width], or float[1, width] of a batch of one: a numpy array or a torch tensor on any device.
+                Columns beyond the vocabulary are padding: they are set to minus infinity.
 
         Returns:
             The same array or tensor.
@@ -304,7 +290,7 @@ class Matcher:
 
         Raises:
             TokenRejected: the token is not allowed; nothing has moved.
-            OptionError: it is no whole number.
+            OptionError: `token_id` is no whole number.
         """
         grammar = self.grammar
         try:
@@ -324,7 +310,7 @@ class Matcher:
         raise rejected(self.grammar, self.text, token_id, finished=self.finished)
 
     def _follow(self, token_id: int) -> bool:
-        """Take a token that passes a test, if it may."""
+        """Take a token behind a test, if the test allows it: was it taken?"""
         position = self.grammar.follow(self._positions[-1], token_id, CheckAnswers(self.reading()))
         if position >= 0:
             self._take(token_id, position)
@@ -335,21 +321,21 @@ class Matcher:
         self._positions.append(position)
 
     def explain(self, token_id: int) -> RefusedToken | None:
-        """Why a token cannot come next: where in the value, by which keyword of the schema, and what could have.
+        """Why a token cannot come next: the place in the value, the keyword of the schema, and what could come instead.
 
-        Args:
-            token_id: of the vocabulary. The matcher does not move.
+        The matcher does not move.
 
         Returns:
             None where the token can come.
 
         Raises:
-            OptionError: there is no such token, or it is neither text nor an end token; or the text has ended.
+            OptionError: the vocabulary has no such token, or it is neither text nor an end token; or the text has
+                ended.
         """
         return explained(self.grammar, self.text, token_id, finished=self.finished)
 
     def forced_tokens(self) -> list[int]:
-        """The tokens that must come next, as long as exactly one is allowed; may be empty."""
+        """The tokens that must come next, up to the first position where several are allowed; may be empty."""
         forced: list[int] = []
         walk = self.fork()
         while not walk.finished:
@@ -361,7 +347,7 @@ class Matcher:
         return forced
 
     def fork(self) -> Matcher:
-        """A second walk that starts where this one stands."""
+        """A second, independent walk from this position."""
         twin = Matcher(self.grammar)
         twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
         twin._snapshot = self._snapshot

@@ -1,4 +1,4 @@
-"""What is said of tokens that cannot come next."""
+"""The errors and explanations for tokens that cannot come next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structgen.masks.transitions import Transitions
 
 
 def explained(grammar: Transitions, text: bytes, token_id: int, *, finished: bool) -> RefusedToken | None:
-    """Why a token cannot come behind a text, see `Matcher.explain`.
+    """Why a token cannot follow a text, see `Matcher.explain`.
 
     Args:
         finished: an end token was taken.
@@ -41,6 +41,6 @@ def rejected(grammar: Transitions, text: bytes, token_id: int, *, finished: bool
 
 
 def nothing_allowed(grammar: Transitions, text: bytes, why: DeadEnd) -> DeadEnd:
-    """The error where no token is allowed behind a text, which may not end there either."""
+    """The error for a text that can neither go on nor end."""
     message = f"at byte {len(text)}, after {quoted(text[-20:])}: {why.message}"
     return DeadEnd(message, partial(refused_token, grammar.automaton, text, b"", ends=True))

@@ -1,11 +1,11 @@
-"""Masks inside a free JSON string, or in one but for some literals: only tokens that end it or spell one are walked.
+"""Masks inside a free JSON string: only the tokens that end the string are walked.
 
-The plain loop is that of `walk`. Three phases equal it, R_PHASE being the one that is done next:
+The result equals the plain loop of `walk`. It is found in three phases; R_PHASE is the one that is done next:
 
-0. The tokens that stay inside the string and have room there are one row of a mask.
-1. Tokens that close the string are grouped by what follows their quote: the trie of what follows is walked once, and at
-   each of its nodes the tokens are allowed that bring as many characters before the quote as the string may still take.
-2. Where the string may not begin with some literals, their tokens are corrected one by one (*overlay*).
+0. One row of a mask has the tokens that stay inside the string and have room there.
+1. The tokens that close the string are sorted by what follows their quote. The trie of what follows is walked once, and
+   each of its nodes allows the tokens with an allowed number of characters before the quote.
+2. If the string may not begin with some literals, a walk along these literals corrects their tokens (*overlay*).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.subtrees import next_byte
 
 ENTRIES, PAST_ENTRIES = 2, 3
-"""Columns of the nodes of what follows a quote: the entries of a node; the first two are `HEAD` and `SKIP`."""
+"""Further columns of the nodes of what follows a quote: the first of a node's entries, and the end of them."""
 BEYOND, INSIDE = 0, 1
-"""The stack's flag in `_overlay`."""
+"""Flags of the stack in `_overlay`."""
 
 _suffix_nodes = view(types.int32, 4)
 _suffix_entries = view(types.int32, 2)
@@ -36,7 +36,7 @@ _suffix_entries = view(types.int32, 2)
 
 @inner_kernel
 def _free_row(base: int, out: int, inner: int, c: int) -> None:
-    """Start the mask inside a free string: the tokens that stay inside."""
+    """Phase 0: start the mask with the tokens that stay inside the string."""
     states = states_at(base)
     free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
     r = registers_at(base)
@@ -60,15 +60,14 @@ def _allow_entries(out: int, where: int, low: int, high: int, least: int, limit:
 
 @inner_kernel
 def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
-    """Allow the tokens that close the free string: only what follows their quote is walked."""
+    """Phase 1: allow the tokens that close the free string."""
     states, stack, r = states_at(base), stack_at(base), registers_at(base)
     free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
     nodes = _suffix_nodes(r[free + F_NODES])
     entries = r[free + F_ENTRIES]
     least = states[inner, LO] - c
     limit = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c  # LENGTH: more than any token has
-    # The quote's edge asks for LO characters: take it as if they were there. The characters of each entry, which stand
-    # before its quote, are compared with `least` instead.
+    # The quote's edge asks for LO characters. Step as if they had come: `least` is checked for each entry instead.
     enough = int64(states[inner, LO])
     s, g, k = step(base, inner, f, enough if c < enough else c, int64(0x22))
     if s <= 0:
@@ -97,11 +96,11 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
-    """Correct the mask of the free text in `out` along the literals that start at `s`: 0, or -1 when it is stopped.
+    """Phase 2: correct the mask along the literals that start at `s`. Returns 0, or -1 when something is wanted.
 
-    The stack's flag is `INSIDE` while the bytes so far are the beginning of a literal still inside the text: there a
-    byte that leaves the literals leads to the text, whose bits are right already, so the subtree is left out. Where the
-    flag is `BEYOND`, every token of the subtree is set or cleared.
+    The stack's flag is `INSIDE` as long as the bytes so far begin a literal and the string is open. There a byte that
+    leaves the literals leads to free text, whose bits are right already, so the subtree is skipped. Behind that, the
+    flag is `BEYOND`, and every token is set or cleared.
     """
     nodes, stack, r, first = nodes_at(base), stack_at(base), registers_at(base), first_at(base)
     put(base, int64(0), s, f, c, int64(INSIDE))
@@ -139,7 +138,8 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
-    """The mask in a free string, or in one but for some literals: 0, or -1 when it is stopped."""
+    """Fill the mask in a free string, with or without literals that it may not begin with. Returns 0, or -1 when
+    something is wanted."""
     states, r = states_at(base), registers_at(base)
     overlay = mode_of(base, s) == OVERLAY
     inner = int64(states[s, A]) if overlay else s

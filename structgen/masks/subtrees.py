@@ -1,5 +1,8 @@
-"""Nodes of the trie that take no step of the automaton: of a state that few bytes leave, the children that none of them
-leads to; of a state that most bytes leave as it is, the subtrees below such bytes."""
+"""Parts of a walk through the trie that need no step of the automaton.
+
+In a state with few edges, only the children of a node that an edge takes are visited. In a state that most bytes leave
+unchanged, the subtrees below these bytes are visited without a step.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from structgen.masks.slices import V_COVER, V_KID_STARTS, V_KIDS, V_N_NODES, V_R
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 NARROW = 2
-"""Children that take as long to try as one edge takes to look up."""
+"""Trying this many children takes as long as looking up one edge."""
 LARGE = 16
-"""Below a node with fewer nodes than this, all are tried."""
+"""In a subtree with fewer nodes than this, all nodes are tried."""
 NO_NODE, NO_LOOP = -1, -1
-"""In place of a node, and of an edge from a state to itself."""
+"""Values in place of a node, and of an edge from a state to itself, where there is none."""
 
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
@@ -29,7 +32,7 @@ _kid_starts = table(types.int32, 0, V_KID_STARTS)
 
 @inner_kernel
 def is_narrow(base: int, s: int, node: int) -> bool:
-    """True where so few edges take a next byte that looking those bytes up beats trying all children of a node."""
+    """Is it faster to look up the few edges of state `s` than to try all children of a node?"""
     nodes, states, starts = nodes_at(base), states_at(base), _kid_starts(base)
     if nodes[node, SKIP] - node < LARGE:
         return False
@@ -58,8 +61,8 @@ def next_byte(base: int, s: int, byte: int) -> int:
 
 @inner_kernel
 def next_child(base: int, s: int, parent: int, byte: int) -> int:
-    """The first child of `parent` from `byte` on that an edge of the narrow state `s`, or of what it calls or goes to
-    with any other byte, takes; or the node behind the subtree of `parent`."""
+    """The first child of `parent` from `byte` on that an edge takes: one of the narrow state `s`, or of the states that
+    it calls or goes to with other bytes. Without such a child, the node behind the subtree of `parent`."""
     nodes, states, kids, starts = nodes_at(base), states_at(base), _kids(base), _kid_starts(base)
     wanted = next_byte(base, s, byte)
     while states[s, MISS] & ACTION != NOTHING:
@@ -78,15 +81,16 @@ def next_child(base: int, s: int, parent: int, byte: int) -> int:
 
 
 @inner_kernel
-def _look_at(base: int, s: int, loop: int) -> None:
-    """Write R_LOOP, R_STAYS and R_COVERED for an edge from state `s` to itself."""
+def _note_loop(base: int, s: int, loop: int) -> None:
+    """Write the registers of the edge `loop` from state `s` to itself: R_LOOP, its bytes (R_STAYS), and the bytes of
+    all edges (R_COVERED)."""
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     for word in range(4):
         r[R_STAYS + word] = r[R_COVERED + word] = 0
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
             word, bit = int64(byte >> 6), int64(1) << (byte & 63)
-            if edges[e, 1] == loop and r[R_COVERED + word] & bit == 0:  # of several edges, the first takes the byte
+            if edges[e, 1] == loop and r[R_COVERED + word] & bit == 0:  # the first edge that has a byte takes it
                 r[R_STAYS + word] |= bit
             r[R_COVERED + word] |= bit
     r[R_LOOP] = loop
@@ -94,14 +98,16 @@ def _look_at(base: int, s: int, loop: int) -> None:
 
 @inner_kernel
 def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
-    """`walk` below a node behind which it is in state `s`, as long as the edge `loop`, from the state to itself, takes
-    each byte or nothing does. The edge may count.
+    """Walk below a node as long as each byte is refused, or taken by the edge `loop` from state `s` to itself.
 
     Args:
-        row, within: see `walk`.
+        s, f, c: the position behind `node`.
+        loop: the edge (target and flags); it may count.
+        row, within: see `walk._walk`.
 
     Returns:
-        The first node that asks for a step, with the stack of `walk` written above it; or the node behind the subtree.
+        The first node that needs a step of the automaton, with the stack written for the nodes above it; or the node
+        behind the subtree.
     """
     nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
@@ -111,7 +117,7 @@ def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row:
     deepest = depth + states[s, HI] - c if counted else LENGTH
     refuses_others = refuses_rest(base, s)
     if r[R_LOOP] != loop:
-        _look_at(base, s, loop)
+        _note_loop(base, s, loop)
     while i < end:
         covered = runs[i] if within == ANY_LENGTH else nodes[i, SKIP] - i if within > 0 and cover[i] <= within else 0
         if covered != 0:

@@ -1,9 +1,9 @@
-"""The tokens of a vocabulary that a check may be asked about: found once, with all else that its masks need."""
+"""The tokens of a vocabulary that a check may be asked about: found once per vocabulary."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from structgen.vocabulary import Vocabulary
 
 _NO_STRING = rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}"
-"""What is in every token that holds a whole value other than a string; a number needs the byte that ends it."""
+"""Matches in every token that holds a whole value other than a string; a number needs the byte that ends it."""
 _WHOLE = re.compile(rb'"[^"]*"|' + _NO_STRING, re.DOTALL)
-"""What is in every token that holds a whole value or name."""
+"""Matches in every token that holds a whole value or name."""
 _NO_PLAIN_STRING = re.compile(rb"\\|" + _NO_STRING, re.DOTALL)
-"""What is in every token that holds a whole value other than a string without escapes."""
+"""Matches in every token that holds a whole value other than a string without escapes."""
 _CLOSES, _DIGIT, _ENDS_NUMBER = 1, 2, 4
 _KINDS = np.zeros(256, np.uint8)
 for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER, b"],} \n\t\r")):
@@ -24,12 +24,12 @@ for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER,
 
 
 def _hints(vocabulary: Vocabulary) -> list[int]:
-    """The tokens with a quote in them, and all that `_WHOLE` may find something in."""
+    """The tokens with a quote in them, and all in which `_WHOLE` may match."""
     kinds = _KINDS[vocabulary.data]
     closes = np.flatnonzero((kinds & _CLOSES).view(np.bool_))
     numbers = np.flatnonzero(((kinds[:-1] & _DIGIT) & (kinds[1:] >> 1)) != 0)
     data = vocabulary.data.tobytes()
-    words = [found.start() for word in (b"true", b"false", b"null") for found in re.finditer(word, data)]
+    words = [match.start() for word in (b"true", b"false", b"null") for match in re.finditer(word, data)]
     places = np.concatenate([closes, numbers, np.array(words, np.int64)])
     tokens: list[int] = np.unique(np.searchsorted(vocabulary.offsets, places, side="right") - 1).tolist()
     return tokens
@@ -41,8 +41,8 @@ class WholeValues:
     Attributes:
         tokens: int64[.], all of them.
         several: int64[.], those that may hold several strings.
-        several_or_other: int64[.], those, and all that may hold another value than a string without escapes.
-        texts: what stands between quotes in them.
+        several_or_other: int64[.], `several`, and all that may hold another value than a string without escapes.
+        texts: what stands between quotes in the tokens.
     """
 
     def __init__(self, tokens: list[tuple[bytes, int]]) -> None:
@@ -58,32 +58,35 @@ class WholeValues:
                         self._again.setdefault(text[: len(text) - len(parts[0])], []).append(i)
         self.texts = self._by_text.keys()
         self.tokens = _array([i for _, i in tokens])
-        self.several = _array([i for token, i in tokens if token.count(b'"') > 3])
+        several = {i for token, i in tokens if token.count(b'"') > 3}
         other = {i for token, i in tokens if _NO_PLAIN_STRING.search(token)}
-        self.several_or_other = _array([i for token, i in tokens if token.count(b'"') > 3 or i in other])
+        self.several, self.several_or_other = _array(sorted(several)), _array(sorted(several | other))
 
     def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
-        """The tokens that hold one of these texts between quotes; where `begun` is the beginning of a name or string,
-        also those that end it and then hold the whole of it again."""
+        """The tokens that hold one of these texts between quotes.
+
+        Args:
+            begun: the part of a name or string that was read, if one is open. Tokens that end it and then hold the
+                same name or string once more are among the result.
+        """
         tokens = [token for text in texts for token in self._by_text.get(text, ())]
         return tokens + self._again.get(begun, []) if begun is not None else tokens
 
 
 class Suspicious:
-    """The tokens of a vocabulary that may be asked about, sorted by how they could come under suspicion.
+    """The tokens of a vocabulary that a check may be asked about.
 
     Attributes:
-        closing: the tokens with a quote in them, in the order of their bytes, and beside them their ids.
-        heads: what stands in them before the first quote.
-        escaped: int64[.], those of them that have a backslash too.
+        heads: what stands before the first quote in the tokens that have a quote.
+        escaped: int64[.], the tokens that have a quote and a backslash.
         whole: the tokens that hold a whole value or name; those that do so behind their first quote.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         tokens = [(vocabulary.token(i), i) for i in _hints(vocabulary)]
         ordered = sorted((text, i) for text, i in tokens if b'"' in text)
-        self.closing, self.ids = [text for text, _ in ordered], [i for _, i in ordered]
-        self._heads = frozenset(text[: text.index(b'"')] for text in self.closing)
+        self._closing, self._ids = [text for text, _ in ordered], [i for _, i in ordered]
+        self._heads = frozenset(text[: text.index(b'"')] for text in self._closing)
         self.heads = sorted(self._heads)
         self.escaped = _array([i for text, i in ordered if b"\\" in text])
         outside = [(text, i) for text, i in tokens if _WHOLE.search(text)]
@@ -91,13 +94,11 @@ class Suspicious:
         self.whole = WholeValues(outside), WholeValues(inside)
 
     def starting(self, rest: bytes) -> Sequence[int]:
-        """The tokens that start with what ends in a quote."""
+        """The tokens that start with a text that ends in a quote."""
         if rest[: rest.index(b'"')] not in self._heads:
             return ()
-        first = end = bisect_left(self.closing, rest)
-        while end < len(self.closing) and self.closing[end].startswith(rest):
-            end += 1
-        return self.ids[first:end]
+        end = bisect_right(self._closing, rest, key=lambda text: text[: len(rest)])
+        return self._ids[bisect_left(self._closing, rest) : end]
 
 
 def _array(ids: list[int]) -> NDArray[np.int64]:

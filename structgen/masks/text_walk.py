@@ -1,15 +1,15 @@
-"""Masks of text up to something, plain or inside quotes: only tokens that may leave the text are walked.
+"""Masks of text up to a stop, plain or inside quotes: only tokens that may leave the text are walked.
 
-In free text most characters leave the state as it is. A token made of nothing else is allowed if it has room: that is
-a row of the text slice. All other tokens have a character in them that leads away, and the trie's nodes say which
-characters stand below them, so a walk that leaves out the rest sees few nodes where few characters lead away.
+In free text most characters do not change the state. A token of such characters alone is allowed if it has room: a row
+of the text slice has these tokens. Every other token has a character that leads to another state. The text slice knows
+for each trie node which characters stand below it, so the walk skips the nodes below which no such character stands.
 
-A mask may be *like* that of another position, whose row is in the register `V_LIKE`:
+A mask may also start from the mask of another position, whose row is in the register `V_LIKE`:
 
-- with no character counted, where characters are bounded: tokens that need no more of them than there is room for,
-  wherever they lead, are as they are there;
-- in the state to which most characters lead, in the middle of a stop: tokens whose first byte leads to the same place
-  are as they are there.
+- the same position with no character counted, where characters are bounded: a token for which there is room has the
+  same bit, wherever it leads;
+- the state to which most characters lead (the *home*), in the middle of a stop: a token whose first byte leads to the
+  same place has the same bit.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from structgen.automaton.writing.char_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32
+from structgen.masks.advance import WANTS
 from structgen.masks.bits import allow, begin, first_at, forbid, nodes_at, put, stack_at
 from structgen.masks.class_slices import LENGTHS
 from structgen.masks.slices import (
@@ -34,7 +35,7 @@ from structgen.masks.slices import (
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 FEW_LEFT = 32
-"""Where a text class leaves fewer than one token of so many, those are walked."""
+"""If a text class covers all but one token in 32, the mask starts from that class."""
 
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
@@ -49,7 +50,8 @@ _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
 
 @inner_kernel
 def exits_of(base: int, s: int) -> int:
-    """The buckets that lead away from a state of a lifted `CharDfa`; 0 where they are not known."""
+    """The buckets of characters that lead from a state of a lifted `CharDfa` to another state; 0 if they are not
+    known."""
     blocks, block = _blocks(base), aux_of(base, s)
     where = blocks[block, BLOCK_EXITS]
     exits: int = _exits(base)[where + s - blocks[block, BLOCK_FIRST], 0] if where else int64(0)
@@ -58,13 +60,13 @@ def exits_of(base: int, s: int) -> int:
 
 @inner_kernel
 def home_of(base: int, s: int) -> int:
-    """The state to which most characters lead from a state of a lifted `CharDfa`; 0 for none but itself."""
+    """The state to which most characters lead from a state of a lifted `CharDfa`; 0 if that is the state itself."""
     if mode_of(base, s) != CHARS:
         return 0
     blocks, block = _blocks(base), aux_of(base, s)
     where, first = blocks[block, BLOCK_EXITS], int64(blocks[block, BLOCK_FIRST])
-    # A state of the DFA, numbered from 1: state q is `first + q - 1` of the automaton. Below 0: minus a state of the
-    # automaton, which a composition names. 0: there is none.
+    # Above 0: a state of the DFA, numbered from 1 (state q is `first + q - 1` of the automaton). Below 0: minus a state
+    # of the automaton, in compositions. 0: there is none.
     home: int = _exits(base)[where + s - first, 1] if where else int64(0)
     home = -home if home < 0 else home + first - 1 if home > 0 else home
     return 0 if home == s else home
@@ -72,14 +74,14 @@ def home_of(base: int, s: int) -> int:
 
 @inner_kernel
 def best_class(base: int, s: int, c: int) -> tuple[int, int]:
-    """The text class and the level (row of its lengths; `LENGTHS`: any) that cover most tokens at state `s` of a lifted
-    `CharDfa`, `c` characters on."""
+    """The text class and the level (the number of its row, see `ClassSlice.rows`) that cover the most tokens, in state
+    `s` of a lifted `CharDfa` with `c` characters counted."""
     blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
     block = aux_of(base, s)
     first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
     best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
     if states_at(base)[s, HI] != UNBOUNDED:
-        # HI leaves room for the shortest end from here; after more characters it may be as far as `slack`.
+        # HI leaves room for the shortest end from this state; from the states behind it the end may be `slack` further.
         room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, BLOCK_CLASSES]):
@@ -93,7 +95,7 @@ def best_class(base: int, s: int, c: int) -> tuple[int, int]:
 
 @inner_kernel
 def untouched(base: int, exits: int) -> int:
-    """A lower bound of the number of tokens that have none of these buckets."""
+    """A lower bound of the number of tokens without a character of these buckets."""
     counts = _bucket_counts(base)
     left: int = registers_at(base)[V_TOKENS]
     for b in range(BUCKETS):
@@ -104,7 +106,7 @@ def untouched(base: int, exits: int) -> int:
 
 @inner_kernel
 def _room(base: int, s: int, c: int) -> int:
-    """The characters that may follow in state `s`, `c` of them behind; 255 for any number, 254 for very many."""
+    """The characters that may follow in state `s` after `c`: an index of `TextSlice.levels`."""
     limit = states_at(base)[s, HI]
     if limit == UNBOUNDED:
         return 255
@@ -114,7 +116,7 @@ def _room(base: int, s: int, c: int) -> int:
 
 @inner_kernel
 def _begin_text(base: int, out: int, room: int) -> None:
-    """Start a mask with the tokens that have room inside the text, and are allowed where nothing is counted."""
+    """Start a mask with the tokens that have room inside the text; with V_LIKE, with those allowed there too."""
     r = registers_at(base)
     levels = view_int32(r[V_TEXT_LEVELS])
     begin(base, out, r[V_TEXT_ROWS], int64(levels[room]), int64(0))
@@ -126,9 +128,10 @@ def _begin_text(base: int, out: int, room: int) -> None:
 
 @inner_kernel
 def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
-    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`: 0, or -1 when it is stopped.
+    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`. Returns 0, or -1 when something is wanted.
 
-    Subtrees with none of the buckets `exits`, or with no token of more than `spare` characters, are right already.
+    Skipped, because their bits are right: subtrees without a character of the buckets `exits`, and subtrees without a
+    token of more than `spare` characters.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
     held, longest = _held(base), _longest(base)
@@ -159,7 +162,8 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
 
 @inner_kernel
 def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
-    """The mask in a state of free text that the characters in `exits` lead away from: 0, or -1 when it is stopped."""
+    """Fill the mask in a state of free text that the characters in the buckets `exits` leave. Returns 0, or -1 when
+    something is wanted."""
     r = registers_at(base)
     room, spare = _room(base, s, c), int64(-1)
     if r[V_LIKE]:
@@ -173,7 +177,8 @@ def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
 
 @inner_kernel
 def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
-    """The mask in a state, from that in the state `home` with as many characters counted: 0, or -1 when stopped."""
+    """Fill the mask in a state, starting from the mask in the state `home` with the same counter. Returns 0, or -1 when
+    something is wanted."""
     states, r, first = states_at(base), registers_at(base), first_at(base)
     if r[R_PHASE] == 0:
         begin(base, out, r[V_LIKE], int64(0), int64(0))
@@ -190,8 +195,8 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         if t != there or (misses and not same_miss):
             if t > 0 and t ^ there == ZERO:
                 continue  # nothing was counted here
-            # Where only a bound differs, it matters to longer tokens than there is room for: one that is missed goes on
-            # elsewhere, and a run that is entered counts one character less than where it goes on.
+            # Where only a bound differs, tokens for which there is room are right already. (With SPILL a token that
+            # meets the bound goes on elsewhere; the edge into a run counts one character less than the run's own.)
             spare = room if t > 0 and (t == there or t ^ there == INC) else int64(-1)
             if r[R_NODE] < first[byte]:
                 r[R_NODE] = first[byte]
@@ -203,8 +208,8 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
 
 @kernel
 def uncounted(base: int, position: int) -> int:
-    """The same position with no character counted, where it stands in a `CharDfa` whose characters are bounded. Its
-    state has been written."""
+    """In a lifted `CharDfa` whose characters are bounded: the same position with no character counted. Else the
+    position itself. Its state must have been expanded."""
     count, s = position >> COUNT_SHIFT, position & TARGET
     states = states_at(base)
     if count == 0 or mode_of(base, s) != CHARS or states[s, HI] == UNBOUNDED:
@@ -214,7 +219,7 @@ def uncounted(base: int, position: int) -> int:
 
 @kernel
 def spare_room(base: int, position: int) -> int:
-    """In a bounded `CharDfa`, of how many characters a token may be for which no bound matters, wherever it leads."""
+    """In a bounded `CharDfa`: the most characters of a token that meets no bound, wherever it leads."""
     s = position & TARGET
     spare: int = states_at(base)[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     return spare
@@ -222,7 +227,7 @@ def spare_room(base: int, position: int) -> int:
 
 @kernel
 def longest_token(base: int, row: int) -> int:
-    """The bytes of the longest token that is allowed in the mask at the address `row`."""
+    """The bytes of the longest token in the mask at the address `row`."""
     mask, offsets = view_uint32(row), _offsets(base)
     longest: int = int64(0)
     for w in range(registers_at(base)[V_WORDS]):
@@ -236,21 +241,22 @@ def longest_token(base: int, row: int) -> int:
 
 @kernel
 def home(base: int, position: int) -> int:
-    """The position in the state to which most characters lead from that of `position`; 0 for none but itself.
+    """The position with the state to which most characters lead; 0 where that is its own state, or not known.
 
-    -1 where that state, or this one, must be written first, as the registers say."""
+    WANTS where one of both states must be expanded first, as the registers say.
+    """
     s = position & TARGET
     if unexpanded(base, s):
-        return -1
+        return WANTS
     other = home_of(base, s)
     if other and unexpanded(base, other):
-        return -1
+        return WANTS
     return position - s + other if other else 0
 
 
 @kernel
 def nearly_covered(base: int, position: int) -> bool:
-    """In a lifted `CharDfa`: does a text class cover so many tokens that no other mask is a better beginning?"""
+    """In a lifted `CharDfa`: does a text class cover so many tokens that it is the best start of the mask?"""
     s = position & TARGET
     best, level = best_class(base, s, position >> COUNT_SHIFT)
     tokens = registers_at(base)[V_TOKENS]

@@ -1,4 +1,4 @@
-"""Where tokens lead from the positions of a grammar."""
+"""Where tokens lead from the positions of a grammar: its transition function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from structgen.automaton.table_format import (
     packed,
 )  # fmt: skip
 from structgen.memo import cached_method
-from structgen.masks.advance import ASKS, REJECTED, WANTS, advance, resume
+from structgen.masks.advance import ASKS, REJECTED, WANTS, advance
 from structgen.masks.slices import V_LIKE, V_STACK, Slices
 from structgen.masks.string_slices import Uint32
 from structgen.masks.walk import fill
@@ -24,11 +24,11 @@ from structgen.vocabulary import Vocabulary
 
 
 class Question(NamedTuple):
-    """A test that stands in a token's way.
+    """A test that must be answered before a token can be taken.
 
     Attributes:
-        taken: bytes of the token that were taken before it.
-        yes, no: the position where the walk resumes; negative where the token is refused.
+        taken: the bytes of the token that stand before the test.
+        yes, no: the position where the walk resumes; negative where that answer refuses the token.
     """
 
     check: Check
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 class CheckAnswers:
-    """The answers to checks behind a text and some more bytes, each found once."""
+    """The answers to checks for one text, with some bytes behind it. Each answer is computed once."""
 
     def __init__(self, reading: JsonReading) -> None:
         self._reading = reading
@@ -57,10 +57,11 @@ class Transitions:
     """The transition function of a constraint over the tokens of a vocabulary. Safe for threads.
 
     Attributes:
-        automaton: the constraint, byte by byte; written further as walks meet what is not there yet.
+        automaton: the constraint, byte by byte; states are added when a walk first reaches them.
         start: the position at which every text starts.
-        derived: what the layers above made of this, by its type; forgotten with it.
-        suspicious: the tokens that tests may have to be asked about.
+        lock: held while the automaton grows.
+        derived: what other modules compute from this grammar, by its class; freed with the grammar.
+        suspicious: the tokens that a test may be asked about.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
@@ -78,41 +79,46 @@ class Transitions:
             registers[V_STACK] = self._stack.ctypes.data
 
     def answered(self, kernel: Callable[..., int], *arguments: Any) -> int:
-        """What a kernel answers that takes the registers first; it returns WANTS where something is not written yet."""
+        """Calls a kernel with the address of the registers and other arguments until it no longer returns WANTS."""
         with self.lock:
-            while (answer := kernel(self._base, *arguments)) == WANTS:
-                self.automaton.provide()
+            return self._answered(kernel, *arguments)
+
+    def _answered(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        """`answered`, where the lock is held."""
+        while (answer := kernel(self._base, *arguments)) == WANTS:
+            self.automaton.provide()
         return int(answer)
 
     def advance(self, position: int, token_id: int) -> int:
-        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where the
-        text so far must be asked, by `follow`."""
+        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where that
+        depends on the text, which `follow` is given."""
         with self.lock:
-            while (after := advance(self._base, position, token_id)) == WANTS:
+            while (after := advance(self._base, position, token_id, 0)) == WANTS:
                 self.automaton.provide()
         return after
 
     def lead(self, position: int, token_id: int, taken: int = 0) -> int | Question:
-        """Where a text token leads from a position to which its first `taken` bytes have led: the position after it,
-        REJECTED, or the question that has to be answered first."""
+        """The position after a text token, REJECTED, or the question that must be answered first.
+
+        Args:
+            position: where the first `taken` bytes of the token have led.
+        """
         with self.lock:
-            while (after := resume(self._base, position, token_id, taken)) == WANTS:
-                self.automaton.provide()
-            if after != ASKS:
-                return int(after)
-            return self._question(self._registers[R_NODE])
+            after = self._answered(advance, position, token_id, taken)
+            return after if after != ASKS else self._question(self._registers[R_NODE])
 
     def _question(self, taken: int) -> Question:
-        """What the registers want answered."""
+        """The test at which a kernel has stopped."""
         test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
-        yes, no = (self._answered(test, frame, holds=holds) for holds in (True, False))
+        states = (int(self.automaton.tables.states[test, column]) for column in (A, B))
+        yes, no = (packed(state, frame) if state else REJECTED for state in states)
         return Question(self.automaton.checks[test], taken, yes, no)
 
     def follow(self, position: int, token_id: int, asked: CheckAnswers, taken: int = 0) -> int:
-        """The position after a text token behind the text that is asked; REJECTED when it is not allowed there.
+        """The position after a text token, with tests answered for a text; REJECTED when it is not allowed there.
 
         Args:
-            taken: bytes of the token that are no part of the text.
+            position: where the first `taken` bytes of the token have led; the text ends before them.
         """
         text, lead = self.vocabulary.token(token_id), self.lead(position, token_id, taken)
         while isinstance(lead, Question):
@@ -120,13 +126,8 @@ class Transitions:
             lead = self.lead(resumed, token_id, lead.taken) if resumed >= 0 else REJECTED
         return lead
 
-    def _answered(self, test: int, frame: int, *, holds: bool) -> int:
-        """Where a test leads."""
-        state = int(self.automaton.tables.states[test, A if holds else B])
-        return packed(state, frame) if state else REJECTED
-
     def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
-        """May the text end at this position? `reading()` is what was read, if a test has to know."""
+        """May the text end at this position? `reading()` gives the text that was read, for a test only."""
         reading, lead = reading or self.automaton.reading, self._end_lead(position)
         while isinstance(lead, Question):
             resumed = lead.yes if lead.check.holds(reading()) else lead.no
@@ -134,23 +135,23 @@ class Transitions:
         return lead
 
     def _end_lead(self, position: int) -> bool | Question:
-        """May the text end at this position, or what has to be asked to know?"""
+        """May the text end at this position? A question, where a test decides that."""
         with self.lock:
             while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
                 self.automaton.provide()
             return bool(ends) if ends >= 0 else self._question(0)
 
     def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
+        """Call `walk.fill` until it is done; `like`: the row from which it starts, see `text_walk`."""
         self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
         self._registers[R_PHASE] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
             self.automaton.provide()
         return ends
 
-    def fill(self, position: int, out: Uint32, answer: int) -> list[int]:
-        """Write the mask at a position with tests answered as `answer` says: the tests that were met."""
+    def fill(self, position: int, out: Uint32, answer: int) -> None:
+        """Write the mask at a position, with all tests answered by `answer` (see `table_format`)."""
         with self.lock:
             if answer == OPEN:
                 self.automaton.tables.open_end()
             self._fill(position, out.ctypes.data, answer)
-            return self.automaton.tables.met_tests()

@@ -1,8 +1,8 @@
-"""The joint walk of trie and automaton: kernels from a position to a packed mask.
+"""The joint walk of trie and automaton: kernels that compute the packed mask of a position.
 
-The plain loop that all of it equals (`tests/support/reference_masks.py` has it): for each token, `step` through its
-bytes from the position; set the token's bit when no byte was refused. Kernels take the address of the registers; they
-stop (-1) when the automaton wants something, and go on where they were when they are called again.
+The result equals a plain loop (see `tests/support/reference_masks.py`): for each token, `step` through its bytes from
+the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`base`). They
+return -1 when something is wanted: the registers say what. After that is provided, the same call continues the walk.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from structgen.masks.text_walk import best_class, exits_of, fill_like, fill_text
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
 EMPTY_WORDS = 64
-"""Words of a mask that are looked at together for a bit."""
+"""Words of a mask that are tested together."""
 MANY = 200
-"""From this many trie nodes below a first byte on, the walk looks for a class of what may follow the byte."""
+"""With this many trie nodes below a first byte, the walk looks for a class of characters that may follow it."""
 MOST_FIT = 12
 """Most tokens have no more characters than this."""
 AWAY = 2
-"""Tokens that no text class covers and that take as long as one that may leave a text."""
+"""Walking this many tokens that no text class covers takes as long as walking one that may leave a text."""
 NO_CLASS, STOPPED = -1, -2
-"""What `_class_behind` returns in place of a class."""
+"""Returned by `_class_behind` in place of a class."""
 FIRST_REST = len(TEXT_CLASSES)
-"""Rows of the covers: one for each text class, then one for each class of what stands behind a first byte."""
+"""The first row of `Slices.runs` for a `RestSlice`; the rows before it are those of the text classes."""
 
 _ends = table(types.int32, 0, V_ENDS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
@@ -60,19 +60,19 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 @inner_kernel
 def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
-    """Allow the living tokens of the trie nodes `low..high - 1`, from the position at depth 0 of the stack.
+    """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
+
+    The stack's flag is the node where the state is narrow (see `subtrees`), else `NO_NODE`. The commonest steps are
+    taken in this loop: an edge without flags, an edge that counts, and no edge.
 
     Args:
-        row: which row of the covers (and of the runs) tells the subtrees whose bits are set already: that of a text
-            class, or of what stands behind a first byte (from `FIRST_REST` on).
-        within: the subtrees of at most that many characters are left out: 0 for none, `ANY_LENGTH` for all that the
-            row covers, which are then skipped a run at a time.
-
-    The stack's flag is the node of a narrow state, else `NO_NODE`: of a narrow state's children, only those that an
-    edge takes are looked at. The commonest steps are taken here: an edge without flags, one that counts, and no way on.
+        row: the row of the covers and runs that tells which bits are set already: a text class, or, from `FIRST_REST`
+            on, a class of `RestSlice`.
+        within: subtrees of at most this many characters are skipped: 0 for none, `ANY_LENGTH` for all that the row
+            covers (a run at a time).
 
     Returns:
-        0, or -1 when the automaton wants something; R_NODE is then the node to go on with.
+        0, or -1 when something is wanted; the walk then continues at node R_NODE.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
@@ -112,7 +112,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i = int64(nodes[i, SKIP])
             continue
         allow(base, out, int64(nodes[i, TOKEN]))
-        if nodes[i, SKIP] == i + 1:  # a leaf: nothing stands behind it
+        if nodes[i, SKIP] == i + 1:  # a leaf
             i += 1
         elif t == loop and nodes[i, SKIP] - i >= LARGE:
             i = stay(base, out, i, s, f, c, loop, row, within)
@@ -127,7 +127,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
 
 @inner_kernel
 def _takes_names(base: int, s: int) -> bool:
-    """Has the state an edge for a character of the largest class of `RestSlice`?"""
+    """Does an edge of the state take a character of the largest class of `RestSlice`?"""
     states, edges = states_at(base), edges_at(base)
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         for i in range(_NAMES.shape[0]):
@@ -138,11 +138,11 @@ def _takes_names(base: int, s: int) -> bool:
 
 @inner_kernel
 def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
-    """The largest naming class of which any number of characters may follow behind a byte; `NO_CLASS` where none does,
-    `STOPPED` when the registers say what is wanted.
+    """The largest class of `RestSlice` of which any number of characters may follow a byte; `NO_CLASS` if there is
+    none, `STOPPED` when something is wanted.
 
-    The state behind the byte may have no edge for any such character (a blank that may be left out, say): each of them
-    then goes where the state's miss goes, so the state behind the miss is looked at instead.
+    The state behind the byte may take no such character itself (it may take optional white space, for example). Then
+    the state to which its miss leads decides.
     """
     states, blocks, depths = states_at(base), _blocks(base), _depths(base)
     s, f, c = step(base, s, f, c, byte)
@@ -176,10 +176,10 @@ def _in_class(k: int, byte: int) -> bool:
 
 @inner_kernel
 def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
-    """Allow the tokens that go on with characters of class `k` behind their first byte."""
+    """Allow the tokens with a first byte and only characters of class `k` behind it."""
     r, starts = registers_at(base), _rest_starts(base)
     ids, mask, index = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
-    if index >= 0:  # so many tokens that they are kept as a row of a mask
+    if index >= 0:  # there are so many that a row of a mask has them
         row = view_uint32(r[V_REST_ROWS] + index * 4 * r[V_WORDS])
         for w in range(r[V_WORDS]):
             mask[w] |= row[w]
@@ -190,10 +190,10 @@ def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
 
 @inner_kernel
 def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int) -> int:
-    """`_walk` below a first byte, from node `low` on, less what the text class `best` covers.
+    """`_walk` below a first byte, from node `low` on; `best` and `within`: see `_walk_from`.
 
-    Where many nodes stand below the byte, the class does not hold the byte itself, and any characters of a naming class
-    may follow it, the tokens made of the byte and such characters are allowed at once, and left out of the walk.
+    If many nodes stand below the byte, the text class `best` does not hold it, and any characters of a class of
+    `RestSlice` may follow it, then the tokens of the byte and such characters are allowed at once, and not walked.
     """
     stack, first = stack_at(base), first_at(base)
     high = int64(first[byte + 1])
@@ -211,11 +211,14 @@ def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int)
 
 @inner_kernel
 def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: int) -> int:
-    """`_walk_byte` for the first bytes that the position can take at all: 0, or -1 when something is wanted.
+    """`_walk_byte` for each first byte that the position takes. Returns 0, or -1 when something is wanted.
 
-    Those are the bytes of the state's edges, then of the edges of the state that its miss leads to, and so on. Each
-    byte of an edge is a *segment*, numbered in that order: R_SEGMENT is the first that is not done, R_NODE where in it
-    the walk goes on.
+    These are the bytes of the state's edges, then of the edges of the state to which its miss leads, and so on. Each
+    byte of an edge is a *segment*, numbered in that order: R_SEGMENT is the first one that is not done, R_NODE the node
+    in it where the walk continues.
+
+    Args:
+        best, within: the text class whose tokens are allowed already, and their length, see `_walk`.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = first_at(base)
@@ -239,16 +242,10 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
 
 
 @inner_kernel
-def _has_room(base: int, s: int, c: int) -> bool:
-    """May so many characters follow in state `s`, `c` of them behind, that most tokens fit?"""
-    return states_at(base)[s, HI] - c >= MOST_FIT
-
-
-@inner_kernel
 def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
-    """Is it faster to look at the tokens that may leave a text than at those that its best text class does not cover?
+    """Is it faster to walk the tokens that may leave a text than those that its best text class does not cover?
 
-    Of the latter many take little time: those that a class covers but for their first byte.
+    Many of the latter take little time: those that `_walk_byte` allows at once.
     """
     tokens = registers_at(base)[V_TOKENS]
     return AWAY * (tokens - untouched(base, exits)) < tokens - int64(_counts(base)[best, level])
@@ -256,7 +253,7 @@ def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
 
 @inner_kernel
 def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
-    """The mask by a walk of the trie, less what text classes cover: 0, or -1 when it is stopped."""
+    """Fill the mask where no free string is open. Returns 0, or -1 when something is wanted."""
     r = registers_at(base)
     best, level = 0, 0
     if mode_of(base, s) == CHARS:
@@ -264,7 +261,8 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
         exits, home = exits_of(base, s), home_of(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
-        if exits != 0 and (r[V_LIKE] != 0 or (_has_room(base, s, c) and _looks_away(base, exits, best, level))):
+        has_room = states_at(base)[s, HI] - c >= MOST_FIT
+        if exits != 0 and (r[V_LIKE] != 0 or (has_room and _looks_away(base, exits, best, level))):
             return fill_text(base, out, s, f, c, exits)
     elif mode_of(base, s) == GAP:
         room = int64(states_at(base)[s, HI]) - c
@@ -277,7 +275,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _empty(base: int, out: int) -> bool:
-    """True for a mask without a bit. A loop without an early way out takes eight words at a time."""
+    """Does a mask allow nothing? The inner loop has no early exit, so the compiler takes eight words at a time."""
     mask, words, low = view_uint32(out), registers_at(base)[V_WORDS], 0
     while low < words:
         high, bits = min(low + EMPTY_WORDS, words), 0
@@ -291,17 +289,17 @@ def _empty(base: int, out: int) -> bool:
 
 @kernel
 def fill(base: int, position: int, out: int, answer: int) -> int:
-    """Write the mask of `position` to address `out`, uint32[words]. R_PHASE must be 0 at the first call.
+    """Write the mask of `position` to the address `out`, uint32[words]. R_PHASE must be 0 at the first call.
 
     Args:
         answer: how tests are answered: ASK, YES, REFUSE or OPEN.
 
     Returns:
-        -1 when the registers say what is wanted: provide it and call again. Else 1 when the text may end there, 0 when
-        not, 2 when nothing at all is allowed; `TESTED` is added where a test was met.
+        -1 when the registers say what is wanted: provide it and call again. Else 1 if the text may end there, 0 if not,
+        2 if nothing is allowed; plus `TESTED` if a test was met.
     """
     r = registers_at(base)
-    if r[R_PHASE] == 0:  # also where something was wanted before the first phase: its tests will be met again
+    if r[R_PHASE] == 0:  # also if something was wanted before the first phase: its tests will be met again
         forget_tests(base)
     r[R_ANSWER], r[R_LOOP] = answer, NO_LOOP
     ends = _fill(base, position, out)
@@ -311,7 +309,7 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
 
 @inner_kernel
 def _entered(base: int, s: int, f: int, c: int) -> Position:
-    """The position in what a state without edges calls or goes to with any byte; s is -1 where that is not written."""
+    """The position behind the calls and gotos of states without edges; s is -1 when something is wanted."""
     states = states_at(base)
     while True:
         if unexpanded(base, s):
@@ -325,9 +323,9 @@ def _entered(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def _fill(base: int, position: int, out: int) -> int:
-    """`fill`, whichever way tests are answered; without TESTED."""
+    """`fill` without `TESTED`, after R_ANSWER was set."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    ending, below = s, f  # the text may end before what is called takes a byte
+    ending, below = s, f  # `may_end` asks here: the text may end before the callee takes a byte
     if s >= 0:
         s, f, c = _entered(base, s, f, c)
     if s < 0:

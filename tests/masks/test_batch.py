@@ -128,7 +128,7 @@ def test_a_dead_end_is_raised_for_its_row_and_the_masks_of_the_others_are_found(
         walks[0].advance(byte)
     walks += [Regex(f"{letter}+").compile(vocabulary).matcher() for letter in "abcdefg"]
     find_masks(walks)
-    assert all(walk.grammar.has_mask(walk.position) for walk in walks[1:])
+    assert all(walk.grammar.known(walk.position) is not None for walk in walks[1:])
     with pytest.raises(DeadEnd, match="spells"):
         fill_masks(walks, np.empty((len(walks), vocabulary.words), np.uint32))
 
@@ -202,6 +202,6 @@ def test_a_forked_process_has_threads_of_its_own():
     if process == 0:
         signal.alarm(60)
         find_masks([grammar.matcher() for grammar in second])
-        found = all(grammar.has_mask(grammar.start) for grammar in second)
+        found = all(grammar.known(grammar.start) is not None for grammar in second)
         os._exit(0 if found else 1)
     assert os.waitpid(process, 0)[1] == 0

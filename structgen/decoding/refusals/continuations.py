@@ -11,9 +11,7 @@ from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.masks import canonical_walk as walk
 from structgen.masks.advance import ASKS
-from structgen.masks.canonical_overlap import few
-from structgen.masks.canonical_overlap import overlap as overlap_words
-from structgen.masks.canonical_walk import DEPTH, WIDE
+from structgen.masks.canonical_walk import DEPTH, WIDE, few
 from structgen.masks.words import Words, pack
 from structgen.memo import BoundedCache
 from structgen.vocabulary.canonical import Canonical, CanonicalState
@@ -36,9 +34,9 @@ Place = tuple[int, Hashable]
 
 def overlap(canonical: Canonical, words: Words, state: CanonicalState) -> Overlap:
     """The canonical tokens of a mask."""
-    both = np.empty(len(words), np.uint32)
-    count = overlap_words(words, canonical.mask(state), both)
-    return words, both, count, NOT_FEW if count > WIDE else _tokens_of(both)
+    both = words & canonical.mask(state)
+    tokens = _tokens_of(both)
+    return words, both, WIDE + 1 if tokens is NOT_FEW else len(tokens), tokens
 
 
 def _tokens_of(words: Words) -> Tokens:

@@ -1,5 +1,5 @@
-"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers `masks.canonical_walk` and
-`masks.canonical_overlap`."""
+"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers
+`masks.canonical_walk`."""
 
 from __future__ import annotations
 
