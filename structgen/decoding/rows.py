@@ -36,8 +36,7 @@ from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.phrases.kinds import Phrase, Wanted
-from structgen.phrases.places import may_have_strings
-from structgen.phrases.progress import PhraseGuard, PhraseSet
+from structgen.phrases.progress import PhraseGuard, PhraseSet, may_have_strings
 from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
 

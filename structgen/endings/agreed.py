@@ -1,36 +1,37 @@
-"""An end of a text that tests and listeners agree to, found by the A* algorithm (Hart, Nilsson and Raphael 1968).
+"""An end of a text that tests and a listener agree to, found by the A* algorithm (Hart, Nilsson and Raphael 1968).
 
-The estimate is the distance to an end, which is admissible (no test and no listener makes a way shorter), and what a
-listener wants to have said before. A text whose
-shortest end is agreed to is not gone on with byte by byte: that end is the answer. Texts of equal futures, at one
-position and in one state of the listener, count as one.
+The estimate is the distance to an end plus the bytes that the listener still wants. It is admissible: no test and no
+listener makes a way shorter. Where a text's shortest end is agreed to, that end is the answer, and the text is not
+extended byte by byte. Texts with equal futures (one position and one state of the listener) count as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import heappop, heappush
 from itertools import count
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from structgen.endings.known_exits import Exit
-from structgen.endings.byte_edges import Leads
+from structgen.endings.frame_search import MOST_BYTES, Exit
+from structgen.masks.transitions import CheckAnswers, Question, Transitions
+from structgen.memo import cached_up_to
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
     from structgen.masks.grammar import Matcher
 
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
-"""The bytes that a search for an end tries beside the one on the shortest way."""
+"""The bytes that a search for an end tries, beside the next one on the shortest way."""
 ALIKE = 3
-"""How many bytes in a row that lead to the same position may make no difference to the listener before the others are
-left out."""
-
-MOST_BYTES = 1 << 30
+"""After this many bytes in a row that lead to one position and make no difference to the listener, the other bytes to
+that position are skipped."""
+MOST_KEPT = 4096
+"""Positions for which one grammar remembers where single bytes lead."""
 MOST_STEPS, MOST_SECONDS = 5_000, 2.0
-"""What the searches of one row may take."""
+"""What the searches of one row may take together."""
 
 
 class Listener(Protocol):
@@ -38,7 +39,7 @@ class Listener(Protocol):
 
     @property
     def state(self) -> Any:
-        """Behind the text as it stands."""
+        """The state behind the text as it is."""
 
     def after(self, state: Any, text: bytes) -> Any | None:
         """The state behind more bytes; None where they are refused."""
@@ -47,42 +48,35 @@ class Listener(Protocol):
         """May the text end in this state?"""
 
     def wanted(self, state: Any) -> bytes:
-        """What must still be said before the text may end, as far as that is known."""
+        """What the text must still have before it may end, as far as that is known."""
 
 
 def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
-    """May a text go on from a state like this, and end there?"""
+    """May a text continue like this from a state of a listener, and end there?"""
     if listener is None:
         return True
     after = listener.after(state, text)
     return after is not None and listener.may_end(after)
 
 
+@dataclass(slots=True)
 class Effort:
-    """What may still be spent on searches.
+    """What may still be spent on searches. Time is this thread's CPU time: a seed gives the same text on a busy
+    machine."""
 
-    Attributes:
-        steps: texts that may be gone on with.
-        seconds: of CPU time, for a slow listener, with which each step is dear. What else runs does not
-            count, so that a seed gives the same text on a busy machine.
-    """
-
-    __slots__ = ("seconds", "steps")
-
-    def __init__(self, steps: int = MOST_STEPS, seconds: float = MOST_SECONDS) -> None:
-        self.steps, self.seconds = steps, seconds
+    steps: int = MOST_STEPS  # texts that may be extended
+    seconds: float = MOST_SECONDS  # for listeners whose steps are slow
 
 
-class _PartialText:
-    """A text on the way to an end: its position, what was added, the listener's state."""
+class _PartialText(NamedTuple):
+    """A text on the way to an end."""
 
-    __slots__ = ("position", "state", "text")
-
-    def __init__(self, position: int, text: bytes, state: Any) -> None:
-        self.position, self.text, self.state = position, text, state
+    position: int
+    text: bytes  # the bytes that were added
+    state: Any  # the listener's
 
     def came_before(self, seen: set[Any]) -> bool:
-        """Was one with the same future seen? It is seen now. Of states that have no hash nobody knows."""
+        """Was a text with the same future seen? Adds it to `seen`. A state without a hash is never found again."""
         before = len(seen)
         try:
             seen.add((self.position, self.state))
@@ -91,11 +85,65 @@ class _PartialText:
         return len(seen) == before
 
 
+class _Fork(NamedTuple):
+    """Where some bytes lead from a position."""
+
+    led: tuple[tuple[int, bytes], ...]  # positions, and the bytes that lead there
+    asked: tuple[tuple[Question, bytes], ...]  # questions, and the bytes that ask them (one byte if it was read before)
+
+
+class ByteLeads:
+    """Where single bytes lead in one grammar. Safe for threads, as the grammar is.
+
+    A position leads the same way whatever the text was, but for the answers to tests. So it is found once where bytes
+    lead up to the first test of each; only the answers are found for each text.
+
+    Args:
+        tokens: the token of each byte; bytes without a token are missing.
+    """
+
+    def __init__(self, grammar: Transitions, tokens: dict[int, int]) -> None:
+        self._grammar, self._tokens = grammar, tokens
+
+    def after(self, position: int, tried: bytes, reading: Callable[[], JsonReading]) -> Iterator[tuple[int, bytes]]:
+        """The positions to which some bytes lead, each with these bytes. `reading()` gives the text, for tests."""
+        fork = self._fork(position, 0, tried)
+        yield from fork.led
+        if fork.asked:
+            yield from self._answered(fork, CheckAnswers(reading()))
+
+    def _answered(self, fork: _Fork, asked: CheckAnswers) -> Iterator[tuple[int, bytes]]:
+        for question, tried in fork.asked:
+            holds = asked.holds(question.check, tried[: question.taken])
+            resumed = question.yes if holds else question.no
+            if resumed >= 0:
+                following = self._fork(resumed, question.taken, tried)
+                yield from following.led
+                yield from self._answered(following, asked)
+
+    @cached_up_to(MOST_KEPT)
+    def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
+        """Where bytes lead, the first `taken` bytes of each of which have led to `position`."""
+        led: dict[int, bytes] = {}
+        asked: dict[tuple[Question, bytes], bytes] = {}
+        for byte in tried:
+            token = self._tokens.get(byte)
+            if token is None:
+                continue
+            text, lead = bytes([byte]), self._grammar.lead(position, token, taken)
+            if isinstance(lead, Question):
+                key = lead, text[: lead.taken]
+                asked[key] = asked.get(key, b"") + text
+            elif lead >= 0:
+                led[lead] = led.get(lead, b"") + text
+        return _Fork(tuple(led.items()), tuple((question, bytes_) for (question, _), bytes_ in asked.items()))
+
+
 class EndSearch:
     """Searches the ends of one text.
 
     Args:
-        end: the shortest way from a position to an end; None where none is known.
+        end: gives the shortest way from a position to an end; None where none is known.
         listener: must agree to the end.
         limit: bytes of the longest end that is of use.
     """
@@ -104,20 +152,21 @@ class EndSearch:
         self,
         matcher: Matcher,
         end: Callable[[int], Exit | None],
-        leads: Leads,
+        leads: ByteLeads,
         listener: Listener | None = None,
         limit: int = MOST_BYTES,
     ) -> None:
         self._matcher, self._grammar = matcher, matcher.grammar
-        self._end, self._leads, self._listener, self._most = end, leads, listener, limit
+        self._end, self._leads, self._listener, self._limit = end, leads, listener, limit
 
     def takes(self, text: bytes) -> bool:
         """Do all tests agree to an end?"""
         step = self._behind(text)
-        return step is not None and self._grammar.may_end(step.position, partial(self._reading, step))
+        return step is not None and self._may_end(step)
 
     def end_with(self, text: bytes) -> bytes | None:
-        """A text with the shortest end behind it, where all agree to both and no test stands in the way; else None."""
+        """A text and the shortest end behind it, if the listener agrees to both and no test stands in the way of the
+        end; else None."""
         step = self._behind(text)
         exit_ = None if step is None else self._end(step.position)
         if exit_ is None or exit_.doubted or self._listener is None:
@@ -139,9 +188,10 @@ class EndSearch:
         """Ends that all tests and the listener agree to, the shortest first.
 
         Args:
-            weight: of the estimate. Above 1 the longest text goes on first, and the end that is found may not be the
-                shortest (Pohl 1970).
-            effort: what may be spent; it is less afterwards.
+            weight: factor of the estimate. Above 1, longer texts are extended first, and the end that is found may not
+                be the shortest (Pohl 1970).
+            steps: texts that may be extended.
+            effort: what all searches may spend; what this one spends is subtracted.
         """
         until = thread_time() + effort.seconds
         try:
@@ -155,32 +205,34 @@ class EndSearch:
             effort.seconds = until - thread_time()
 
     def _agreed(self, weight: int, steps: int) -> Iterator[bytes | None]:
-        """The texts that are gone on with, in order: what is agreed to of each, or None."""
+        """For each text that is extended, in order: its end, if that is agreed to; else None."""
         order, seen = count(), set[Any]()
         start = _PartialText(self._matcher.position, b"", None if self._listener is None else self._listener.state)
         queue = [(0, 0, 0, start)]
         while queue and steps:
             estimate, _, _, step = heappop(queue)
             exit_ = self._end(step.position)
-            if exit_ is None or len(step.text) + len(exit_.text) > self._most:
+            if exit_ is None or len(step.text) + len(exit_.text) > self._limit:
                 continue
             total = len(step.text) + weight * (len(exit_.text) + len(self._wanted(step)))
-            if total > estimate:  # its estimate was that of the text before it
+            if total > estimate:  # it was queued with the estimate of the text before it
                 heappush(queue, (total, -len(step.text), next(order), step))
                 continue
             if not exit_.doubted and step.came_before(seen):
                 continue
             steps -= 1
-            yield self._found(step, exit_)
+            yield self._agreed_end(step, exit_)
             for following in self._following(step, exit_):
                 heappush(queue, (total, -len(following.text), next(order), following))
 
-    def _found(self, step: _PartialText, exit_: Exit) -> bytes | None:
-        """The text with its shortest end, where that is agreed to; where a test stands in its way, the text alone."""
+    def _agreed_end(self, step: _PartialText, exit_: Exit) -> bytes | None:
+        """The text with its shortest end; where a test stands in its way, the text alone. None if not agreed to."""
         if not exit_.doubted:
             return step.text + exit_.text if agrees(self._listener, step.state, exit_.text) else None
-        ends = self._grammar.may_end(step.position, partial(self._reading, step))
-        return step.text if ends and agrees(self._listener, step.state, b"") else None
+        return step.text if self._may_end(step) and agrees(self._listener, step.state, b"") else None
+
+    def _may_end(self, step: _PartialText) -> bool:
+        return self._grammar.may_end(step.position, partial(self._reading, step))
 
     def _wanted(self, step: _PartialText) -> bytes:
         return b"" if self._listener is None else self._listener.wanted(step.state)
@@ -189,7 +241,7 @@ class EndSearch:
         return self._matcher.reading().feed(step.text, keep=False)
 
     def _following(self, step: _PartialText, exit_: Exit) -> Iterator[_PartialText]:
-        """The text with one more byte, for each that is tried and may come."""
+        """The text with one more byte, for each byte that is tried and may come."""
         states = set[Any]()
         likely = self._wanted(step)[:1] + exit_.text[:1]
         for position, tried in self._leads.after(step.position, _tried(likely), partial(self._reading, step)):
@@ -204,11 +256,10 @@ class EndSearch:
                     break
 
     def _heard(self, step: _PartialText, position: int, text: bytes) -> _PartialText | None:
-        """The text behind more bytes; None where the listener refuses them."""
-        if self._listener is None:
-            return _PartialText(position, step.text + text, None)
-        state = self._listener.after(step.state, text)
-        return None if state is None else _PartialText(position, step.text + text, state)
+        """The text with more bytes, which lead to `position`; None where the listener refuses them."""
+        state = None if self._listener is None else self._listener.after(step.state, text)
+        refused = self._listener is not None and state is None
+        return None if refused else _PartialText(position, step.text + text, state)
 
 
 @lru_cache(256)

@@ -1,11 +1,12 @@
 """The cheapest way to end a text, in tokens.
 
-`fewest_bytes` gives the fewest bytes. Where the vocabulary has a token for each of them, as many tokens are
-enough: far from the budget's edge that one comparison is all. Near it the closing text itself is spelled in the fewest
+`fewest_bytes` gives the shortest end in bytes. If the vocabulary has a token for each of its bytes, that many tokens
+are
+enough: far from the end of the budget this one comparison suffices. Near it, the shortest end is spelled in the fewest
 tokens.
 
-The distance knows no text: where tests stand on its way (unique items, look-around) or guards listen, the end is
-searched for (see `agreed`) with every test answered for the text at hand.
+`fewest_bytes` does not know the text. Where tests stand on its way (unique items, look-around) or guards listen, an end
+is searched with every test answered for the text (see `agreed`).
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from itertools import islice
 import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.known_exits import Exit, NoWayOut
-from structgen.endings.agreed import MOST_BYTES, Effort, EndSearch, Listener, agrees
-from structgen.endings.byte_edges import Leads
+from structgen.endings.frame_search import MOST_BYTES, Exit, NoWayOut
+from structgen.endings.agreed import ByteLeads, Effort, EndSearch, Listener, agrees
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.masks.words import pack
@@ -30,22 +30,22 @@ from structgen.vocabulary import Vocabulary
 UNKNOWN = 1 << 40
 """The cost of a position from which no end is known."""
 SEARCHES = (1, 200), (4, 600)
-"""The searches for an end, one after the other: the weight of the estimate, and how many texts may be extended."""
+"""Searches for an end, one after the other: the weight of the estimate, and how many texts may be extended."""
 THOROUGH = (*SEARCHES, (4, 4000))
-"""The same, where it is worth more: at the beginning of a text that owes phrases."""
+"""The searches at the beginning of a text that must have phrases, where more effort pays."""
 LONGEST = 64
-"""Bytes of the longest tokens that spell a closing text."""
+"""Bytes of the longest token that spells an end."""
 MOST_ENDS = 8
 """Ends that are tried until one fits into the tokens that are left."""
 MOST_COSTS, MOST_EXITS = 1 << 16, 1 << 12
-"""Costs, and ends, that one grammar remembers."""
+"""Costs and ends that one grammar remembers."""
 
 
 class Closing:
-    """The cheapest ends of the texts of one grammar, each found once. Safe for threads, as the grammar is.
+    """The cheapest ends of the texts of one grammar. Safe for threads, as the grammar is.
 
     Attributes:
-        costs: the cost of each position that was asked about, see `cost`.
+        costs: the costs that are known, by position; see `cost`.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -53,20 +53,21 @@ class Closing:
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
-        self._leads = Leads(grammar, self.speller.single)
+        self._leads = ByteLeads(grammar, self.speller.single)
 
     @staticmethod
     def of(grammar: Grammar) -> Closing:
-        """The grammar's own, made at the first call."""
+        """The `Closing` of a grammar, made at the first call."""
         closing: Closing | None = grammar.derived.get(Closing)
-        if closing is None:  # of two threads that make one, both go on with the first
+        if closing is None:  # if two threads make one, both continue with the first
             closing = grammar.derived.setdefault(Closing, Closing(grammar))
         return closing
 
     def cost(self, position: int) -> int:
         """A number of tokens that is enough to end the text from a position; `UNKNOWN` where no end is known.
 
-        Where the way depends on the text there is some room in it for others, but they may be longer.
+        Where the shortest end depends on the text, the number leaves some room for other ends; they may still be
+        longer.
         """
         cost = self.costs.get(position)
         return self.costs.keep(position, self._cost(position)) if cost is None else cost
@@ -75,7 +76,7 @@ class Closing:
         exit_ = self._end(position)
         if exit_ is None:
             return UNKNOWN
-        if not self.speller.has_bytes(exit_.text):
+        if not set(exit_.text) <= self.speller.single.keys():
             tokens = self.speller.spelled(exit_.text)
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
@@ -88,7 +89,7 @@ class Closing:
 
     @cached_property
     def least(self) -> int:
-        """Bytes that a whole text has at least, as far as is known."""
+        """A lower bound of the bytes of a whole text."""
         with self._grammar.lock:
             try:
                 return len(self._distances.end(self._grammar.start).text)
@@ -101,19 +102,16 @@ class Closing:
         return self.tokens(Matcher(self._grammar))
 
     def ending(self, position: int) -> bytes | None:
-        """The fewest bytes to an end of the text if no test stands in their way; None where that is not known."""
+        """The shortest end of the text, with every test answered as the end needs it; None where none is known."""
         exit_ = self._end(position)
         return None if exit_ is None else exit_.text
 
     def leaving(self, position: int) -> bytes | None:
-        """The fewest bytes behind which the value that is being written is over; None where that is not known, or
-        depends on the text."""
-        with self._grammar.lock:
-            try:
-                exit_ = self._distances.leave(position)
-            except NoWayOut:
-                return None
-        return None if exit_.doubted else exit_.text
+        """The fewest bytes that end the innermost open value; None where they are not known or depend on the text."""
+        with self._grammar.lock, suppress(NoWayOut):
+            exit_ = self._distances.leave(position)
+            return None if exit_.doubted else exit_.text
+        return None
 
     def tokens(
         self,
@@ -123,12 +121,13 @@ class Closing:
         most: int = MOST_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
     ) -> list[int] | None:
-        """The tokens of the shortest end of a text, which is a legal one; None where none is found.
+        """The tokens of the shortest end that tests and listener agree to; None where none is found.
 
         Args:
-            listener: must agree to it.
-            effort: is spent where the end is searched for; without it what one text may take.
-            most: tokens that are of use. One of the shortest ends that needs no more is preferred.
+            listener: must agree to the end.
+            effort: what the searches may spend; None for the effort of one text.
+            most: an end of at most this many tokens is preferred to a shorter text of more tokens.
+            searches: the weight and the steps of each search, see `EndSearch.ends`.
         """
         exit_ = self._end(matcher.position)
         if exit_ is None:
@@ -147,16 +146,16 @@ class Closing:
         return tokens
 
     def _with_wanted(self, search: EndSearch, wanted: bytes) -> list[int] | None:
-        """The fewest tokens of what a listener wants and the shortest end behind it; None where it cannot stand here.
+        """The tokens of what a listener wants and the shortest end behind it; None where that cannot stand here.
 
-        Many words are one token only with the space before them.
+        It is tried with a space in front too, since many words are one token only with that space.
         """
         texts = [search.end_with(blank + wanted) for blank in (b"", b" ")] if wanted else []
         spelled = [self.speller.spelled(text) for text in texts if text is not None]
         return min((tokens for tokens in spelled if tokens is not None), key=len, default=None)
 
     def _fitting(self, texts: Iterable[bytes], most: int) -> list[int] | None:
-        """The tokens of the first text that needs no more than `most`, else the fewest; None where none is spelled."""
+        """The tokens of the first text that needs at most `most` of them, else the fewest; None if none is spelled."""
         fewest: list[int] | None = None
         for tokens in map(self.speller.spelled, islice(texts, MOST_ENDS)):
             if tokens is not None and (fewest is None or len(tokens) < len(fewest)):
@@ -167,10 +166,10 @@ class Closing:
 
 
 def closing_tokens(matcher: Matcher) -> list[int] | None:
-    """The fewest tokens known behind which a text may end, by its shortest end.
+    """The tokens of the shortest known way to end a text.
 
     Args:
-        matcher: where the text stands.
+        matcher: the text so far; it does not move.
 
     Returns:
         Token ids, none after the end; None where no end is known.
@@ -182,20 +181,20 @@ class Speller:
     """Spells texts in the fewest tokens of a vocabulary.
 
     Attributes:
-        single: of each byte its token, if there is one.
+        single: the token of each byte that has one.
+        longest: the bytes of the longest token, at most `LONGEST`.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1).tolist()
         self.single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
         self.longest = min(LONGEST, int(np.diff(vocabulary.offsets).max()))
-        self._bytes = frozenset(self.single)
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._last: tuple[bytes, list[int], list[int], list[int]] = (b"", [0], [0], [-1])
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
-        """The lowest id of each text: not needed before a budget comes to its end."""
+        """The lowest id of each token's bytes. Not needed before a budget ends, so it is made late."""
         offsets, data = self._offsets.tolist(), self._data.tobytes()
         spans = zip(offsets[-2::-1], offsets[:0:-1], range(len(offsets) - 2, -1, -1), strict=True)
         return {data[start:end]: i for start, end, i in spans if 0 < end - start <= LONGEST}
@@ -213,16 +212,8 @@ class Speller:
         heads = self._data[self._offsets[:-1][texts]]
         return pack(texts[np.isin(heads, np.frombuffer(first, np.uint8))], len(self._offsets) - 1)
 
-    def has_bytes(self, text: bytes) -> bool:
-        """Is each byte of a text a token?"""
-        return self._bytes.issuperset(text)
-
-    def byte(self, byte: int) -> int:
-        """The token of one byte; negative where there is none."""
-        return self.single.get(byte, -1)
-
     def spelled(self, text: bytes) -> list[int] | None:
-        """The fewest tokens that spell a text; None where none do."""
+        """The fewest tokens that spell a text; None where no tokens spell it."""
         lengths, ids = self._counted(text)
         left = len(text)
         if left and not lengths[left]:
@@ -234,10 +225,10 @@ class Speller:
         return tokens
 
     def _counted(self, text: bytes) -> tuple[list[int], list[int]]:
-        """By the bytes that are left of a text: the length (0: none spell them) and the id of the first of the fewest
-        tokens that spell them.
+        """The best first token for the last n bytes of a text, for each n: its length and its id.
 
-        Found from the end. The text that was asked for last mostly ends alike: so far it is known.
+        The length is 0 where no tokens spell these bytes. The lists are made from the end of the text, and what the
+        last text had in common at its end is reused.
         """
         last, fewest, lengths, ids = self._last
         same = _alike_at_the_end(last, text) + 1
@@ -257,7 +248,7 @@ class Speller:
 
 
 def _alike_at_the_end(one: bytes, other: bytes) -> int:
-    """How many bytes two texts have in common at their ends."""
+    """The number of bytes that two texts have in common at their ends."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,42 +1,43 @@
-"""The cheapest way to an end: from any position of an automaton, the fewest bytes behind which the text may end.
+"""The cheapest way to an end: from any position of an automaton, the fewest bytes after which the text may end.
 
-A frame is a graph with edges of one byte each, and a call costs what its callee costs. So the fewest bytes from a
-state out of its frame are found by Dijkstra's algorithm with the callees' searches in the same queue: a callee's exits
-come in the order of their cost, and each continues the searches that wait for it. (That is Knuth's generalisation of
-Dijkstra's algorithm to grammars, 1977, as far as it is asked for.) From a position, the costs of its open frames add
-up.
+A frame is a graph whose edges cost one byte each, and a call costs as much as its callee. Dijkstra's algorithm finds
+the fewest bytes from a state out of its frame, with the searches of the callees in the same queue: a callee's exits
+come in the order of their cost, and each continues the searches that wait for it. (This is Knuth's generalisation of
+Dijkstra's algorithm to grammars, 1977, computed on demand.) The cost of a position is the sum over its open frames.
 
-A *node* is `(state, counter, barred)`: `barred` are the bytes, as bits, that may not come next, because a state that
-went on without taking a byte would have taken these itself. Tests cannot be answered here, for there is no text: each
-answer is taken to be the one that is wanted, and a way out past a test is `doubted`.
+A *node* is `(state, counter, barred)`. `barred` are the bytes, as bits, that may not come next: an earlier state, which
+was left without a byte, would have taken them itself. Without a text no test can be answered. Each test is assumed to
+give the answer that is wanted, and a way past a test is `doubted`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from structgen.endings.frame_search import MOST_BYTES, FrameSearch
-from structgen.endings.known_exits import MOST_EXITS, Exit, KnownExits, Node, NoWayOut
+from structgen.endings.frame_search import FrameSearch
+from structgen.endings.frame_search import MOST_BYTES, MOST_EXITS, Exit, KnownExits, Node, NoWayOut
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import DONE, HI, INC, LO, NOTHING, ROOM, TARGET
+from structgen.automaton.table_format import (
+    COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, HI, INC, LO, NOTHING, ROOM, TARGET,
+)  # fmt: skip
 from structgen.memo import BoundedCache
 
 LATER_EXITS = 32
-"""Where the frame below tells outcomes apart, exits that cost so much more than the first are looked for only where no
-other leads to an end."""
+"""Where outcomes matter to the frame below, exits that cost this many bytes more than the first are searched only if no
+cheaper one leads to an end."""
 
 
 class Distances:
-    """The cheapest ways out of the frames of an automaton, each found once.
+    """The cheapest ways out of the frames of an automaton. Each is searched once.
 
-    Not safe for threads: the caller holds the lock under which the automaton grows.
+    Not safe for threads: the caller holds the automaton's lock.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.known = KnownExits(automaton)
         self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MOST_EXITS)
-        """The minimum counter value of a state from which its cheapest exit no longer changes, and that exit."""
+        """By state: the minimum counter value from which its cheapest exit no longer changes, and that exit."""
         self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MOST_EXITS)
         self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MOST_EXITS)
 
@@ -46,11 +47,11 @@ class Distances:
         Raises:
             NoWayOut: there is none, or the search took too long.
         """
-        frame = position >> 24 & (1 << 20) - 1
+        frame = position >> FRAME_SHIFT & FRAME_MASK
         if position & TARGET == DONE:
             return Exit(b"", 0, 0, False)
         self._prepare(frame)
-        return self._end(frame, (position & TARGET, position >> 44, 0))
+        return self._end(frame, (position & TARGET, position >> COUNT_SHIFT, 0))
 
     def leave(self, position: int) -> Exit:
         """The cheapest way out of the frame that a position stands in.
@@ -58,10 +59,10 @@ class Distances:
         Raises:
             NoWayOut: there is none, or the search took too long.
         """
-        return self._first((position & TARGET, position >> 44, 0))
+        return self._first((position & TARGET, position >> COUNT_SHIFT, 0))
 
     def _prepare(self, frame: int) -> None:
-        """Find the ends behind the open frames, the outermost first, so that none waits for many others."""
+        """Find the ends behind the open frames, the outermost first, so that the recursion stays flat."""
         frames, chain = self.automaton.tables.frames, []
         while frame and (frame, -1, 0) not in self._ends:
             if frames[frame, 0] >= 0:
@@ -77,7 +78,7 @@ class Distances:
         return best
 
     def _end_near(self, frame: int, node: Node, later: int) -> Exit | None:
-        """`_end` behind an exit that costs at most `later` bytes more than the first; None where there is none."""
+        """The cheapest end behind exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
         for exit_ in self._ways(node, later):
@@ -115,7 +116,7 @@ class Distances:
                 end = self._ends.keep(key, self._end(parent, (state, counter, barred)))
             except NoWayOut as why:
                 if why.least is not None:
-                    raise NoWayOut(0) from None  # behind another exit of the frame there may be fewer bytes
+                    raise NoWayOut(0) from None  # another exit of the frame may lead to an end of fewer bytes
                 return None
         return end
 
@@ -149,10 +150,10 @@ class Distances:
         return exit_
 
     def _needs_no_room(self, node: Node, byte: int) -> bool:
-        """Is the exit by one byte the same however much is counted behind the lower bound?
+        """Is the exit by one byte the same for all counters from the lower bound on?
 
-        It is where the byte's edge counts nothing, the counter has reached what it must, and all edges that ask for
-        room have some: with more counted there are fewer ways, or the same, and none that was not looked at.
+        It is if the byte's edge counts nothing, the counter has reached the lower bound, and no edge meets an upper
+        bound: with a greater counter there are the same ways, or fewer.
         """
         tables, state = self.automaton.tables, self.automaton.way_out(node[0])
         _, _, _, action, _, _, least, _ = tables.row(state)

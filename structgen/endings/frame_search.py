@@ -1,52 +1,155 @@
-"""The search for the ways out of one frame (see `fewest_bytes`): Dijkstra's algorithm with the callees in its queue."""
+"""The search for the ways out of one frame (see `fewest_bytes`): Dijkstra's algorithm with its callees in one queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import NamedTuple
 
-from structgen.endings.known_exits import Exit, KnownExits, Node, NoWayOut, counter_behind, span
+from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
-    CALL, EAGER, GOTO, INC, POP, ROOM, SPILL, TARGET, Edge,
+    CALL, EAGER, GOTO, INC, LO, NEED, NOTHING, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO,
 )  # fmt: skip
+from structgen.automaton.tables import Tables
 from structgen.errors import RequestError
+from structgen.memo import BoundedCache
 from structgen.patience import check_patience
 
+Node = tuple[int, int, int]
+"""State, counter, and the bytes that may not come next (as bits)."""
+
+MOST_EXITS = 1 << 14
+"""Exits of each kind that are remembered."""
+MOST_BYTES = 1 << 30
+"""More bytes than any way has."""
+MOST_GOTOS = 8
+"""States in a chain of gotos that are searched for the bytes that the first of them takes."""
 MOST_NODES = 30_000
 """Nodes that one search may visit."""
 MOST_PUSHED = 200_000
-"""Nodes that one search may put into its queue, one after the other: a callee's exits go to all its callers."""
+"""Entries that one search may put into its queue: the exits of a callee go to all its callers."""
 LOOK_EVERY = 16
-"""Nodes between two looks at the time."""
-MOST_BYTES = 1 << 30
+"""Nodes between two checks of the time limit."""
 MOST_LEARNED = 512
-"""Bytes of the longest exit that is remembered for all nodes on it; a longer one is remembered where it starts."""
+"""An exit of at most this many bytes is remembered for all nodes on its way; a longer one only for its start."""
 _PREFERRED = tuple(b"a0 ")
 """Where several bytes lead to the same state, the search takes the first of these."""
 _BYTES = tuple(bytes([byte]) for byte in range(256))
 
 
-@dataclass(slots=True, eq=False)
-class _NodeSearch:
-    """The search from one node out of its frame.
+class Exit(NamedTuple):
+    """A way out of a frame, or to the end of the text."""
+
+    text: bytes  # the bytes on the way; their number is the cost
+    outcome: int  # the outcome of the frame; 0 for the end of the text
+    barred: int  # the bytes that may not come next, as bits
+    doubted: bool  # a test stands on the way, and may refuse it
+
+
+class NoWayOut(Exception):
+    """A search found no way out.
 
     Attributes:
-        one: True where one exit is enough, whatever its outcome.
-        came: for each visited node, the node before, the text between them, and whether the text is doubted.
-        waiting: callers, each called with an exit; it says whether it wants another one.
-        parked: entries of the queue, put aside until somebody waits.
+        least: every way has at least this many bytes, where the search was given up; None where there is no way.
     """
 
+    def __init__(self, least: int | None = None) -> None:
+        self.least = least
+        super().__init__("there is none" if least is None else f"given up at {least} bytes")
+
+
+def counter_behind(tables: Tables, edge: int, counter: int, low: int) -> int | None:
+    """The counter behind an edge (`target | flags`); None where a bound forbids the edge.
+
+    Args:
+        low: the lower bound of the state that the edge leaves.
+    """
+    if edge < INC:
+        return counter
+    least, limit = tables.row(edge & TARGET)[LO:]
+    if (edge & (INC | ROOM) and counter >= limit) or (edge & NEED and counter < low):
+        return None
+    if edge & ZERO:
+        return 0
+    if not edge & INC:
+        return counter
+    return min(counter + 1, least) if limit == UNBOUNDED else counter + 1
+
+
+def moves(tables: Tables, state: int, counter: int, taken: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Where the edges of a state lead: a list of (bytes as bits, edge, counter behind it).
+
+    Args:
+        taken: the bytes that may not come next, as bits.
+
+    Returns:
+        The list, and `taken` with the bytes added that the state's miss does not get.
+    """
+    low, reached = tables.row(state)[LO], []
+    for first, last, edge in tables.edges_of(state):
+        span = (1 << last + 1) - (1 << first)
+        free = span & ~taken
+        taken |= span
+        if free and edge > 0:
+            after = counter_behind(tables, edge, counter, low)
+            if after is not None:
+                reached.append((free, edge, after))
+            elif edge & SPILL:
+                taken &= ~free
+    return reached, taken
+
+
+class KnownExits:
+    """The cheapest exits found so far."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.first: BoundedCache[Node, Exit] = BoundedCache(MOST_EXITS)
+
+    def learn(self, node: Node, exit_: Exit) -> None:
+        """Remember the exit that a search found first from a node: it is the cheapest."""
+        if node not in self.first:
+            self.first.keep(node, exit_)
+
+    def returned(self, ret: int, outcome: int) -> int:
+        """The state in which a frame's caller continues; 0 if it cannot."""
+        return ret if ret >= 0 else self.automaton.resolved(-ret, outcome)
+
+    def harmful(self, state: int, barred: int) -> int:
+        """The barred bytes that the state would otherwise take; all of them where that is not easily seen."""
+        if not barred:
+            return 0
+        tables, left = self.automaton.tables, barred
+        for _ in range(MOST_GOTOS):
+            self.automaton.expand(state)
+            _, _, _, action, target, _, _, _ = tables.row(state)
+            for low, high, _ in tables.edges_of(state):
+                left &= ~((1 << high + 1) - (1 << low))
+            if action == NOTHING:
+                return barred & ~left
+            if action != GOTO:
+                break
+            state = target
+        return barred
+
+
+@dataclass(slots=True, eq=False)
+class _NodeSearch:
+    """The search from one node out of its frame."""
+
     start: Node
-    one: bool
+    one: bool  # one exit is enough, whatever its outcome
+    # For each visited node: the node before, the text between them, and whether that text is doubted.
     came: dict[Node, tuple[Node | None, bytes, bool]] = field(default_factory=dict)
     exits: list[Exit] = field(default_factory=list)
+    # Functions that are called with each exit, and return whether they want another one.
     waiting: list[Callable[[Exit], bool]] = field(default_factory=list)
+    # Entries taken from the queue while nobody waits; they return to it when somebody does.
     parked: list[tuple[int, Node | Exit, Node | None, bytes, bool]] = field(default_factory=list)
 
     def way(self, node: Node) -> tuple[bytes, bool]:
-        """The text from the start to a visited node, and is it doubted?"""
+        """The text from the start to a visited node, and whether it is doubted."""
         pieces: list[bytes] = []
         visited: Node | None = node
         doubted = False
@@ -61,8 +164,8 @@ class FrameSearch:
     """One run of the algorithm: the searches of a frame and of its callees, in one queue.
 
     Args:
-        tell: is told of every exit; None where the first is enough.
-        short_cuts: take exits that are known already, and what the automaton knows of its cheapest ways.
+        tell: is called with every exit; None where the first is enough.
+        short_cuts: use the exits that are known already, and the automaton's own knowledge of cheapest ways.
     """
 
     def __init__(
@@ -77,10 +180,11 @@ class FrameSearch:
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
     def run(self, limit: int = MOST_BYTES) -> None:
-        """Search until the first exit is found, or (to tell of all) as far as `limit` bytes.
+        """Search until the first exit is found, or, with `tell`, all exits of at most `limit` bytes.
 
         Raises:
-            LimitExceeded: for the row that it is done for.
+            NoWayOut: the search has visited too many nodes.
+            LimitExceeded: the row has used up its time.
         """
         queue, visited = self._queue, 0
         while queue and not self._done:
@@ -108,7 +212,7 @@ class FrameSearch:
         return not self._done
 
     def _frame(self, start: Node, key: int, *, one: bool) -> _NodeSearch:
-        """The search from `start`: the one that is under way, or a new one."""
+        """The search from `start`: the one that was begun already, or a new one."""
         frame = self._frames.get((start, one))
         if frame is None:
             frame = self._frames[start, one] = _NodeSearch(start, one)
@@ -135,9 +239,9 @@ class FrameSearch:
         try:
             self._automaton.expand(state)
         except RequestError:
-            return  # no text can stand there: it would be refused by name
-        _, _, n_edges, action, a, b, low, _ = self._tables.row(state)
-        taken = self._take_edges(frame, node, key, state, low) if n_edges else node[2]
+            return  # no text can come there: the run would be refused
+        _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
+        taken = self._take_edges(frame, node, key, state) if n_edges else node[2]
         if action & 3 == GOTO:
             tested = action & EAGER != 0
             self._push(key, frame, (a, 0, taken), node, doubted=tested)
@@ -149,42 +253,23 @@ class FrameSearch:
             self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
 
     def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
-        """The way to a visited node, and from there out."""
+        """The way to a visited node and from there out."""
         text, doubted = frame.way(node)
         return Exit(text + exit_.text, exit_.outcome, exit_.barred, doubted or exit_.doubted)
 
-    def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int, low: int) -> int:
-        """Follow the edges of a state; the bytes that they take, and those barred before."""
-        _, counter, taken = node
-        edges = self._tables.edges_of(state)
-        filled = counter < low and self._fill(frame, node, key, state, low - counter, edges)
-        moves: list[tuple[int, Node]] = []
-        for first, last, edge in edges:
-            both = span(first, last)
-            free = both & ~taken
-            taken |= both
-            if not free or edge < 0 or (filled and edge & (INC | ROOM)):
-                continue
-            after = counter_behind(self._tables, edge, counter, low)
-            if after is None:
-                taken = taken & ~free if edge & SPILL else taken
-                continue
-            moves.append((_one_of(free), (edge & TARGET, after, 0)))
-        for byte, following in sorted(moves):  # of ways that cost the same the first byte decides, not how edges lie
+    def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int) -> int:
+        """Follow the edges of a state. Returns the bytes that the state's miss does not get."""
+        reached, taken = moves(self._tables, state, node[1], node[2])
+        low = self._tables.row(state)[LO]
+        missing = low - node[1]
+        loops = (free for free, edge, _ in reached if missing > 0 and edge & INC and edge & TARGET == state)
+        if loop := next(loops, 0):  # count up to the lower bound at once: no other way counts faster
+            self._push(key + missing, frame, (state, low, 0), node, _BYTES[_one_of(loop)] * missing)
+            reached = [move for move in reached if not move[1] & (INC | ROOM)]
+        # Of ways with the same cost the one with the lowest byte comes first, in whatever order the edges are.
+        for byte, following in sorted((_one_of(free), (edge & TARGET, after, 0)) for free, edge, after in reached):
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
-
-    def _fill(self, frame: _NodeSearch, node: Node, key: int, state: int, missing: int, edges: Sequence[Edge]) -> bool:
-        """Count up to the state's bound at once, where each byte can count one; no other way counts faster."""
-        taken = node[2]
-        for first, last, edge in edges:
-            free = span(first, last) & ~taken
-            if edge > 0 and edge & TARGET == state and edge & INC and free:
-                text = _BYTES[_one_of(free)] * missing
-                self._push(key + missing, frame, (state, node[1] + missing, 0), node, text)
-                return True
-            taken |= span(first, last)
-        return False
 
     def _call(self, frame: _NodeSearch, node: Node, key: int, callee: Node, ret: int) -> None:
         """Continue behind the exits of a callee."""
@@ -219,7 +304,7 @@ class FrameSearch:
         frame.waiting = [wants for wants in frame.waiting if wants(exit_)]
 
     def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
-        """What is left of a cheapest way at each node on it is a cheapest way, too."""
+        """Remember the exits of all nodes on a cheapest way: the rest of the way is the cheapest from there."""
         visited, left = last, len(exit_.text)
         nodes: list[tuple[Node, int]] = []
         while visited is not None:
@@ -233,13 +318,13 @@ class FrameSearch:
 
 
 def _serves_as_well(earlier: Exit, exit_: Exit) -> bool:
-    """Can whoever wants an exit do with one that came before it, and so costs no more?"""
+    """Is an exit useless behind an earlier one, which costs no more?"""
     certain = exit_.doubted or not earlier.doubted
     return certain and earlier.outcome == exit_.outcome and not earlier.barred & ~exit_.barred
 
 
 def _one_of(free: int) -> int:
-    """One of some bytes."""
+    """One of some bytes, which are given as bits."""
     for byte in _PREFERRED:
         if free >> byte & 1:
             return byte

@@ -1,41 +1,30 @@
-"""Whether a phrase can still be said in a text of a grammar, wherever the text stands.
+"""Whether a phrase can still occur in a text of a grammar, from any position.
 
-Grammar and phrase are walked side by side, byte by byte: a node is a state of the automaton with its counter, and the
-place of the phrase in its table. A frame is walked once for each node that it is called from; what it is left with goes
-on behind every call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*,
-1995). Tests of the automaton (is this name new?) are taken to be answered as it is wanted. So a phrase that is called
-impossible here is impossible; one that is not may be.
+Grammar and phrase are walked together, byte by byte. A node is a state of the automaton with its counter, and the state
+of the phrase's table. A frame is walked once for each node at which it is entered, and its exits continue behind every
+call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*, 1995). Tests of
+the automaton (is this name new?) are assumed to give the wanted answer. So a phrase that is found impossible is
+impossible; one that is found possible may be impossible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from structgen.automaton.table_format import (
-    CALL,
-    COUNT_SHIFT,
-    DONE,
-    EAGER,
-    FRAME_MASK,
-    FRAME_SHIFT,
-    GOTO,
-    POP,
-    SPILL,
-    TARGET,
-)  # fmt: skip
-from structgen.endings.known_exits import KnownExits, counter_behind, span
+from structgen.automaton.table_format import CALL, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, POP, TARGET
+from structgen.endings.frame_search import KnownExits, moves
 from structgen.errors import RequestError
 from structgen.masks import Grammar
-from structgen.memo import BoundedCache
+from structgen.memo import BoundedCache, cached_method
 from structgen.phrases.table import NEVER, PhraseTable
 
 MOST_NODES = 20_000
-"""Nodes that all walks of one grammar with one phrase visit; behind them it counts as unknown, and so as possible."""
+"""Nodes that all searches of one phrase in one grammar visit together. After that the phrase counts as possible."""
 MOST_KNOWN = 1 << 14
+"""Answers that are remembered for one phrase."""
 
 _Node = tuple[int, int, int, int]
-"""State, counter, bytes that may not come next (as bits), place of the phrase."""
+"""State, counter, bytes that may not come next (as bits), state of the phrase's table (its *place*)."""
 _Exit = tuple[int, int, int]
 """Outcome of a frame, bytes that may not come next, place of the phrase."""
 
@@ -44,7 +33,7 @@ class _Walk:
     """The nodes of one frame that are reached from one node.
 
     Attributes:
-        callers: of each place that goes on behind the frame, its walk, the return, and the counter there.
+        callers: for each call of the frame, the caller's walk, the return, and the caller's counter.
     """
 
     __slots__ = ("callers", "exits", "seen")
@@ -56,46 +45,26 @@ class _Walk:
 
 
 class Possible:
-    """Which phrases are possible from the positions of one grammar.
-
-    Args:
-        tables: of the phrases, which are looked for in the whole text.
-    """
-
-    def __init__(self, grammar: Grammar, tables: Sequence[PhraseTable]) -> None:
-        self._grammar = grammar
-        self._reaches = [_Reach(grammar, table) for table in tables]
-
-    def first_lost(self, position: int, places: Sequence[int]) -> int | None:
-        """The number of the first phrase that cannot be said any more; None where each may be."""
-        with self._grammar.lock:
-            for number, (reach, place) in enumerate(zip(self._reaches, places, strict=True)):
-                if not reach.may(position, place):
-                    return number
-        return None
-
-
-class _Reach:
-    """One phrase. Not safe for threads."""
+    """Where one phrase, which is looked for in the whole text, is possible in the texts of one grammar."""
 
     def __init__(self, grammar: Grammar, table: PhraseTable) -> None:
-        self._automaton, self._exits = grammar.automaton, KnownExits(grammar.automaton)
+        self._automaton, self._lock, self._exits = grammar.automaton, grammar.lock, KnownExits(grammar.automaton)
         self._tables, self._owed, self._table = grammar.automaton.tables, table.owed, table
         self._left = MOST_NODES
         self._known = BoundedCache[tuple[int, int], bool](MOST_KNOWN)
-        self._runs: dict[int, list[tuple[int, int]]] = {}
-        self._walks: dict[_Node, _Walk] = {}  # of frames that are called, from their first nodes
-        self._open: dict[int, _Walk] = {}  # of frames that are open in the text
+        self._walks: dict[_Node, _Walk] = {}  # of called frames, by the nodes at which they are entered
+        self._open: dict[int, _Walk] = {}  # of the frames that are open at the position
         self._queue: list[tuple[int, int, _Walk, _Node]] = []
         self._pushed = 0
         self._met = False
 
     def may(self, position: int, place: int) -> bool:
-        """May the phrase be met in a text that goes on from here?"""
-        if not self._owed[place] or self._left <= 0:
-            return True
-        known = self._known.get((position, place))
-        return self._known.keep((position, place), self._search(position, place)) if known is None else known
+        """May a text that continues from here meet the phrase?"""
+        with self._lock:
+            if not self._owed[place] or self._left <= 0:
+                return True
+            known = self._known.get((position, place))
+            return self._known.keep((position, place), self._search(position, place)) if known is None else known
 
     def _search(self, position: int, place: int) -> bool:
         if position & TARGET == DONE:
@@ -115,7 +84,7 @@ class _Reach:
         return self._met
 
     def _walk_of_open(self, frame: int) -> _Walk:
-        """The walk of a frame that is open in the text, behind which its parent goes on."""
+        """The walk of a frame that is open at the position; its parent continues behind it."""
         walk = self._open.get(frame)
         if walk is None:
             walk = self._open[frame] = _Walk()
@@ -137,10 +106,14 @@ class _Reach:
         try:
             self._automaton.expand(state)
         except RequestError:
-            return  # no text can stand there: it would be refused by name
-        _, _, n_edges, action, a, b, low, _ = self._tables.row(state)
+            return  # no text can come there: the run would be refused
+        _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
         if n_edges:
-            taken = self._take_edges(walk, node, low)
+            reached, taken = moves(self._tables, state, counter, taken)
+            for free, edge, after in reached:
+                for bytes_, behind in self._led(place):
+                    if bytes_ & free:
+                        self._push(walk, (edge & TARGET, after, 0, behind))
         if action & 3 == GOTO:
             self._push(walk, (a, 0, taken, place))
             if action & EAGER and b:
@@ -150,32 +123,13 @@ class _Reach:
         elif action & 3 == POP:
             self._leave(walk, (a, taken, place))
 
-    def _take_edges(self, walk: _Walk, node: _Node, low: int) -> int:
-        state, counter, taken, place = node
-        for first, last, edge in self._tables.edges_of(state):
-            both = span(first, last)
-            free = both & ~taken
-            taken |= both
-            if not free or edge < 0:
-                continue
-            after = counter_behind(self._tables, edge, counter, low)
-            if after is None:
-                taken = taken & ~free if edge & SPILL else taken
-                continue
-            for bytes_, reached in self._led(place):
-                if bytes_ & free:
-                    self._push(walk, (edge & TARGET, after, 0, reached))
-        return taken
-
+    @cached_method
     def _led(self, place: int) -> list[tuple[int, int]]:
-        """The places behind one more byte, each with the bytes that lead there, as bits."""
-        runs = self._runs.get(place)
-        if runs is None:
-            led: dict[int, int] = {}
-            for byte, reached in enumerate(self._table.row(place)):
-                led[reached] = led.get(reached, 0) | 1 << byte
-            runs = self._runs[place] = [(bytes_, reached) for reached, bytes_ in led.items()]
-        return runs
+        """The places behind one more byte, as pairs of (bytes as bits, place)."""
+        led: dict[int, int] = {}
+        for byte, reached in enumerate(self._table.row(place)):
+            led[reached] = led.get(reached, 0) | 1 << byte
+        return [(bytes_, reached) for reached, bytes_ in led.items()]
 
     def _call(self, walk: _Walk, callee: _Node, ret: int, counter: int) -> None:
         inner = self._walks.get(callee)

@@ -1,36 +1,40 @@
-"""How far a text has come with all its phrases."""
+"""How far a text has come with all its phrases, and whether a schema has strings that can have them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.errors import LimitExceeded
 from structgen.guards.banned import Offence
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
 from structgen.masks import Grammar
-from structgen.memo import cached_up_to
+from structgen.memo import cached_method, cached_up_to
 from structgen.phrases.bans import allowed
 from structgen.phrases.kinds import PatternPhrase, Wanted
-from structgen.phrases.places import may_have
 from structgen.phrases.possible import Possible
 from structgen.phrases.table import NEVER, PhraseTable
-from structgen.schema.normal import Node
+from structgen.regular.string_sets import string_is_empty
+from structgen.schema.normal import Node, Strings
 from structgen.vocabulary import Vocabulary
 
 _REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10
+MOST_PLACES = 500
+"""Places of a schema that are searched. With more places, the answer is that it is possible."""
 _MET, _MISSED = -1, -2
-"""Places of a phrase that is bound to strings: one of them had it, or the only one has ended without it."""
+"""Places of a phrase that is bound to strings: a string had it; or the only string has ended without it."""
 
 
 class Progress(NamedTuple):
-    """A state: the place of each phrase in its table, and of each JSON pointer where the text stands."""
+    """A state of all phrases."""
 
-    places: tuple[int, ...]
-    scans: tuple[Scan, ...] = ()
+    places: tuple[int, ...]  # the place of each phrase: the state of its table
+    scans: tuple[Scan, ...] = ()  # the JSON scan for each pointer
 
 
 class _Tracked(NamedTuple):
@@ -38,12 +42,14 @@ class _Tracked(NamedTuple):
 
     name: str
     table: PhraseTable  # without what is banned
-    pointer: int | None  # the number of its JSON pointer; None where it is looked for in the whole text
-    bans: tuple[Offence, ...]  # what was taken away
+    at: str | None  # a JSON pointer; None where the phrase is looked for in the whole text
+    pointer: int  # the index of `at`; -1 for None
+    pattern: str | None  # None for an automaton of the user's own
+    bans: tuple[Offence, ...]  # what was removed from the table
 
     @property
     def lost(self) -> str:
-        """For messages, where nothing is left of it."""
+        """The name for messages about a phrase that is impossible."""
         reasons = " or ".join(dict.fromkeys(ban.reason for ban in self.bans))
         return f"{self.name} without {reasons}" if reasons else self.name
 
@@ -53,10 +59,10 @@ class PhraseSet:
 
     Args:
         phrases: at least one.
-        guards: of the row. What they ban is no way to say a phrase.
+        guards: the row's; a phrase is not met by a text that they ban.
 
     Attributes:
-        pointers: JSON pointers of the places that some of them are bound to.
+        pointers: the JSON pointers that phrases are bound to.
 
     Raises:
         OptionError: a phrase has too many states.
@@ -66,91 +72,64 @@ class PhraseSet:
         self.pointers = pointers = list(dict.fromkeys(phrase.at for phrase in phrases if phrase.at is not None))
         self._phrases = list[_Tracked]()
         for phrase in phrases:
-            pointer = None if phrase.at is None else pointers.index(phrase.at)
+            pointer = -1 if phrase.at is None else pointers.index(phrase.at)
+            pattern = phrase.pattern if isinstance(phrase, PatternPhrase) else None
             left = allowed(phrase.compile(), guards, at=phrase.at, is_json=is_json)
-            self._phrases.append(_Tracked(str(phrase), left.table, pointer, left.bans))
+            self._phrases.append(_Tracked(str(phrase), left.table, phrase.at, pointer, pattern, left.bans))
         self._finders = [StringFinder(pointer) for pointer in pointers]
-        self._is_one = ["*" not in pointer for pointer in pointers]  # at most one string stands there
         self.start = Progress((0,) * len(phrases), (Scan(),) * len(pointers))
-        self._wanted = list(phrases)
-        self._anywhere = [number for number, phrase in enumerate(phrases) if phrase.at is None]
-        self._possible: dict[Grammar, Possible] = {}
 
     @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
         """The state behind more bytes; None where a phrase cannot be met any more."""
-        places, scans = list(state.places), list(state.scans)
-        for pointer, finder in enumerate(self._finders):
-            scans[pointer], pieces = finder.feed(scans[pointer], text, 0)
-            for number, phrase in enumerate(self._phrases):
-                if pieces and phrase.pointer == pointer:
-                    places[number] = self._read(phrase, places[number], pieces)
-        for number, phrase in enumerate(self._phrases):
-            if phrase.pointer is None:
-                places[number] = phrase.table.after(places[number], text)
-        after = Progress(tuple(places), tuple(scans))
+        told = [finder.feed(scan, text, 0) for finder, scan in zip(self._finders, state.scans, strict=True)]
+        places = tuple(
+            phrase.table.after(place, text) if phrase.at is None else _read(phrase, place, told[phrase.pointer][1])
+            for phrase, place in zip(self._phrases, state.places, strict=True)
+        )
+        after = Progress(places, tuple(scan for scan, _ in told))
         return None if self.owed(after) >= NEVER else after
 
     def lost(self, state: Progress, grammar: Grammar, position: int) -> str:
-        """The name of a phrase that no text of a grammar has that goes on from a position; empty where none is known.
+        """A phrase that no text of a grammar can have that continues from a position; empty where none is known.
 
         Phrases that are bound to strings are not asked about, see `lost_in`.
         """
-        if not self._anywhere:
-            return ""
-        possible = self._possible.get(grammar)
-        if possible is None:
-            tables = [self._phrases[number].table for number in self._anywhere]
-            possible = self._possible[grammar] = Possible(grammar, tables)
-        number = possible.first_lost(position, [state.places[number] for number in self._anywhere])
-        return "" if number is None else self._phrases[self._anywhere[number]].lost
-
-    def lost_in(self, root: Node) -> str:
-        """The phrases of one pointer that no string of a schema has there; empty where none are known."""
-        for phrase in self._phrases:
-            if phrase.pointer is not None and phrase.table.owed[0] >= NEVER:
+        for number, (phrase, place) in enumerate(zip(self._phrases, state.places, strict=True)):
+            if phrase.at is None and not self._possible(grammar, number).may(position, place):
                 return phrase.lost
-        for pointer in self.pointers:
-            bound = [
-                (phrase.pattern, tracked)
-                for phrase, tracked in zip(self._wanted, self._phrases, strict=True)
-                if isinstance(phrase, PatternPhrase) and phrase.at == pointer
-            ]
-            together = [bound] if "*" not in pointer else []  # else each may stand in a string of its own
-            for each in [*([one] for one in bound), *together]:
-                banned = [ban.pattern for _, tracked in each for ban in tracked.bans]
-                if not may_have(root, pointer, [pattern for pattern, _ in each], banned):
-                    return " and ".join(tracked.lost for _, tracked in each)
         return ""
 
-    def _read(self, phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
-        """The place of a phrase behind pieces of the strings to which it is bound."""
-        assert phrase.pointer is not None
-        for piece in pieces:
-            if place == _MET:
-                break
-            if piece.kind == OPEN:
-                place = 0
-            elif piece.kind != CLOSE:
-                place = phrase.table.after(place, piece.text)
-            elif phrase.table.owed[place] == 0:
-                place = _MET
-            else:
-                place = _MISSED if self._is_one[phrase.pointer] else 0
-        return place
+    @cached_method
+    def _possible(self, grammar: Grammar, number: int) -> Possible:
+        return Possible(grammar, self._phrases[number].table)
+
+    def lost_in(self, root: Node) -> str:
+        """The phrases of one pointer that no string of a schema can have there; empty where none are known."""
+        for phrase in self._phrases:
+            if phrase.at is not None and phrase.table.owed[0] >= NEVER:
+                return phrase.lost
+        for pointer in self.pointers:
+            bound = [phrase for phrase in self._phrases if phrase.at == pointer and phrase.pattern is not None]
+            together = [bound] if "*" not in pointer else []  # else each may stand in a string of its own
+            for each in [*([one] for one in bound), *together]:
+                patterns = [phrase.pattern for phrase in each if phrase.pattern is not None]
+                if not may_have(root, pointer, patterns, [ban.pattern for phrase in each for ban in phrase.bans]):
+                    return " and ".join(phrase.lost for phrase in each)
+        return ""
 
     @property
     def are_lost(self) -> bool:
-        """Is one of which guards leave nothing among them?"""
+        """Do the guards leave no text for one of the phrases?"""
         return self.owed(self.start) >= NEVER
 
     @cached_up_to(_REMEMBERED)
     def owed(self, state: Progress) -> int:
-        """The bytes that are owed, of all phrases together."""
+        """The fewest bytes that all phrases together still need."""
         return sum(self._each(state))
 
     def owed_with(self, state: Progress, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-        """The bytes that are owed behind one token more, for each of some tokens; `NEVER` where a phrase is lost."""
+        """`owed` behind one more token, for each of some tokens; `NEVER` where a phrase is lost."""
         known = self._owed_behind(state, vocabulary)
         for token in tokens:
             if token not in known:
@@ -160,33 +139,34 @@ class PhraseSet:
 
     @cached_up_to(_REMEMBERED_TOKENS)
     def _owed_behind(self, state: Progress, vocabulary: Vocabulary) -> dict[int, int]:
-        """What is owed behind the tokens that were asked about in a state."""
+        """`owed` behind the tokens that were asked about in a state; filled by `owed_with`."""
         return {}
 
     def unmet(self, state: Progress) -> str:
-        """The phrases that are owed, for messages."""
+        """The phrases that are not met yet, for messages."""
         each = zip(self._phrases, self._each(state), strict=True)
         return " and ".join(phrase.name for phrase, owed in each if owed)
 
     @cached_up_to(_REMEMBERED)
     def wanted(self, state: Progress) -> bytes:
-        """A text with which all phrases are met, as far as they may stand here; of the others, what they want."""
+        """A text that meets all phrases that may stand here; of the others, the text that their strings need."""
         text = b""
-        for _ in range(2 * len(self._phrases)):  # one that is completed may break off another
-            open_ = [number for number, owed in enumerate(self._each(state)) if owed]
-            if not open_:
+        for _ in range(2 * len(self._phrases)):  # completing one may break off another
+            each = self._each(state)
+            unmet = [(not self._is_here(state, number), owed, number) for number, owed in enumerate(each) if owed]
+            if not unmet:
                 break
-            number = min(open_, key=lambda number: (not self._is_here(state, number), self._each(state)[number]))
+            elsewhere, _, number = min(unmet)
             table, place = self._reader(state, number)
             more = table.completion(place)
             text += more
-            after = self.feed(state, more) if self._is_here(state, number) else None
+            after = None if elsewhere else self.feed(state, more)
             state = after or state._replace(places=(*state.places[:number], _MET, *state.places[number + 1 :]))
         return text
 
     @cached_up_to(_REMEMBERED)
     def proposals(self, state: Progress, vocabulary: Vocabulary) -> NDArray[np.int64]:
-        """Token ids, ascending, that lead on with a phrase that is owed, see `PhraseTable.proposals`."""
+        """Token ids, ascending, that advance a phrase that is not met yet; see `PhraseTable.proposals`."""
         each = [np.zeros(0, np.int64)]
         for number, owed in enumerate(self._each(state)):
             if owed and self._is_here(state, number):
@@ -195,7 +175,7 @@ class PhraseSet:
         return np.unique(np.concatenate(each))
 
     def _each(self, state: Progress) -> list[int]:
-        """The bytes that each phrase is owed."""
+        """The fewest bytes that each phrase still needs."""
         owed = []
         for number, place in enumerate(state.places):
             if place < 0:
@@ -207,20 +187,37 @@ class PhraseSet:
 
     def _is_here(self, state: Progress, number: int) -> bool:
         """Does a phrase read the next byte?"""
-        pointer = self._phrases[number].pointer
-        return pointer is None or state.scans[pointer].mode == VALUE
+        phrase = self._phrases[number]
+        return phrase.at is None or state.scans[phrase.pointer].mode == VALUE
 
     def _reader(self, state: Progress, number: int) -> tuple[PhraseTable, int]:
-        """The table of a phrase over the bytes as they are written, and its place there."""
+        """The table of a phrase over the bytes of the text as it is written, and the place there."""
         phrase, place = self._phrases[number], state.places[number]
-        if phrase.pointer is None:
+        if phrase.at is None:
             return phrase.table, place
         escaping = self._is_here(state, number) and state.scans[phrase.pointer].rest == b"\\"
         return phrase.table.in_string, place + len(phrase.table.owed) * escaping
 
 
+def _read(phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
+    """The place of a phrase behind pieces of the strings to which it is bound."""
+    assert phrase.at is not None
+    for piece in pieces:
+        if place == _MET:
+            break
+        if piece.kind == OPEN:
+            place = 0
+        elif piece.kind != CLOSE:
+            place = phrase.table.after(place, piece.text)
+        elif phrase.table.owed[place] == 0:
+            place = _MET
+        else:
+            place = 0 if "*" in phrase.at else _MISSED  # without a star there is one string at most
+    return place
+
+
 class PhraseGuard(Guard[Progress]):
-    """Refuses a text that ends without its phrases, or can have them no more."""
+    """Refuses a text that ends without its phrases, or cannot have them any more."""
 
     def __init__(self, phrases: PhraseSet) -> None:
         self._phrases = phrases
@@ -233,3 +230,53 @@ class PhraseGuard(Guard[Progress]):
 
     def finish(self, state: Progress) -> Veto | None:
         return Veto(0, f"without {self._phrases.unmet(state)}") if self._phrases.owed(state) else None
+
+
+def may_have_strings(root: Node, pointer: str) -> bool:
+    """May a string stand at a JSON pointer? In it `*` is any member or item, and `**` any number of them."""
+    strings = _strings(root, pointer)
+    return strings is None or bool(strings)
+
+
+def may_have(root: Node, pointer: str, patterns: Sequence[str], banned: Sequence[str] = ()) -> bool:
+    """May a string at a JSON pointer match all ECMA-262 patterns in `patterns`, and none in `banned`?"""
+    without = tuple(Strings(patterns=(pattern,)) for pattern in banned)
+    strings = _strings(root, pointer)
+    try:
+        return strings is None or any(
+            not string_is_empty(replace(each, patterns=(*each.patterns, *patterns), without=(*each.without, *without)))
+            for each in strings
+        )
+    except LimitExceeded:
+        return True
+
+
+def _strings(root: Node, pointer: str) -> list[Strings] | None:
+    """The sets of strings at a JSON pointer; None if they are not known."""
+    nodes = [root]
+    try:
+        for step in pointer.split("/")[1:]:
+            nodes = list(dict.fromkeys(part for node in nodes for part in _parts(node, step)))
+            if step == "**" or len(nodes) > MOST_PLACES:
+                return None
+        return [shape.strings for node in nodes for shape in node.shapes if shape.strings is not None]
+    except LimitExceeded:  # raised again when a text comes there
+        return None
+
+
+def _parts(node: Node, step: str) -> Iterator[Node]:
+    """The nodes of the members and items that a part of the pointer names, or may name where names are patterns."""
+    name = step.replace("~1", "/").replace("~0", "~")
+    for shape in node.shapes:
+        if (arrays := shape.arrays) is not None and (step == "*" or step.isdigit()):
+            prefix = arrays.prefix if step == "*" else arrays.prefix[int(step) : int(step) + 1]
+            yield from prefix
+            if arrays.rest is not None and (step == "*" or not prefix):
+                yield arrays.rest
+        if (objects := shape.objects) is not None:
+            named = [each.value for each in objects.properties if step in ("*", "**") or each.name == name]
+            yield from named
+            if not named or step == "*":
+                yield from (each.value for each in objects.patterns)
+                if objects.rest is not None:
+                    yield objects.rest

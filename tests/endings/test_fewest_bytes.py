@@ -1,6 +1,6 @@
 """The cheapest way out is as short as the shortest one that trying every byte finds, and it is a way out.
 
-Covers `frame_search` and `known_exits`.
+Covers `frame_search`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from structgen.automaton.table_format import DONE, TARGET
 from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.frame_search import FrameSearch
-from structgen.endings.known_exits import NoWayOut
+from structgen.endings.frame_search import FrameSearch, NoWayOut
 from structgen.masks import Grammar, Matcher
 from structgen.options import Whitespace
 from structgen.regular.patterns import pattern_language

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from structgen.phrases.places import MOST_PLACES, may_have, may_have_strings
+from structgen.phrases.progress import MOST_PLACES, may_have, may_have_strings
 from structgen.schema.reader import read
 
 SCHEMA: dict[str, Any] = {

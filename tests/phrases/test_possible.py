@@ -26,7 +26,8 @@ def lost(constraint: Any, text: str, *phrases: sg.Phrase) -> bool:
     for byte in text.encode():
         matcher.advance(byte)
     places = [table.after(0, text.encode()) for table in tables]
-    return Possible(matcher.grammar, tables).first_lost(matcher.position, places) is not None
+    each = zip(tables, places, strict=True)
+    return not all(Possible(matcher.grammar, table).may(matcher.position, place) for table, place in each)
 
 
 def pattern(chance: random.Random, depth: int = 2) -> tuple[str, set[str]]:

@@ -13,8 +13,7 @@ import pytest
 import structgen as sg
 from structgen.endings.closing import Closing
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.frame_search import FrameSearch
-from structgen.endings.known_exits import NoWayOut
+from structgen.endings.frame_search import FrameSearch, NoWayOut
 from structgen.masks import Grammar
 from structgen.testing import byte_vocabulary
 

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from structgen.constraints.basic import JsonSchema
-from structgen.endings.byte_edges import Leads
+from structgen.endings.agreed import ByteLeads
 from structgen.errors import TokenRejected
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary
 from tests.support.walking import random_schema, tokens_of
@@ -29,7 +29,7 @@ def check_leads(schema: Any, draw: random.Random, steps: int) -> int:
     except ValueError:
         return 0
     matcher = grammar.matcher()
-    leads = Leads(grammar, {byte: byte for byte in range(256)})
+    leads = ByteLeads(grammar, {byte: byte for byte in range(256)})
     for step in range(steps):
         found = {byte: position for position, bytes_ in leads.after(matcher.position, TRIED, matcher.reading)
                  for byte in bytes_}  # fmt: skip
@@ -59,7 +59,7 @@ def test_bytes_lead_where_a_matcher_goes() -> None:
 
 def test_what_was_found_is_kept_for_other_texts_and_forgotten_in_time() -> None:
     grammar = JsonSchema(CHECKED[0]).compile(byte_vocabulary())
-    leads = Leads(grammar, {byte: byte for byte in b"0,]"})
+    leads = ByteLeads(grammar, {byte: byte for byte in b"0,]"})
     walks = [grammar.matcher() for _ in range(2)]
     for walk, text in zip(walks, (b"[1, 2", b"[2, 2"), strict=True):
         for byte in text:
