@@ -18,7 +18,7 @@ from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TurnPars
 from structgen.chat.pieces import Slot, filled
 from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
-from structgen.guards.suspects import holding
+from structgen.guards.lookahead import holding
 from structgen.guards.validators import ValidatorGuard
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool

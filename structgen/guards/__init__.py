@@ -1,4 +1,4 @@
-"""What can only be known later: guards read the text as it comes and may veto it from an earlier byte on."""
+"""Guards: they read the text as it comes, and may veto it from an earlier byte on."""
 
 from structgen.guards.banned import BannedPattern, BannedWords
 from structgen.guards.lookahead import GuardMask

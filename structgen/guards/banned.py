@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.errors import OptionError, quoted
-from structgen.guards.folding import Fold
-from structgen.guards.patterns import PatternSearch, PatternState
+from structgen.guards.folding import BOUNDARY, Fold
+from structgen.guards.lookahead import unsettled
+from structgen.guards.patterns import PatternSearch, PatternState, PatternTokens
 from structgen.guards.protocol import Guard, Veto
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, StringFinder
-from structgen.guards.suspects import PatternTokens, WordTokens, unsettled
-from structgen.guards.words import Hit, WordSearch, WordState, boundaries_only
+from structgen.guards.words import Hit, WordSearch, WordState, WordTokens
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S", WordSearch, PatternSearch)
@@ -26,18 +27,10 @@ EVERYTHING, STRING_VALUES = "text", "strings"
 
 
 class Offence(NamedTuple):
-    """What is banned in a text."""
+    """Something banned that was found in a text."""
 
-    pattern: str  # an ECMA-262 pattern: a text in which it matches has an offence
-    reason: str  # of the veto
-
-
-def require_words(name: str, words: object) -> None:
-    """Refuses what is no list of words."""
-    allowed = "a list of texts, at least one, none of them empty"
-    texts = several(name, words, allowed)
-    require(bool(texts) and all(isinstance(word, str) and word for word in texts), name, words, allowed)
-    require_unicode(name, *texts)
+    pattern: str  # an ECMA-262 pattern; each text in which it matches is banned
+    reason: str  # the veto's
 
 
 class BanState(NamedTuple):
@@ -45,56 +38,54 @@ class BanState(NamedTuple):
 
     length: int  # bytes of the text
     search: Any  # the state of the search
-    scan: Scan | None  # the state of the text as JSON; None where all of it is searched
+    scan: Scan | None  # the state of the JSON scan; None where the whole text is searched
 
 
 class Banned(Guard[BanState], Generic[S]):
-    """Searches the text, or some of a JSON text's string values, for what is banned.
+    """Searches the text, or string values of a JSON text, for banned words or a banned pattern.
 
     Args:
         scope: "text", "strings", or a glob over JSON pointers.
+        kind, texts: for the reasons of vetoes: "word" or "pattern", and what is banned.
     """
 
-    def __init__(self, search: S, scope: str) -> None:
+    def __init__(self, search: S, scope: str, kind: str, texts: Sequence[str]) -> None:
         known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
         require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
-        self.scope = scope
+        self.scope, self._kind, self._texts = scope, kind, texts
         self._search: S = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
         self._strings = None if scope == EVERYTHING else StringFinder(scope if is_pointer else None)
-        self._tokens: WeakKeyDictionary[Vocabulary, Any] = WeakKeyDictionary()
+
+    @cached_property
+    def _tokens(self) -> WeakKeyDictionary[Vocabulary, Any]:
+        """What `_suspects` has prepared for each vocabulary."""
+        return WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is known of vocabularies: weak references cannot be pickled, and it can be found again."""
+        """Without `_tokens`: weak references cannot be pickled, and it can be prepared again."""
         return {name: value for name, value in self.__dict__.items() if name != "_tokens"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._tokens = WeakKeyDictionary()
-
     def start(self) -> BanState:
-        """Nothing has been read."""
         return BanState(0, self._search.start, None if self._strings is None else Scan())
 
     def feed(self, state: BanState, text: bytes) -> BanState | Veto:
-        """The state after more bytes, or where what is banned begins."""
         length, place, scan = state
         if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
             after: Any = self._search.feed(place, text, length)
             if isinstance(after, Hit):
                 return self._veto(after)
-            return tuple.__new__(BanState, (length + len(text), after, scan))  # half the time of its own constructor
+            return tuple.__new__(BanState, (length + len(text), after, scan))  # takes half the time of BanState(...)
         return self._feed_json(state, text, scan)
 
     def finish(self, state: BanState) -> Veto | None:
-        """What the end of the text completes."""
         if state.scan is not None and state.scan.mode != VALUE:
             return None
         hit = self._search.finish(state.search)
         return None if hit is None else self._veto(hit)
 
     def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Tokens that contain or complete a banned text, and those of which that is not known without their text."""
+        """Tokens that contain or complete an offence, and tokens of which only their text can tell."""
         _, place, scan = state
         if scan is not None and scan.rest:
             return None
@@ -104,7 +95,6 @@ class Banned(Guard[BanState], Generic[S]):
         return None if place.begun else np.union1d(always, self._suspects(place, vocabulary))
 
     def begun(self, state: BanState) -> int:
-        """The first byte that a hit may still contain."""
         length, place, scan = state
         if scan is not None and scan.mode != VALUE:
             return length
@@ -112,20 +102,20 @@ class Banned(Guard[BanState], Generic[S]):
         return min(place.places[0], ends) if place.places else ends
 
     def reads_strings_at(self, pointer: str) -> bool:
-        """Does it search each string at a JSON pointer, in which `*` and `**` stand for any parts?"""
+        """Does it search every string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
         if self._strings is None:
             return False
         known = self.scope in (STRING_VALUES, pointer)
         return known or ("*" not in pointer and self._strings.finds(pointer))
 
     def offence(self, text: str) -> Offence | None:
-        """The first offence in a text, all of which is searched, whatever the scope is."""
+        """The first offence in a text. The whole text is searched, whatever the scope is."""
         hit = self._hit(text)
         if hit is None:
             return None
         begun = text.encode()[hit.offset :].decode()
         least = next((begun[:end] for end in range(1, len(begun)) if self._hit(begun[:end])), begun)
-        return Offence(self._pattern(least), self._reason(hit.word))
+        return Offence(self._pattern(least), self._reason(hit))
 
     def _hit(self, text: str) -> Hit | None:
         after: Any = self._search.feed(self._search.start, text.encode(), 0)
@@ -133,11 +123,11 @@ class Banned(Guard[BanState], Generic[S]):
 
     @abstractmethod
     def _pattern(self, text: str) -> str:
-        """A pattern that matches a text that is banned, and nothing that is not."""
+        """A pattern that matches a banned text, and no text that is allowed."""
 
     @abstractmethod
     def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64]:
-        """The tokens that begin with a character and end in a hit, behind whole characters."""
+        """The tokens that begin with a whole character and contain or complete an offence."""
 
     def _feed_json(self, state: BanState, text: bytes, scan: Scan) -> BanState | Veto:
         assert self._strings is not None
@@ -157,33 +147,32 @@ class Banned(Guard[BanState], Generic[S]):
         return BanState(state.length + len(text), place, scan)
 
     def _veto(self, hit: Hit) -> Veto:
-        return Veto(hit.offset, self._reason(hit.word))
+        return Veto(hit.offset, self._reason(hit))
 
-    @abstractmethod
-    def _reason(self, word: int) -> str:
-        """Why the word or pattern with this number may not be said."""
+    def _reason(self, hit: Hit) -> str:
+        return f"banned {self._kind} {quoted(self._texts[hit.word])}"
 
 
 class BannedWords(Banned[WordSearch]):
-    """Words and phrases that never stand in the text, in whatever tokens.
+    """Words and phrases that never occur in the text, however it is cut into tokens.
 
         BannedWords(["talk", "listen to"], ignore_case=True, whole_word=True)
 
     Args:
         words: at least one; each may have spaces and any other characters.
         ignore_case: upper and lower case are the same, by Unicode's full case folding (`Straße`, `STRASSE`).
-        whole_word: only where no letter, digit or underscore stands beside it, so *talk* leaves *talkative* alone.
-            What follows must be known first: the veto comes one character later, or at the end.
-        normalised: compatible characters are the same (NFKC: ﬁ and fi, full-width letters), diacritics and invisible
+        whole_word: only where no letter, digit or underscore stands beside the word: *talk* does not ban *talkative*.
+            The next character must be known first, so the veto comes one character later, or at the end.
+        normalised: compatible characters are the same (NFKC: ﬁ and fi, full-width letters); diacritics and invisible
             characters do not count.
-        any_space: a run of white space in a word stands for any run of it.
-        scope: "text": everything, as it is written. "strings": string values of JSON, never names; what they spell
-            counts, so that `\\u0062ad` is *bad*. A JSON pointer: only the strings there; `*` in it is any one name or
-            index, or part of it, `**` any number of them.
+        any_space: white space in a word stands for any run of white space.
+        scope: "text": the whole text, as it is written. "strings": string values of JSON, not names; escapes are read,
+            so `\\u0062ad` is *bad*. A JSON pointer: only the strings there; `*` in it is any one name or index, or part
+            of it, `**` any number of them.
 
     Raises:
-        OptionError: a word is empty, nothing is left of it, or all words together have more than 2,000,000 bytes, as
-            they are or as they are compared.
+        OptionError: a word is empty, or has no characters that count; or all words together have more than 2,000,000
+            bytes, before or after folding.
     """
 
     def __init__(
@@ -196,7 +185,10 @@ class BannedWords(Banned[WordSearch]):
         any_space: bool = False,
         scope: str = EVERYTHING,
     ) -> None:
-        require_words("words", words)
+        allowed = "a list of texts, at least one, none of them empty"
+        texts = several("words", words, allowed)
+        require(bool(texts) and all(isinstance(word, str) and word for word in texts), "words", words, allowed)
+        require_unicode("words", *texts)
         flags = {"ignore_case": ignore_case, "whole_word": whole_word, "normalised": normalised, "any_space": any_space}
         for name, flag in flags.items():
             require_flag(name, flag)
@@ -204,9 +196,9 @@ class BannedWords(Banned[WordSearch]):
         self.words = tuple(words)
         search = WordSearch(self.words, fold)
         for word, units in zip(self.words, search.units, strict=True):
-            if boundaries_only(units):
+            if not units.strip(BOUNDARY):
                 raise OptionError(f"words: nothing is left of {quoted(word)}")
-        super().__init__(search, scope)
+        super().__init__(search, scope, "word", self.words)
 
     def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         known: dict[int, WordTokens] = self._tokens.setdefault(vocabulary, {})
@@ -217,16 +209,13 @@ class BannedWords(Banned[WordSearch]):
     def _pattern(self, text: str) -> str:
         return self._search.fold.pattern(text)
 
-    def _reason(self, word: int) -> str:
-        return f"banned word {quoted(self.words[word])}"
-
 
 class BannedPattern(Banned[PatternSearch]):
-    """Texts of a regular language that never stand in the text, in whatever tokens.
+    """A pattern that never matches in the text, however it is cut into tokens.
 
         BannedPattern("[0-9]{3}-[0-9]{4}")
 
-    The veto comes when the match is sure whatever follows: `\\btalk\\b` waits for the character behind it.
+    The veto comes when the match is certain, whatever follows: `\\btalk\\b` waits for the next character.
 
     Args:
         pattern: an ECMA-262 pattern (as JSON Schema's `pattern`), matched anywhere unless it has anchors.
@@ -240,7 +229,7 @@ class BannedPattern(Banned[PatternSearch]):
         require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
         require_unicode("pattern", pattern)
         self.pattern = pattern
-        super().__init__(PatternSearch(pattern), scope)
+        super().__init__(PatternSearch(pattern), scope, "pattern", [pattern])
 
     def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         if vocabulary not in self._tokens:
@@ -250,6 +239,3 @@ class BannedPattern(Banned[PatternSearch]):
 
     def _pattern(self, text: str) -> str:
         return self.pattern
-
-    def _reason(self, word: int) -> str:
-        return f"banned pattern {quoted(self.pattern)}"

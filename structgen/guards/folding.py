@@ -1,8 +1,8 @@
-"""Texts that count as the same: case, spelling, white space, and where words begin and end.
+"""Texts that count as the same: case, spelling, white space, and word boundaries.
 
-A fold turns the bytes of a text into *units*: bytes again, and texts that count as the same have the same units. The
-units of a character do not depend on its neighbours, so the text can come in any pieces; only a run of white space and
-the boundary of a word look at the character before.
+A fold turns the bytes of a text into *units*, which are bytes too. Texts that count as the same have the same units.
+The units of a character do not depend on its neighbours, so the text can come in any pieces; only for a run of white
+space and a word boundary does the character before matter.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import NamedTuple
 from structgen.regular.texts import cases, one_of
 
 BOUNDARY = b"\xff"
-"""The unit between a character of a word and one that is none. No byte of UTF-8."""
+"""The unit between a word character and another character. It is no byte of UTF-8."""
 BROKEN = b"\xfe"
-"""The unit of a byte that belongs to no character. No byte of UTF-8."""
+"""The unit of a byte that belongs to no character. It is no byte of UTF-8."""
 OTHER, WORD, SPACE, SILENT = 0, 1, 2, 3
-"""The kinds of characters. A silent one has no units and changes nothing."""
+"""Kinds of characters. A silent one has no units and changes nothing."""
 
-_LETTERS = r"\p{L}\p{M}\p{N}_"
+WORD_CHARACTERS = r"\p{L}\p{M}\p{N}_"
+"""The characters of words, for a class of an ECMA-262 pattern."""
 _DOUBTFUL = r"\p{C}\p{S}\p{Pc}"
-"""What may be silent, or a word's, where texts are normalised."""
+"""Further characters that may be silent or part of a word, where texts are normalised."""
 
 
 class FoldState(NamedTuple):
     """The state of a fold."""
 
-    begun: bytes  # the bytes of a character that is not whole
-    last: int  # the kind of the character before; a text starts behind OTHER
+    begun: bytes  # the first bytes of an incomplete character
+    last: int  # the kind of the last character that was not silent; OTHER at the start
 
 
 START = FoldState(b"", OTHER)
@@ -41,9 +42,9 @@ class Fold:
 
     Attributes:
         ignore_case: by Unicode's full case folding.
-        normalised: compatible characters (NFKC) and those with and without diacritics; invisible ones do not count.
-        any_space: runs of white space.
-        whole_word: boundaries of words are units, too.
+        normalised: compatible characters (NFKC) are the same; diacritics and invisible characters do not count.
+        any_space: all runs of white space are the same.
+        whole_word: word boundaries are units too.
     """
 
     ignore_case: bool = False
@@ -58,16 +59,15 @@ class Fold:
         return not (self.ignore_case or self.normalised or self.any_space or self.whole_word)
 
     def feed(self, state: FoldState, text: bytes) -> tuple[FoldState, bytes, list[int] | range]:
-        """The state after more bytes, their units, and the place of each unit: the byte that it comes from.
+        """The state after more bytes, their units, and the place of each unit: the first byte of its character.
 
-        Places are counted from the first of these bytes; negative ones are in `state.begun`.
+        Places are counted from the first of the new bytes; negative places are in `state.begun`.
         """
         if self.is_plain:
             return state, text, range(len(text))
-        units, places = bytearray(), list[int]()
-        data, place, last = state.begun + text, -len(state.begun), state.last
-        stop = len(data) - begun_character(data)
-        for char in data[:stop].decode("utf-8", errors="surrogateescape"):
+        units, places, place, last = bytearray(), list[int](), -len(state.begun), state.last
+        characters, begun = whole_characters(state.begun + text)
+        for char in characters:
             piece, kind = self._known.get(char) or self._known.setdefault(char, self._units_of(char))
             if kind != SILENT:
                 if self.whole_word and (kind == WORD) != (last == WORD):
@@ -76,8 +76,8 @@ class Fold:
                     units += piece
                     places += [place] * len(piece)
                 last = kind
-            place += 1 if "\udc80" <= char <= "\udcff" else _width(char)
-        return FoldState(data[stop:], last), bytes(units), places
+            place += width(char)
+        return FoldState(begun, last), bytes(units), places
 
     def finish(self, state: FoldState) -> bytes:
         """The units at the end of the text."""
@@ -88,27 +88,25 @@ class Fold:
         return units + self.finish(state)
 
     def pattern(self, text: str) -> str:
-        """An ECMA-262 pattern that matches a text; wherever it matches, the units are those of this text.
+        """An ECMA-262 pattern that matches a text, and nothing with other units.
 
         Args:
             text: not empty; its first and last characters are not silent.
         """
         pattern = "".join(map(self._alike, text))
-        if self.whole_word:
-            beside = f"[{_LETTERS}{_DOUBTFUL if self.normalised else ''}]"
-            before = f"(?<!{beside})" if self._units_of(text[0])[1] == WORD else ""
-            after = f"(?!{beside})" if self._units_of(text[-1])[1] == WORD else ""
-            pattern = before + pattern + after
-        return pattern
+        if not self.whole_word:
+            return pattern
+        ends = (self._units_of(char)[1] == WORD for char in (text[0], text[-1]))
+        return not_beside(WORD_CHARACTERS + _DOUBTFUL * self.normalised, pattern, *ends)
 
     def _alike(self, char: str) -> str:
-        """A pattern of a character, and of its other case where that counts as the same."""
+        """A pattern of a character, and of its other cases if they count as the same."""
         others = [other for other in cases(char) if len(other) == 1 and self._units_of(other) == self._units_of(char)]
         return one_of(others)
 
     def _units_of(self, char: str) -> tuple[bytes, int]:
-        """The units of a character, and what it is."""
-        if "\udc80" <= char <= "\udcff":
+        """The units of a character, and its kind."""
+        if is_broken(char):
             return BROKEN, OTHER
         folded = _without_marks(char) if self.normalised else char
         if self.ignore_case:
@@ -117,12 +115,37 @@ class Fold:
             return b"", SILENT
         if self.any_space and folded.isspace():
             return b" ", SPACE
-        is_word = folded[0].isalnum() or folded[0] == "_" or unicodedata.category(folded[0])[0] == "M"
-        return folded.encode("utf-8", "surrogatepass"), WORD if is_word else OTHER
+        return folded.encode("utf-8", "surrogatepass"), WORD if is_word_character(folded[0]) else OTHER
+
+
+def is_word_character(char: str) -> bool:
+    """Is a character one of `WORD_CHARACTERS`?"""
+    return char.isalnum() or char == "_" or unicodedata.category(char)[0] == "M"
+
+
+def not_beside(characters: str, pattern: str, before: bool, after: bool) -> str:
+    """A pattern with none of some characters before it, behind it, or both."""
+    return f"(?<![{characters}])" * before + pattern + f"(?![{characters}])" * after
+
+
+def whole_characters(data: bytes) -> tuple[str, bytes]:
+    """The characters of a text, and the bytes of an incomplete one at its end. See `is_broken`."""
+    stop = len(data) - begun_character(data)
+    return data[:stop].decode("utf-8", "surrogateescape"), data[stop:]
+
+
+def is_broken(char: str) -> bool:
+    """Does it stand for a byte that belongs to no character? Such a byte is decoded as a lone surrogate."""
+    return "\udc80" <= char <= "\udcff"
+
+
+def width(char: str) -> int:
+    """The bytes of a character in UTF-8; of a broken one, 1."""
+    return len(char.encode("utf-8", "surrogateescape"))
 
 
 def begun_character(text: bytes) -> int:
-    """How many bytes at the end are the beginning of a UTF-8 character."""
+    """The number of bytes at the end that begin a UTF-8 character and do not complete it."""
     for back in range(1, min(3, len(text)) + 1):
         byte = text[-back]
         if byte >= 0xC0:
@@ -132,16 +155,10 @@ def begun_character(text: bytes) -> int:
     return 0
 
 
-def _width(char: str) -> int:
-    """Bytes of a character in UTF-8."""
-    code = ord(char)
-    return 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
-
-
 def _without_marks(text: str) -> str:
-    """Decomposed, without accents, vowel points and what is invisible.
+    """A text decomposed, without accents, vowel points and invisible characters.
 
-    Signs that make another letter stay: vowel signs of Indic scripts, nuktas and viramas, the voicing of kana.
+    Marks that make another letter stay: vowel signs of Indic scripts, nuktas and viramas, the voicing of kana.
     """
     decomposed = unicodedata.normalize("NFKD", text)
     return "".join(char for char in decomposed if not _is_mark(char))

@@ -1,28 +1,86 @@
-"""Guards over a sequence of tokens: their states to go back to, and the tokens that they would refuse next."""
+"""Several guards as one, over a sequence of tokens: their states, for rollbacks, and the tokens that they refuse."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from structgen.arguments import is_listed, is_whole, require
-from structgen.errors import DeadEnd, OptionError, TokenRejected, quoted
-from structgen.guards.guard_set import GuardSet, States
+from structgen.callbacks import Calling
+from structgen.errors import CallbackError, DeadEnd, OptionError, TokenRejected, quoted
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
 from structgen.masks.words import Words, bits_of, ids_of, packed
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 MOST_TOLD = 32
-"""Tokens of a mask that are asked about for a message."""
+"""Tokens of a mask that the guards are asked about for a message."""
+
+
+States = tuple[Any, ...]
+"""The state of each guard."""
+
+
+class GuardSet(Guard[States]):
+    """Several guards as one: it vetoes what any of them vetoes, from the earliest byte that a veto names.
+
+    Its methods raise `CallbackError`, which names the guard, where a guard raises an error of its own, or returns
+    something else than it must.
+    """
+
+    def __init__(self, guards: Sequence[Guard[Any]]) -> None:
+        self._guards = [(guard, Calling("guard", guard)) for guard in guards]
+
+    def start(self) -> States:
+        states = []
+        for guard, calling in self._guards:
+            with calling:
+                states.append(guard.start())
+        return tuple(states)
+
+    def feed(self, state: States, text: bytes) -> States | Veto:
+        after, first = [], None
+        for (guard, calling), own in zip(self._guards, state, strict=True):
+            with calling:
+                result = guard.feed(own, text)
+            if isinstance(result, Veto) and (first is None or result.offset < first.offset):
+                first = result
+            after.append(result)
+        return first or tuple(after)
+
+    def finish(self, state: States) -> Veto | None:
+        vetoes = list[Veto]()
+        for (_, calling), veto in zip(self._guards, self._answers("finish", state), strict=True):
+            if isinstance(veto, Veto):
+                vetoes.append(veto)
+            elif veto is not None:
+                given = f"{calling.whose} gave {quoted(veto)}"
+                raise CallbackError(f"{given} as what it has against an end: Veto or None")
+        return min(vetoes, key=lambda veto: veto.offset, default=None)
+
+    def begun(self, state: States) -> int:
+        first: int = min(self._answers("begun", state))
+        return first
+
+    def suspects(self, state: States, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+        each = list(self._answers("suspects", state, vocabulary))
+        return None if any(suspects is None for suspects in each) else np.unique(np.concatenate(each))
+
+    def _answers(self, method: str, state: States, *args: Any) -> Iterator[Any]:
+        for (guard, calling), own in zip(self._guards, state, strict=True):
+            with calling:
+                answer = getattr(guard, method)(own, *args)
+            yield answer
 
 
 class GuardWatch:
-    """Reads a text token by token with some guards."""
+    """Guards that read a text token by token."""
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self.guards = GuardSet(guards)
@@ -32,12 +90,12 @@ class GuardWatch:
 
     @property
     def count(self) -> int:
-        """Tokens read."""
+        """The number of tokens read."""
         return len(self._states) - 1
 
     @property
     def length(self) -> int:
-        """Bytes read."""
+        """The number of bytes read."""
         return self._lengths[-1]
 
     @property
@@ -46,7 +104,7 @@ class GuardWatch:
         return self._states[-1]
 
     def feed(self, text: bytes) -> Veto | None:
-        """Reads a token's bytes; with a veto it has not read them."""
+        """Reads a token's bytes. After a veto they count as not read."""
         after = self.guards.feed(self._states[-1], text) if text else self._states[-1]
         if isinstance(after, Veto):
             return after
@@ -59,15 +117,15 @@ class GuardWatch:
         return self.guards.finish(self._states[-1])
 
     def token_at(self, offset: int) -> int:
-        """The number of the token that holds a byte; of the next one, for all bytes beyond."""
+        """The index of the token that holds a byte; the index of the next token for all later bytes."""
         return max(0, bisect_right(self._lengths, offset) - 1)
 
     def sure(self) -> int:
-        """Bytes at the start that no veto can reach any more, nor take away with its token."""
+        """The bytes at the start of the text that no later veto can remove."""
         return self._lengths[self.token_at(self.guards.begun(self._states[-1]))]
 
     def fork(self) -> GuardWatch:
-        """Another sequence that begins like this one."""
+        """An independent copy."""
         twin = copy(self)
         twin._states, twin._lengths = self._states[:], self._lengths[:]
         return twin
@@ -84,11 +142,11 @@ class GuardWatch:
         return [answer for answer in answers if isinstance(answer, Veto)]
 
     def without_refused(self, words: Words, *, last: bool = False) -> Words:
-        """The mask without the tokens that a guard would veto, or that would end the text against one.
+        """The mask without the tokens that a guard would veto; without end tokens, if it would veto the end.
 
         Args:
             words: uint32[vocabulary.words].
-            last: no token can follow: the text must be able to end behind it.
+            last: no token can follow, so the text must be able to end behind the next one.
         """
         guards, state = self.guards, self.state
         allowed = bits_of(words, self._vocabulary.width).copy()
@@ -104,18 +162,19 @@ class GuardWatch:
 
 
 class GuardMask:
-    """Guards for a loop that cannot go back: only as masks that refuse every token which would complete an offence.
+    """Guards for a loop that cannot roll back: masks without every token that would complete an offence.
 
         watch = GuardMask([BannedWords(["talk"])], vocabulary)
         watch.mask()          # before each token, uint32[vocabulary.words]
         watch.advance(token)
 
-    What was begun may have to be ended in another way than the model wanted, which going back would not have begun.
+    So a word that was begun may have to end in another way than the model wants; with rollbacks the loop would not have
+    begun it.
 
     Args:
         guards: at least one.
-        vocabulary: of the model.
-        matcher: a fresh matcher of a constraint that holds besides; None for plain text.
+        vocabulary: the model's.
+        matcher: a fresh matcher of a constraint that must hold too; None for plain text.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, matcher: Matcher | None = None) -> None:
@@ -131,7 +190,7 @@ class GuardMask:
         """The tokens that may come next: uint32[vocabulary.words], bit `i % 32` of word `i // 32` for token `i`.
 
         Raises:
-            DeadEnd: none; it names the constraint's and the guards' part in it.
+            DeadEnd: no token may come next; the message names what the constraint and the guards refuse.
         """
         words = self._everything if self._matcher is None else self._matcher.mask()
         left = self._watch.without_refused(words)
@@ -168,6 +227,21 @@ class GuardMask:
         if self._matcher is not None:
             self._matcher.rollback(count)
         self._watch.truncate(self._watch.count - count)
+
+
+@lru_cache(maxsize=16)
+def unsettled(vocabulary: Vocabulary, *, is_json: bool) -> NDArray[np.int64]:
+    """Tokens that start within a character; for JSON, also those with a quote or a backslash."""
+    filled = np.flatnonzero(np.diff(vocabulary.offsets))
+    within = filled[vocabulary.data[vocabulary.offsets[filled]] >> 6 == 0b10]  # the first byte continues a character
+    return np.union1d(within, holding(vocabulary, b'"\\')) if is_json else within
+
+
+@lru_cache(maxsize=64)
+def holding(vocabulary: Vocabulary, signs: bytes) -> NDArray[np.int64]:
+    """Tokens that contain one of these bytes."""
+    before = np.concatenate([[0], np.cumsum(np.isin(vocabulary.data, list(signs)))])
+    return np.flatnonzero(np.diff(before[vocabulary.offsets]))
 
 
 def everything(vocabulary: Vocabulary) -> Words:

@@ -1,4 +1,4 @@
-"""Texts of a regular language wherever they stand: a walk through the automaton of all texts that have one in them."""
+"""The search for a pattern: a walk through the automaton of all texts in which it matches."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from bisect import bisect_right
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from structgen.errors import LimitExceeded, OptionError, RequestError, quoted
-from structgen.guards.folding import begun_character
+from structgen.guards.folding import is_broken, whole_characters, width
 from structgen.guards.words import Hit
+from structgen.memo import cached_method
 from structgen.regular.chardfa import STATE_LIMIT, CharDfa, from_pattern
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex.compiler import check
+from structgen.vocabulary import Vocabulary
 
 
 class PatternState(NamedTuple):
     """The state of a search."""
 
     node: int  # the automaton's state
-    begun: bytes  # the bytes of a character that is not whole
-    tail: str  # the text since the automaton was last at its start: a match begins in it
+    begun: bytes  # the first bytes of an incomplete character
+    tail: str  # the text since the automaton was last in its start state: a match begins in it
     places: tuple[int, ...]  # the byte that each character of the tail comes from
 
 
 class PatternSearch:
-    """Finds where a pattern's match is sure, whatever follows.
+    """Finds the byte with which a match of a pattern is certain, whatever follows.
 
     Args:
         pattern: an ECMA-262 pattern; it matches anywhere unless it has anchors.
 
     Attributes:
-        language: the texts that have a match in them.
+        language: the texts in which the pattern matches.
 
     Raises:
         OptionError: it is malformed, too long, not regular, or matches the empty text.
@@ -55,30 +60,30 @@ class PatternSearch:
         self.start = PatternState(1, b"", "", ())
 
     def feed(self, state: PatternState, text: bytes, base: int, *, one: bool = False) -> PatternState | Hit:
-        data, place = state.begun + text, base - len(state.begun)
-        stop = len(data) - begun_character(data)
-        node, tail, places = state.node, state.tail, list(state.places)
+        """The state after more bytes, or the first match; see `WordSearch.feed`."""
+        place, node, tail, places = base - len(state.begun), state.node, state.tail, list(state.places)
         table, bounds, classes = self.language.next, self._bounds, self._classes
-        for char in data[:stop].decode("utf-8", errors="surrogateescape"):
-            shown = "\ufffd" if "\udc80" <= char <= "\udcff" else char
+        characters, begun = whole_characters(state.begun + text)
+        for char in characters:
+            shown = "\ufffd" if is_broken(char) else char
             node = int(table[node, classes[bisect_right(bounds, ord(shown)) - 1]])
             tail += shown
             places.append(base if one else place)
-            place += 1 if shown != char else len(char.encode())
+            place += width(char)
             if node == self._sure:
                 return Hit(places[self._first(tail)], 0)
             if node == 1:
                 tail, places = "", []
-        return PatternState(node, data[stop:], tail, tuple(places))
+        return PatternState(node, begun, tail, tuple(places))
 
     def finish(self, state: PatternState) -> Hit | None:
-        """The match that the end of the text makes sure."""
+        """The match that the end of the text makes certain."""
         if not self.language.final[state.node]:
             return None
         return Hit(state.places[self._first(state.tail)] if state.places else 0, 0)
 
     def _first(self, tail: str) -> int:
-        """Where the match begins that ends with the tail, or before its last character; 0 where it cannot be told."""
+        """Where the match begins that ends with the tail or before its last character; 0 if that is not known."""
         if self._anchored is not None:
             for end in (len(tail), len(tail) - 1):
                 for start in range(end):
@@ -87,8 +92,44 @@ class PatternSearch:
         return 0
 
 
+class PatternTokens:
+    """Finds the tokens that could complete a match: the vocabulary as columns of the pattern's character classes."""
+
+    def __init__(self, vocabulary: Vocabulary, search: PatternSearch) -> None:
+        language = search.language
+        self._next, self._final = language.next, np.array(language.final, bool)
+        self._ids, columns = _columns(vocabulary)
+        ranges = [np.searchsorted(language.bounds, codes, side="right") - 1 for codes in columns]
+        self._columns = [language.classes[each] for each in ranges]
+
+    @cached_method
+    def suspects(self, state: int) -> NDArray[np.int64]:
+        """The tokens behind which the text has a match, or would have one if it ended."""
+        states = np.full(len(self._ids), state, np.int64)
+        for classes in self._columns:
+            states[: len(classes)] = self._next[states[: len(classes)], classes]
+        suspects: NDArray[np.int64] = self._ids[self._final[states]]
+        return suspects
+
+
+@lru_cache(maxsize=16)
+def _columns(vocabulary: Vocabulary) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+    """The ids of all tokens, longest first; the first characters of the tokens, the second characters, and so on.
+
+    A byte that belongs to no character is U+FFFD; an incomplete character at the end is left out.
+    """
+    ids = np.flatnonzero(np.diff(vocabulary.offsets))
+    texts = [whole_characters(vocabulary.token(token))[0] for token in ids.tolist()]
+    sizes = np.array([len(text) for text in texts])
+    order, starts = np.argsort(-sizes, kind="stable"), np.cumsum(sizes) - sizes
+    points = np.array(["".join(texts)]).view(np.uint32).astype(np.int64)
+    points[points >> 8 == 0xDC] = 0xFFFD  # see `folding.is_broken`
+    columns = [points[starts[order[: np.count_nonzero(sizes > k)]] + k] for k in range(sizes.max(initial=0))]
+    return ids[order], columns
+
+
 def _sure_state(language: CharDfa) -> int:
-    """The state behind which every text is a member; -1 where there is none."""
+    """The state from which every text is in the language; -1 if there is none."""
     for state in range(1, len(language.final)):
         if language.final[state] and (language.next[state, 1:] == state).all():
             return state

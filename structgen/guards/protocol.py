@@ -1,4 +1,4 @@
-"""What a guard is: it reads the text as bytes and may veto it, from an earlier byte on."""
+"""The interface of guards, which read the text as bytes and may veto it, from an earlier byte on."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Veto:
-    """The text must not stay as it is.
+    """A refusal of the text as it is.
 
     Attributes:
-        offset: of the byte with which the offence begins, counted from the start of the text. The decoder goes back
-            to the token that holds it. An offset behind the text's last byte refuses the end of the text there.
+        offset: the byte with which the offence begins, counted from the start of the text. The decoder goes back to the
+            token that holds it. An offset behind the last byte refuses that the text ends there.
         reason: for messages and traces.
     """
 
@@ -34,7 +34,7 @@ class Veto:
 
 
 class Guard(ABC, Generic[S]):
-    """Forbids texts that no mask knows of. Write `start` and `feed`; the rest has answers that are never wrong.
+    """Forbids texts that no mask can exclude. Write `start` and `feed`; the other methods have safe defaults.
 
         class NoTabs(Guard[int]):
             def start(self):
@@ -44,9 +44,9 @@ class Guard(ABC, Generic[S]):
                 at = text.find(b"\t")
                 return state + len(text) if at < 0 else Veto(state + at, "a tab")
 
-    A guard is pure: a state is a value that `feed` leaves as it was, and equal states have equal futures. So the
-    decoder may keep old states to go back to, and ask about tokens that it does not take. What the guard keeps
-    besides, such as tables, must not change any answer.
+    A guard is pure: `feed` does not change the state that it is given, and equal states have equal futures. So the
+    decoder may keep old states for rollbacks, and ask about tokens that it does not take. Whatever else the guard
+    keeps, such as a cache, must not change any answer.
     """
 
     @abstractmethod
@@ -55,21 +55,21 @@ class Guard(ABC, Generic[S]):
 
     @abstractmethod
     def feed(self, state: S, text: bytes) -> S | Veto:
-        """The state after more bytes, or a veto. They need not be whole characters."""
+        """The state after more bytes, or a veto. The bytes may begin and end within a character."""
 
     def finish(self, state: S) -> Veto | None:
-        """May the text end here? None when it may."""
+        """The veto against an end of the text here; None when it may end."""
         return None
 
     def begun(self, state: S) -> int:
-        """The first byte, counted from the start of the text, that a later veto can reach. 0 is always right.
+        """The first byte of the text that a later veto can reach. 0 is always correct.
 
-        Streams show only what stands before it.
+        Streams show only the text before it.
         """
         return 0
 
     def suspects(self, state: S, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Ids of tokens among which are all that `feed` would veto or behind which `finish` would; None when it may be
-        any. For masks.
+        """Token ids that include every token that `feed` would veto, or behind which `finish` would; None when any
+        token may be one. Masks ask about these tokens only.
         """
         return None

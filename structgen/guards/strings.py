@@ -1,6 +1,7 @@
-"""The strings of a JSON text as it comes: what they spell, and which of them are values that matter.
+"""A scanner for the string values of a JSON text that arrives in pieces: what the strings spell.
 
-A scan is a value: `feed` leaves it as it was. It does not check the JSON; of a text that is none it makes what it can.
+A `Scan` is a value: `feed` does not change it. The JSON is not checked; a text that is no JSON is read as far as it
+can.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from structgen.automaton.pointers import pointer_of
+
 BETWEEN, VALUE, ASIDE, NAME = 0, 1, 2, 3
-"""The modes of a scan: between strings, in a value that matters, in one that does not, in a member's name."""
+"""Modes of a scan: between strings; in a string value that is wanted; in another string value; in a member's name."""
 OPEN, TEXT, CLOSE = 0, 1, 2
+"""Kinds of pieces: the start of a string, some of its text, its end."""
 
 _STRUCTURE = re.compile(rb'["{}\[\],:]')
 _STOPS = re.compile(rb'["\\]')
@@ -22,21 +26,21 @@ _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\?u?[dD]?[c-fC-F]?[0-9a-fA-F
 
 
 class Frame(NamedTuple):
-    """An open container: its member's name (as it is spelled) or its item's index, and whether a name comes next."""
+    """An open array or object."""
 
     parent: Frame | None
     is_object: bool
-    key: bytes | int
-    naming: bool
+    key: bytes | int  # the current member's name, as it is written, or the current item's index
+    naming: bool  # a name comes next
 
 
 class Piece(NamedTuple):
     """Part of a string value."""
 
-    kind: int  # OPEN: it begins; TEXT: what it spells next; CLOSE: it ends
-    text: bytes  # the bytes that are spelled
-    offset: int  # the byte of the text with which the piece begins
-    one: bool = False  # the piece is an escape: all its bytes come from that byte
+    kind: int  # OPEN, TEXT or CLOSE
+    text: bytes  # what is spelled
+    offset: int  # the place in the JSON text where the piece begins
+    one: bool = False  # the piece is an escape: all its bytes have that place
 
 
 class Scan(NamedTuple):
@@ -44,7 +48,7 @@ class Scan(NamedTuple):
 
     mode: int = BETWEEN  # BETWEEN, VALUE, ASIDE or NAME
     frame: Frame | None = None  # the innermost open container
-    rest: bytes = b""  # an escape that is not whole; in a name, all of the name
+    rest: bytes = b""  # the begin of an incomplete escape; in a name, the name so far
 
 
 class StringFinder:
@@ -58,11 +62,12 @@ class StringFinder:
         self._matches = None if where is None else _glob(where)
 
     def finds(self, pointer: str) -> bool:
-        """Does a value at a JSON pointer matter?"""
+        """Is a value at a JSON pointer wanted?"""
         return self._matches is None or self._matches(pointer)
 
     def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
-        """The scan after more bytes, which stand at byte `base`, and the pieces of the values that matter."""
+        """The scan after more bytes, and the pieces of the wanted values. `base`: the place of the bytes in the
+        text."""
         pieces: list[Piece] = []
         data, offset = scan.rest + text, 0
         base -= len(scan.rest)
@@ -73,7 +78,7 @@ class StringFinder:
         return scan, pieces
 
     def _between(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
-        """Up to behind the next sign of JSON's structure."""
+        """Read up to the next quote, bracket, colon or comma, and take it."""
         frame, sign = scan.frame, _STRUCTURE.search(data, offset)
         if sign is None:
             return Scan(BETWEEN, frame), len(data)
@@ -87,7 +92,7 @@ class StringFinder:
         return Scan(VALUE, frame), sign.end()
 
     def _inside(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
-        """Up to behind the end of a string, or to the end of the data."""
+        """Read up to the end of a string, and take its quote; or to the end of the data."""
         mode, frame, start = scan.mode, scan.frame, offset
         while True:
             stop = _STOPS.search(data, offset)
@@ -115,12 +120,12 @@ def _unescaped(escape: bytes) -> bytes:
     try:
         spelled: str = json.loads(b'"' + escape + b'"')
     except ValueError:
-        return escape[1:]  # no escape of JSON: as if the backslash were not there
+        return escape[1:]  # not an escape of JSON: the backslash is ignored
     return spelled.encode("utf-8", "surrogatepass")
 
 
 def _stepped(frame: Frame | None, sign: bytes) -> Frame | None:
-    """The innermost container behind a sign of JSON's structure."""
+    """The innermost container behind a bracket, colon or comma."""
     if sign == b"{":
         return Frame(frame, True, b"", True)
     if sign == b"[":
@@ -135,13 +140,12 @@ def _stepped(frame: Frame | None, sign: bytes) -> Frame | None:
 
 
 def _pointer(frame: Frame | None) -> str:
-    """The JSON pointer of what comes next."""
-    parts: list[str] = []
+    """The JSON pointer of the value that comes next."""
+    path: list[str | int] = []
     while frame is not None:
-        key = frame.key
-        parts.append(str(key) if isinstance(key, int) else _name(key).replace("~", "~0").replace("/", "~1"))
+        path.append(frame.key if isinstance(frame.key, int) else _name(frame.key))
         frame = frame.parent
-    return "".join("/" + part for part in reversed(parts))
+    return pointer_of(tuple(reversed(path)))
 
 
 @lru_cache(maxsize=4096)
@@ -153,7 +157,7 @@ def _name(spelled: bytes) -> str:
 
 
 def _glob(where: str) -> Callable[[str], bool]:
-    """Does a pointer match?"""
+    """A function that tells whether a pointer matches a glob."""
     parts = [re.escape(part).replace(r"\*\*", "\0").replace(r"\*", "[^/]*") for part in where.split("/")]
     pattern = re.compile("/".join(parts).replace("/\0", "(?:/[^/]*)*"))
     return lru_cache(maxsize=4096)(lambda pointer: pattern.fullmatch(pointer) is not None)

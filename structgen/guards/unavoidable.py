@@ -1,9 +1,9 @@
-"""Texts that a constraint forces although a guard forbids them, reported before anything runs.
+"""Texts that a constraint forces although a guard forbids them. They are reported before anything runs.
 
 `in_every_text` reads all texts of a grammar from their start, byte by byte, as long as they are few: an enum, the
-alternatives of a pattern, the names in front. `in_schema` looks for what is required anywhere in a JSON Schema's normal
-form: a member's name, or a value of which only some texts are allowed, each of them banned. Neither is complete, but
-all that they report is unavoidable.
+alternatives of a pattern, the first names of an object. `in_schema` searches a JSON Schema's normal form for banned
+requirements: a required member's name, or a required value of which every allowed text is banned. Neither finds
+everything, but all that they report is unavoidable.
 """
 
 from __future__ import annotations
@@ -13,108 +13,100 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from typing_extensions import TypeIs
 
 from structgen.errors import CallbackError, DeadEnd, quoted
 from structgen.guards.banned import EVERYTHING, Banned
-from structgen.guards.guard_set import GuardSet, States
+from structgen.guards.lookahead import GuardSet, States
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Grammar
 from structgen.masks.words import ids_of
 from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
 
 MOST_TOKENS = 4096
-"""A mask of more tokens ends the search: it is free text."""
+"""A mask with more tokens ends the search: it is free text."""
 
 MOST_STEPS = 2000
-"""Bytes that are read before it counts as unknown whether every text has an offence."""
+"""Bytes that are read before the search gives up."""
 
 MOST_PLACES = 500
-"""Places of a schema that are looked at."""
+"""Places of a schema that are searched."""
 
 
 class Unavoidable(NamedTuple):
     """An offence that every text has."""
 
     pointer: str  # the place in the schema that forces it
-    reason: str  # the reason of the guard's veto
+    reason: str  # the veto's
     forced: str  # the text that is forced, for messages
-    others: tuple[str, ...] = ()  # further reasons, of other texts
+    others: tuple[str, ...] = ()  # the reasons of vetoes against other texts
 
 
 def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
-    """The first offence that was met, where every text of the grammar has one; None where one has none, or may not.
-
-    Args:
-        grammar: whose texts are read; a text of many possible bytes ends the search.
-    """
-    search = _TextSearch(grammar, GuardSet(guards))
+    """The first offence that was found, if every text of the grammar has one; None if one has none, or that is not
+    known."""
+    vetoes = list[tuple[Veto, bytes]]()
     try:
-        blocked = search.all_blocked()
-    except CallbackError:  # it is raised again where a row comes there: in others, all may be well
+        blocked = _all_blocked(grammar, GuardSet(guards), vetoes)
+    except CallbackError:  # raised again if a row comes there; other rows may be fine
         return None
-    return search.first._replace(others=tuple(search.reasons)[1:]) if blocked and search.first else None
+    if not blocked or not vetoes:
+        return None
+    reasons, forced = list(dict.fromkeys(veto.reason for veto, _ in vetoes)), vetoes[0][1]
+    return Unavoidable("", reasons[0], forced.decode("utf-8", errors="replace"), tuple(reasons[1:]))
 
 
-class _TextSearch:
-    """Depth first through the texts of a grammar, by tokens of one byte."""
+def _all_blocked(grammar: Grammar, guards: GuardSet, vetoes: list[tuple[Veto, bytes]]) -> bool:
+    """Does every text of a grammar have an offence? False where that is not known.
 
-    def __init__(self, grammar: Grammar, guards: GuardSet) -> None:
-        self._grammar, self._guards, self._steps = grammar, guards, MOST_STEPS
-        self._vocabulary = grammar.vocabulary
-        self.first: Unavoidable | None = None
-        self.reasons: dict[str, None] = {}
-
-    def all_blocked(self) -> bool:
-        """Does every text have an offence? False where that is not known."""
-        waiting: list[tuple[int, States, bytes]] = [(self._grammar.start, self._guards.start(), b"")]
-        while waiting:
-            if len(waiting) > self._steps:  # all of them would have to be followed
-                return False
-            position, state, text = waiting.pop()
-            self._steps -= 1
-            follows = self._follows(position)
-            if follows is None:
-                return False
-            ends, tokens = follows
-            if ends and not self._notes(self._guards.finish(state), text):
-                return False
-            for token in tokens:
-                byte = self._vocabulary.token(token)
-                after = self._guards.feed(state, byte)
-                if not self._notes(after, text + byte):
-                    waiting.append((self._grammar.advance(position, token), after, text + byte))
-        return self.first is not None
-
-    def _notes(self, answer: States | Veto | None, text: bytes) -> TypeIs[Veto]:
-        """Is it a veto? The first one is kept."""
-        if not isinstance(answer, Veto):
+    The texts are searched depth first, byte by byte. Each veto is added to `vetoes`, with the text behind which it
+    came.
+    """
+    waiting: list[tuple[int, States, bytes]] = [(grammar.start, guards.start(), b"")]
+    steps = MOST_STEPS
+    while waiting:
+        if len(waiting) > steps:  # the steps left are too few to follow all of them
             return False
-        self.reasons[answer.reason] = None
-        self.first = self.first or Unavoidable("", answer.reason, text.decode("utf-8", errors="replace"))
-        return True
+        position, state, text = waiting.pop()
+        steps -= 1
+        follows = _follows(grammar, position)
+        if follows is None:
+            return False
+        ends, tokens = follows
+        if ends:
+            veto = guards.finish(state)
+            if veto is None:
+                return False
+            vetoes.append((veto, text))
+        for token in tokens:
+            byte = grammar.vocabulary.token(token)
+            after = guards.feed(state, byte)
+            if isinstance(after, Veto):
+                vetoes.append((after, text + byte))
+            else:
+                waiting.append((grammar.advance(position, token), after, text + byte))
+    return True
 
-    def _follows(self, position: int) -> tuple[bool, list[int]] | None:
-        """May a text end at a position, and which bytes may come, each as a token? None where they are many."""
-        try:
-            words, ends, late = self._grammar.mask(position)
-        except DeadEnd:
-            return False, []
-        if late is not None or int(np.bitwise_count(words).sum()) > MOST_TOKENS:
-            return None
-        bits = ids_of(words).tolist()
-        texts = {token: self._vocabulary.token(token) for token in bits}
-        single = {text: token for token, text in texts.items() if len(text) == 1}
-        if any(text and text[:1] not in single for text in texts.values()):
-            return None
-        return ends, list(single.values())
+
+def _follows(grammar: Grammar, position: int) -> tuple[bool, list[int]] | None:
+    """May a text end at a position, and the tokens of the bytes that may come; None where they are too many."""
+    try:
+        words, ends, tested = grammar.mask(position)
+    except DeadEnd:
+        return False, []
+    if tested is not None or int(np.bitwise_count(words).sum()) > MOST_TOKENS:
+        return None
+    texts = {token: grammar.vocabulary.token(token) for token in ids_of(words).tolist()}
+    single = {text: token for token, text in texts.items() if len(text) == 1}
+    if any(text and text[:1] not in single for text in texts.values()):
+        return None
+    return ends, list(single.values())
 
 
 def in_schema(root: Node, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
-    """A required place of a schema of which every value is banned; None where none was found.
+    """A required place of a schema with only banned values; None if none was found.
 
     Args:
-        guards: only `Banned` ones are asked, for others may want more than a value.
+        guards: only those that are `Banned` are asked: others may depend on more than one value.
     """
     for guard in guards:
         if isinstance(guard, Banned):
@@ -132,7 +124,7 @@ class _RequiredPlaces:
         self._open: set[Node] = set()
 
     def blocked(self, node: Node, before: bytes) -> Unavoidable | None:
-        """Why no value of a node can be said behind a text; None when one may."""
+        """Why no value of a node can follow a text; None when one may."""
         self._left -= 1
         if node.is_any or node in self._open or self._left < 0:
             return None
@@ -185,14 +177,14 @@ class _RequiredPlaces:
         return self.blocked(member.value, before + name + b": ")
 
     def _offence(self, before: bytes, text: bytes) -> str | None:
-        """Why a text may not stand behind another one, whatever comes then."""
+        """Why a text may not follow another one, whatever comes behind it; None when it may."""
         state = self._guard.feed(self._guard.start(), before)
-        if isinstance(state, Veto):  # names of members around it: that is told where they stand, or no offence there
+        if isinstance(state, Veto):  # because of the names around it: those are reported at their own place, if at all
             return None
         veto = self._guard.feed(state, text)
         return veto.reason if isinstance(veto, Veto) and veto.offset >= len(before) else None
 
 
 def _quoted(text: str) -> bytes:
-    """The one spelling that the masks allow."""
+    """The only spelling that the masks allow."""
     return json.dumps(text, ensure_ascii=False).encode()

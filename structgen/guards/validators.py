@@ -1,4 +1,4 @@
-"""A type's own validators as a guard: for loops that are not ours, and beside any other constraint."""
+"""A type's own validators as a guard, for loops other than `generate`, and beside any other constraint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structgen.arguments import require
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
-from structgen.guards.suspects import holding
+from structgen.guards.lookahead import holding
 from structgen.memo import cached_up_to
 from structgen.schema.python.validators import Validators, validators_of
 from structgen.vocabulary import Vocabulary
@@ -21,35 +21,35 @@ from structgen.vocabulary import Vocabulary
 NUMBERS = b"+-.0123456789Ee"
 OTHERS = bytes(set(range(256)) - set(NUMBERS))
 REMEMBERED = 1024
-"""Verdicts that are kept."""
+"""Verdicts that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueVeto(Veto):
-    """What a type's validators have against a value."""
+    """The veto of a type's validators against a value."""
 
     pointer: str  # JSON pointer of the value
     end: int  # the byte behind it
-    message: str  # what the validators say
+    message: str  # the validators' message
 
 
 class Accepted(NamedTuple):
-    """A whole text that its type takes."""
+    """A whole text that its type accepts."""
 
-    text: bytes  # the bytes
-    value: Any  # what the validators made of them
+    text: bytes
+    value: Any  # the validators' result
 
 
 class ValueGuard(Guard[PointerReader]):
-    """Vetoes the values that validators refuse, when they are complete. It asks once for each behind the same text.
+    """Vetoes values that validators refuse, as soon as they are complete. Verdicts are remembered.
 
-    Its state is a reader, which it never changes: it feeds forks.
+    The state is a reader. It is never changed: `feed` reads with a fork of it.
 
     Args:
         validators: of a type; the text must be JSON of it.
 
     Attributes:
-        accepted: the whole text that was accepted last; None before there is one.
+        accepted: the last whole text that was accepted; None before that.
     """
 
     def __init__(self, validators: Validators) -> None:
@@ -57,14 +57,13 @@ class ValueGuard(Guard[PointerReader]):
         self._validators = validators
 
     def start(self) -> PointerReader:
-        """Nothing has been read."""
         return PointerReader()
 
     def feed(self, state: PointerReader, text: bytes) -> PointerReader | Veto:
-        """The state after more bytes, or where a value begins that they complete and its validators refuse.
+        """The state after more bytes, or a veto against a value that they complete.
 
         Raises:
-            ValidatorError: a validator raised what is no validation error.
+            ValidatorError: a validator raised an error other than a validation error.
         """
         reader = state.fork()
         return self._veto(reader.feed(text), reader) or reader
@@ -75,7 +74,7 @@ class ValueGuard(Guard[PointerReader]):
         return self._veto(reader.finish(), reader)
 
     def suspects(self, state: PointerReader, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """In a string the tokens that may end it, in a number within a container the tokens that do."""
+        """In a string, the tokens that may end it; in a number within a container, the tokens that end it."""
         begun = state.begun.lstrip(b" \n\t\r:,")
         if begun.startswith(b'"'):
             return holding(vocabulary, b'"')
@@ -96,7 +95,7 @@ class ValueGuard(Guard[PointerReader]):
 
     @cached_up_to(REMEMBERED)
     def _asked(self, span: Span, begun: bytes) -> str | None:
-        """What the type has against the value at the end of a text; None where nothing, or that is not known yet."""
+        """The type's message against the value at the end of a text; None if it accepts it, or cannot tell yet."""
         text = begun[span.start :]
         if span.path:
             around, before = begun[span.around :] + b"}", begun[: span.start]
@@ -108,19 +107,19 @@ class ValueGuard(Guard[PointerReader]):
 
 
 class ValidatorGuard(ValueGuard):
-    """Vetoes values that a type's own validators refuse, from their first byte on, when they are complete.
+    """Vetoes values that a type's own validators refuse, from their first byte on, once they are complete.
 
         watch = GuardMask([ValidatorGuard(Meeting)], vocabulary, JsonSchema(Meeting).compile(vocabulary).matcher())
 
-    As a mask it refuses the tokens with which a refused value would be complete: another byte of it may come instead. A
-    value that has no others, an enum's, is a `DeadEnd` there, and the loop must go back itself. Within `generate` the
-    validators of a type are run without it.
+    Its masks refuse the tokens that would complete a refused value; the value may then continue otherwise. Where it
+    cannot, as in an enum, that is a `DeadEnd`, and the loop must go back itself. `generate` runs the validators of a
+    type without this guard.
 
     Args:
         tp: any type that Pydantic takes. The text must be JSON of it.
 
     Raises:
-        OptionError: its JSON Schema says all that it demands.
+        OptionError: the type demands nothing beyond its JSON Schema.
     """
 
     def __init__(self, tp: Any) -> None:

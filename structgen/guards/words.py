@@ -1,24 +1,32 @@
-"""Many words at once: the automaton of Aho and Corasick (1975) over units.
+"""The search for many words at once: the automaton of Aho and Corasick (1975) over units (see `folding`).
 
-It is a trie of all words; behind a unit that leads nowhere, the walk goes on from the longest other beginning of a word
-that the text ends with (the node's *failure*). A token's walk is remembered by where it started, so that a stream
-without a hit costs one look into a dictionary per token.
+It is a trie of all words. Where a unit leads nowhere, the walk continues from the node's *failure*: the node of the
+longest shorter beginning of a word with which the text ends. The walk of a token is remembered by its start, so that a
+text without a hit costs one dictionary look-up per token.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
-from structgen.errors import OptionError
-from structgen.guards.folding import BOUNDARY, START, Fold, FoldState
+import numpy as np
+from numpy.typing import NDArray
 
-_new = tuple.__new__  # what a named tuple's own constructor comes to, in half the time
+from structgen.errors import OptionError
+from structgen.guards.folding import BROKEN, START, Fold, FoldState
+from structgen.masks.suspicious import starting_with
+from structgen.vocabulary import Vocabulary
+
+_new = tuple.__new__  # does what a named tuple's constructor does, in half the time
 REMEMBERED = 1 << 17
 """Walks of tokens that are kept."""
+FEW = 200
+"""Up to this many words are searched one by one in all tokens at once."""
 MOST_BYTES = 2_000_000
-"""Bytes of all words together, and units of them: each unit takes up to 250 bytes of memory."""
+"""The limit of all words together, in bytes and in units. Each unit takes up to 250 bytes of memory."""
 
 
 class Hit(NamedTuple):
@@ -33,30 +41,30 @@ class WordState(NamedTuple):
 
     node: int  # of the trie; 0 is the root
     fold: FoldState  # the state of the fold
-    places: tuple[int, ...]  # the bytes of the units that lead from the root to the node
+    places: tuple[int, ...]  # where each unit on the path from the root to the node comes from: a byte of the text
 
     @property
     def begun(self) -> bytes:
-        """The bytes of a character that is not whole."""
+        """The first bytes of an incomplete character."""
         return self.fold.begun
 
 
 class WordStep(NamedTuple):
-    """What some bytes do at a node."""
+    """The effect of some bytes at a node."""
 
     node: int  # the next node
     fold: FoldState  # the next state of the fold
-    older: int  # how many units of its path were read before
-    places: tuple[int, ...]  # the bytes of the other units, counted from the first of these bytes
-    word: int  # the word that ends with them; -1 for none
+    older: int  # the units on the next node's path that were read before these bytes
+    places: tuple[int, ...]  # the places of the other units on the path, counted from the first of these bytes
+    word: int  # the number of the word that they complete; -1 for none
 
 
 class WordSearch:
-    """Finds the word that ends first; of words that end together the longest.
+    """Finds the word that ends first; of words that end together, the longest.
 
     Args:
-        words: none of them without units.
-        fold: what counts as the same.
+        words: each has units.
+        fold: which texts count as the same.
 
     Raises:
         OptionError: the words have more than `MOST_BYTES` together.
@@ -71,12 +79,12 @@ class WordSearch:
         self._depth, self._sample, self._ends = [0], [0], [-1]
         keys = self._grow()
         self._failure = self._fail(keys)
-        self._sorted = sorted((unit, word) for word, unit in enumerate(self.units))
+        self._sorted = sorted(self.units)
         self._known: dict[tuple[int, FoldState, bytes], WordStep] = {}
         self.start = WordState(0, START, ())
 
     def _grow(self) -> list[int]:
-        """The trie; the key of each node in `after` is parent * 256 + unit."""
+        """Make the trie. Returns the key of each node in `_after`: parent * 256 + unit."""
         after, depth, sample, ends = self._after, self._depth, self._sample, self._ends
         keys = [0]
         for number, word in enumerate(self.units):
@@ -95,7 +103,7 @@ class WordSearch:
         return keys
 
     def _fail(self, keys: Sequence[int]) -> list[int]:
-        """The failure of each node. A node at which no word ends gets the longest word that ends at its failure."""
+        """The failure of each node. A node where no word ends is given the longest word that ends at its failure."""
         ends, depth = self._ends, self._depth
         failure = [0] * len(keys)
         for node in sorted(range(1, len(keys)), key=depth.__getitem__):
@@ -110,8 +118,8 @@ class WordSearch:
         """The state after more bytes, or the first word that they end.
 
         Args:
-            base: the byte of the whole text at which they stand.
-            one: all of them come from that byte, not one from each.
+            base: the place of the first of them in the whole text.
+            one: all of them come from that place: they are what an escape spells.
         """
         node, fold, path = state
         node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(state, text)
@@ -137,7 +145,7 @@ class WordSearch:
         return step
 
     def _walk(self, node: int, units: bytes) -> tuple[int, int, int]:
-        """The node behind the units, or behind the first ones that end a word; that word or -1; how many were read."""
+        """The node behind the units, or behind the first word in them; that word or -1; the number of units read."""
         ends = self._ends
         for count, unit in enumerate(units, 1):
             after = self._after.get(node << 8 | unit)
@@ -147,7 +155,7 @@ class WordSearch:
         return node, -1, len(units)
 
     def _step(self, failure: Sequence[int], node: int, unit: int) -> int:
-        """The node behind one more unit: of the node, or of the first of its failures from which the unit leads on."""
+        """The node behind one more unit: from the node, or from the first of its failures that has the unit."""
         after = self._after.get(node << 8 | unit)
         while after is None and node:
             node = failure[node]
@@ -155,26 +163,64 @@ class WordSearch:
         return after or 0
 
     def contains(self, units: bytes) -> bool:
-        """Does a word stand in these units?"""
+        """Do these units contain a word?"""
         return self._walk(0, units)[1] >= 0
 
     def rests(self, node: int, limit: int) -> Iterator[bytes]:
-        """What completes the words that have begun at a node, whatever comes first: at most `limit` units of it."""
+        """The rests, of at most `limit` units, of the words that have begun at a node."""
         while node:
-            begun = self.units[self._sample[node]][: self._depth[node]]
-            for unit, _ in self._sorted[bisect_left(self._sorted, (begun, -1)) :]:
-                if not unit.startswith(begun):
-                    break
-                if len(unit) <= len(begun) + limit:
-                    yield unit[len(begun) :]
+            size = self._depth[node]
+            begun = self.units[self._sample[node]][:size]
+            words = self._sorted[starting_with(self._sorted, begun)]
+            yield from (units[size:] for units in words if len(units) <= size + limit)
             node = self._failure[node]
+
+
+class WordTokens:
+    """Finds the tokens that could complete a word, without reading the whole vocabulary at each step.
+
+    The tokens are sorted by their units, each as if the text ended behind it.
+
+    Args:
+        last: the kind of the character before the token.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, search: WordSearch, last: int) -> None:
+        self._search = search
+        self._units, self._ids = _sorted(vocabulary, search.fold, last)
+        self._longest = max(map(len, self._units), default=0)
+        self._hits = self._ids[self._with_words()]
+
+    def _with_words(self) -> NDArray[np.int64]:
+        """The indexes of the tokens that contain a word."""
+        words = self._search.units
+        if len(words) > FEW:
+            hits = [index for index, units in enumerate(self._units) if self._search.contains(units)]
+            return np.array(hits, np.int64)
+        text = BROKEN.join(self._units)
+        starts = np.cumsum([0, *(len(units) + 1 for units in self._units)])
+        places = [match.start() for word in words for match in re.finditer(b"(?=%b)" % re.escape(word), text)]
+        return np.unique(np.searchsorted(starts, np.array(places, np.int64), side="right") - 1)
+
+    def suspects(self, node: int) -> NDArray[np.int64]:
+        """The tokens that contain a word, or begin with the rest of a word that has begun at a node."""
+        rests = set(self._search.rests(node, self._longest))
+        starting = [self._ids[starting_with(self._units, rest)] for rest in rests]
+        return np.unique(np.concatenate([self._hits, *starting]))
+
+
+@lru_cache(maxsize=16)
+def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes], NDArray[np.int64]]:
+    """The units of all tokens, sorted, and their ids. A token that ends in a word has the boundary behind it."""
+    begun, pairs = FoldState(b"", last), []
+    for i in range(vocabulary.width):
+        if text := vocabulary.token(i):
+            after, units, _ = fold.feed(begun, text)
+            pairs.append((units + fold.finish(after), i))
+    pairs.sort()
+    return [units for units, _ in pairs], np.array([i for _, i in pairs], np.int64)
 
 
 def _require_few(count: int) -> None:
     if count > MOST_BYTES:
         raise OptionError(f"words of {count:,} bytes together: at most {MOST_BYTES:,}; ban fewer or shorter words")
-
-
-def boundaries_only(units: bytes) -> bool:
-    """Is there nothing in a word but its boundaries?"""
-    return not units.replace(BOUNDARY, b"")

@@ -97,8 +97,12 @@ class Suspicious:
         """The tokens that start with a text that ends in a quote."""
         if rest[: rest.index(b'"')] not in self._heads:
             return ()
-        end = bisect_right(self._closing, rest, key=lambda text: text[: len(rest)])
-        return self._ids[bisect_left(self._closing, rest) : end]
+        return self._ids[starting_with(self._closing, rest)]
+
+
+def starting_with(ordered: Sequence[bytes], start: bytes) -> slice:
+    """Where the texts that begin with `start` are among sorted texts."""
+    return slice(bisect_left(ordered, start), bisect_right(ordered, start, key=lambda text: text[: len(start)]))
 
 
 def _array(ids: list[int]) -> NDArray[np.int64]:

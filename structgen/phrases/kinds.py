@@ -1,8 +1,7 @@
-"""What a caller wants said: a phrase, one of several, some in order, with gaps between them, or an automaton."""
+"""The kinds of phrases: a text, one of several, several in order, a template with gaps, or an automaton."""
 
 from __future__ import annotations
 
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from typing import ClassVar, Generic, TypeVar
 from structgen.arguments import is_whole, require, require_flag, require_unicode
 from structgen.callbacks import Calling
 from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.guards.folding import WORD_CHARACTERS as WORD
+from structgen.guards.folding import is_word_character, not_beside
 from structgen.phrases.table import MOST_STATES, PhraseTable, table_of_language, table_of_machine
 from structgen.regular.chardfa import STATE_LIMIT
 from structgen.regular.patterns import pattern_language, pattern_predicate
@@ -20,31 +21,30 @@ from structgen.regular.texts import cases, escaped, one_of
 
 S = TypeVar("S", bound=Hashable)
 
-_WORD = r"\p{L}\p{M}\p{N}_"
 _ANYTHING = r"[\s\S]"
 
 
 class Wanted(ABC):
-    """What a text must have: `Phrase`, `AnyOf`, `Ordered`, `Template` and `BytePhrase`."""
+    """What a text must contain. The kinds are `Phrase`, `AnyOf`, `Ordered`, `Template` and `BytePhrase`."""
 
     at: str | None
 
     @abstractmethod
     def compile(self) -> PhraseTable:
-        """Its automaton.
+        """The phrase as an automaton over bytes.
 
         Raises:
-            OptionError: it has too many states.
+            OptionError: the automaton has too many states.
         """
 
 
 class PatternPhrase(Wanted):
-    """What a pattern says."""
+    """A phrase that a pattern describes."""
 
     @property
     @abstractmethod
     def pattern(self) -> str:
-        """An ECMA-262 pattern of the texts that are wanted."""
+        """An ECMA-262 pattern that matches the phrase."""
 
     def compile(self) -> PhraseTable:
         return _compiled(self)
@@ -63,17 +63,17 @@ def _compiled(phrase: PatternPhrase) -> PhraseTable:
 
 @dataclass(frozen=True)
 class Phrase(PatternPhrase):
-    """A text that must be said somewhere, in whatever tokens.
+    """A text that must occur somewhere, however it is cut into tokens.
 
         Phrase("is fast", ignore_case=True, whole_word=True)
 
     Args:
-        text: spaces and any other characters, too.
-        ignore_case: each character may be its upper or its lower form.
-        whole_word: no letter, digit or underscore stands beside it, so *fast* is not met by *breakfast*.
-        at: a JSON pointer: the phrase is looked for in what the string there spells; `*` in it is any one name or
-            index, `**` any number of them, and one of the strings must have the phrase. None: in the text as it is
-            written, of JSON with its signs and escapes.
+        text: may have spaces and any other characters.
+        ignore_case: each character may be in upper or lower case.
+        whole_word: no letter, digit or underscore may stand beside it, so *breakfast* does not meet *fast*.
+        at: a JSON pointer: the string there must have the phrase, with its escapes read. `*` in the pointer is any one
+            name or index, `**` any number of them, and one of the strings must have the phrase. None: the text as it is
+            written must have it; for JSON that includes quotes, brackets and escapes.
 
     Raises:
         OptionError: the text is empty.
@@ -94,11 +94,9 @@ class Phrase(PatternPhrase):
     @property
     def pattern(self) -> str:
         pattern = "".join(one_of(cases(char)) for char in self.text) if self.ignore_case else escaped(self.text)
-        if self.whole_word:
-            before = f"(?<![{_WORD}])" if _is_word(self.text[0]) else ""
-            after = f"(?![{_WORD}])" if _is_word(self.text[-1]) else ""
-            pattern = before + pattern + after
-        return pattern
+        if not self.whole_word:
+            return pattern
+        return not_beside(WORD, pattern, is_word_character(self.text[0]), is_word_character(self.text[-1]))
 
     def __str__(self) -> str:
         return _bound(quoted(self.text), self.at)
@@ -106,16 +104,16 @@ class Phrase(PatternPhrase):
 
 @dataclass(frozen=True)
 class Gap:
-    """What stands between two parts of a `Template`: a number of characters or of words.
+    """A gap between two parts of a `Template`: a number of characters or of words.
 
         Gap(words=1), Gap(characters=(2, 5))
 
     Args:
-        characters: how many, or the fewest and the most.
-        words: the same; what stands around them is free, as far as it is no word.
+        characters: the number, or the least and the greatest.
+        words: the same. Around the words any characters may stand that are not part of a word.
 
     Raises:
-        OptionError: not one of both is given, or it is no count.
+        OptionError: none or both are given, or one is no count.
     """
 
     characters: int | tuple[int, int] | None = None
@@ -137,8 +135,8 @@ class Gap:
         least, most = self._bounds
         if self.words is None:
             return f"{_ANYTHING}{{{least},{most}}}"
-        more = f"(?:[^{_WORD}]+[{_WORD}]+){{{least - 1},{most - 1}}}"
-        return f"[^{_WORD}]*(?<![{_WORD}])[{_WORD}]+{more}(?![{_WORD}])[^{_WORD}]*"
+        more = f"(?:[^{WORD}]+[{WORD}]+){{{least - 1},{most - 1}}}"
+        return f"[^{WORD}]*{not_beside(WORD, f'[{WORD}]+{more}', True, True)}[^{WORD}]*"
 
 
 PhrasePart = str | PatternPhrase | Gap | EllipsisType
@@ -146,7 +144,7 @@ PhrasePart = str | PatternPhrase | Gap | EllipsisType
 
 @dataclass(frozen=True, init=False)
 class _Composed(PatternPhrase):
-    """Phrases that are made of others."""
+    """A phrase that is made of others."""
 
     parts: tuple[PhrasePart, ...]
     at: str | None
@@ -156,8 +154,9 @@ class _Composed(PatternPhrase):
     ) -> None:
         name, kinds = type(self).__name__, (Phrase, *self._kinds)
         made = tuple(Phrase(part, ignore_case, whole_word) if isinstance(part, str) else part for part in parts)
-        require(any(map(_is_phrase, made)) and all(isinstance(part, kinds) for part in made), name, parts, self._takes)
-        bound = [part for part in made if isinstance(part, PatternPhrase) and part.at is not None]
+        phrases = [part for part in made if isinstance(part, PatternPhrase)]
+        require(bool(phrases) and all(isinstance(part, kinds) for part in made), name, parts, self._takes)
+        bound = [part for part in phrases if part.at is not None]
         require(not bound, name, bound, "at= for all of it, not for its parts")
         object.__setattr__(self, "parts", made)
         object.__setattr__(self, "at", at)
@@ -172,17 +171,17 @@ class _Composed(PatternPhrase):
 
 
 class AnyOf(_Composed):
-    """One of several phrases, whichever: the forms of a word, for one.
+    """One of several phrases, for example the forms of a word.
 
         AnyOf("rain", "rained", "raining", whole_word=True)
 
     Args:
-        parts: texts, and phrases of any kind.
-        ignore_case, whole_word: of the texts, see `Phrase`.
-        at: see `Phrase`; of the whole, not of a part.
+        parts: texts, and phrases of any kind but `BytePhrase`.
+        ignore_case, whole_word: for parts that are texts, see `Phrase`.
+        at: see `Phrase`; the parts must not have one.
 
     Raises:
-        OptionError: there is none, or one is no phrase.
+        OptionError: there are no parts, or one is no phrase.
     """
 
     @property
@@ -191,7 +190,7 @@ class AnyOf(_Composed):
 
 
 class Ordered(_Composed):
-    """Several phrases, each somewhere behind the one before it.
+    """Several phrases, each somewhere behind the previous one.
 
         Ordered("first", "then", AnyOf("finally", "at last"))
 
@@ -199,7 +198,7 @@ class Ordered(_Composed):
         parts, ignore_case, whole_word, at: see `AnyOf`.
 
     Raises:
-        OptionError: there is none, or one is no phrase.
+        OptionError: there are no parts, or one is no phrase.
     """
 
     @property
@@ -208,8 +207,8 @@ class Ordered(_Composed):
 
 
 class Template(_Composed):
-    """Phrases with gaps: `...` is any text, also none, `Gap` a number of characters or words. Without a gap between
-    them two parts follow each other at once.
+    """Phrases with gaps: `...` is any text, also none; a `Gap` is a number of characters or words. Parts without a gap
+    between them follow each other directly.
 
         Template("the", ..., "School of", Gap(words=1), "in")
 
@@ -218,7 +217,7 @@ class Template(_Composed):
         ignore_case, whole_word, at: see `AnyOf`.
 
     Raises:
-        OptionError: there is no phrase among the parts, or what is neither phrase nor gap.
+        OptionError: no part is a phrase, or a part is neither phrase nor gap.
     """
 
     _kinds = (PatternPhrase, Gap, EllipsisType)
@@ -230,15 +229,15 @@ class Template(_Composed):
 
 
 class BytePhrase(Wanted, Generic[S]):
-    """A phrase of your own: an automaton over the bytes of the text. How far a text has come with it is found out.
+    """A phrase of your own: an automaton over the bytes of the text.
 
         class Even(BytePhrase[int]):                       # an even number of commas
             def start(self): return 0
             def step(self, state, byte): return state ^ (byte == ord(","))
             def is_met(self, state): return state == 0
 
-    It reads the whole text (with `at` the whole string), and is asked behind each byte whether the text may end there.
-    States are hashable, and there are at most 16,384 of them. `at` is as for `Phrase`.
+    It reads the whole text (with `at`, the whole string), and `is_met` tells whether the text may end there. The states
+    must be hashable, and at most 16,384. How many bytes a text still needs is computed. `at` is as for `Phrase`.
     """
 
     at: str | None = None
@@ -271,14 +270,6 @@ def _pattern(part: PhrasePart) -> str:
         return f"{_ANYTHING}*"
     assert isinstance(part, (PatternPhrase, Gap))
     return f"(?:{part.pattern})"
-
-
-def _is_phrase(part: object) -> bool:
-    return isinstance(part, PatternPhrase)
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_" or unicodedata.category(char)[0] in "LMN"
 
 
 def _bound(shown: str, at: str | None) -> str:

@@ -1,6 +1,6 @@
 """Guards in the decode loop: what is sent back, what it costs, and what never comes out.
 
-Covers `guard_set` and `strings`.
+Covers `lookahead` and `strings`.
 """
 
 from __future__ import annotations

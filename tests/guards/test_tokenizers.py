@@ -1,6 +1,6 @@
 """No tokenisation lets a banned word out: real tokenizers, random words, a model that tries every way.
 
-Covers `patterns` and `suspects`.
+Covers `patterns`.
 """
 
 from __future__ import annotations

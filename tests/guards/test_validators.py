@@ -15,8 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 
 import structgen as sg
 from structgen.demo import load_demo
-from structgen.guards.lookahead import everything
-from structgen.guards.suspects import holding
+from structgen.guards.lookahead import everything, holding
 from structgen.testing import byte_vocabulary, scripted, veto_of
 from structgen.vocabulary import Vocabulary
 

@@ -25,7 +25,7 @@ from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, excerpt, quoted
 from structgen.guards import Guard, Veto
-from structgen.guards.guard_set import GuardSet, States
+from structgen.guards.lookahead import GuardSet, States
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
 from structgen.values.json_automaton import JsonAutomaton
