@@ -1,4 +1,4 @@
-"""Phrases that a text must have: which they are, and how far a text has come with them. No model, no tokenizer.
+"""Phrases that a text must have: their kinds, and how far a text has come with them. No model, no tokenizer.
 
-A phrase is an automaton over bytes, so that it does not matter into which tokens a text is cut.
+A phrase is an automaton over bytes, so it does not matter how a text is cut into tokens.
 """

@@ -1,9 +1,10 @@
-"""Phrases without what is banned: what stands in the way of a phrase, and the texts that have the phrase and not that.
+"""Phrases without banned texts: the texts that have a phrase and nothing that a guard bans.
 
-Of many banned words few matter to a phrase. They are found by examples: for each state of the phrase's table a shortest
-text is searched for what is banned. What is found there is taken away from the table, until no example has more of it
-(counterexample-guided abstraction refinement, Clarke et al. 2000). Only texts that are banned for sure are taken away,
-so a phrase of which nothing is left cannot be said. Of one of which something is left, that is not known.
+Few of many banned words matter to a phrase. They are found by examples: for each state of the phrase's table, a
+shortest text with the phrase is searched for offences. The texts with these offences are removed from the table, and
+this is repeated until no example has a new one (counterexample-guided abstraction refinement, Clarke et al. 2000). Only
+texts that are certainly banned are removed. So a phrase is impossible if no text is left; if one is left, it may be
+possible.
 """
 
 from __future__ import annotations
@@ -21,33 +22,34 @@ from structgen.phrases.table import ESCAPES, PhraseTable, table_of_language, tab
 from structgen.regular.patterns import pattern_language, pattern_predicate
 
 MOST_BANS, MOST_EXAMPLES = 32, 500
-"""Bans that are taken away from one phrase, and examples of it that are searched at a time."""
+"""Offences that are removed from one phrase, and examples of it that are searched each time."""
 
 BETWEEN, STRING, BACKSLASH, HEX, NAME, LOST = range(6)
-"""Where a JSON text stands: between strings; in one, behind a backslash there, within `\\u`; behind a string that must
-be a name; behind a value that is banned."""
+"""Modes of `_JsonValues`: between strings; in a string; behind a backslash in it; within `\\u0000` in it; behind a
+string that is banned unless it is a name; behind a banned value."""
 _BLANKS = b" \t\r\n"
 
 
 class Unbanned(NamedTuple):
-    """A phrase without what is banned."""
+    """A phrase without banned texts."""
 
     table: PhraseTable
-    bans: tuple[Offence, ...]  # what was taken away
+    bans: tuple[Offence, ...]  # what was removed
 
 
 def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None, is_json: bool) -> Unbanned:
-    """What guards leave of a phrase.
+    """A phrase without the texts that guards ban.
 
     Args:
-        guards: those are asked that ban words or patterns and read all that the phrase reads.
+        guards: only those count that ban words or patterns, and read everything that the phrase reads.
+        at: the phrase's JSON pointer.
     """
     scopes = (EVERYTHING, STRING_VALUES) if is_json else (EVERYTHING,)
     asked = [guard for guard in guards if isinstance(guard, Banned)]
     asked = [guard for guard in asked if (guard.scope in scopes if at is None else guard.reads_strings_at(at))]
     if asked and is_json and at is None:
         table = table.of_whole_characters
-    left, bans = table, dict[Offence, bool]()  # of each: does it hold in the values of a JSON text only?
+    left, bans = table, dict[Offence, bool]()  # of each: is it banned in string values only?
     while asked:
         more = {
             offence: at is None and guard.scope == STRING_VALUES
@@ -66,17 +68,17 @@ def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None,
 
 
 def _without(table: PhraseTable, bans: dict[Offence, bool]) -> PhraseTable:
-    """The table without texts in which a ban is; without those that have it in a string value of JSON."""
-    for in_values, taken in ((False, _banned), (True, _banned_in_values)):
+    """The table without the texts that have an offence; `bans`: is it banned in string values of JSON only?"""
+    for in_values, table_of in ((False, _banned), (True, _banned_in_values)):
         patterns = tuple(ban.pattern for ban, only in bans.items() if only is in_values)
         if patterns:
-            table = table.without(taken(patterns))
+            table = table.without(table_of(patterns))
     return table
 
 
 @lru_cache(maxsize=64)
 def _banned(patterns: tuple[str, ...]) -> PhraseTable:
-    """The texts in which one of some patterns matches."""
+    """The table of the texts in which one of some patterns matches."""
     pattern = "|".join(f"(?:{pattern})" for pattern in patterns)
     language = pattern_language(pattern)
     if pattern_predicate(pattern) is not None:
@@ -86,46 +88,47 @@ def _banned(patterns: tuple[str, ...]) -> PhraseTable:
 
 @lru_cache(maxsize=64)
 def _banned_in_values(patterns: tuple[str, ...]) -> PhraseTable:
-    """The JSON texts in which one of some patterns matches what a string value spells.
+    """The table of the JSON texts with a string value in which one of some patterns matches.
 
-    What stands for a character by its number may be any: the match must be there whichever it is.
+    An escape `\\u0000` counts as any character: the pattern must match whichever it is.
     """
     return _JsonValues(_banned(patterns)).table()
 
 
 _Place = tuple[int, frozenset[int], int]
-"""Where the text stands, the states in which the table may be, and digits to come."""
+"""The mode, the states in which the table may be, and the digits of an escape that are still to come."""
 _LEADS = (0x00, 0x80), (0xC2, 0xE0), (0xE0, 0xF0), (0xF0, 0xF5)
-"""The first bytes of characters of one byte, of two, of three and of four: from, and up to."""
+"""The ranges of the first bytes of characters of one, two, three and four bytes."""
 
 
 class _JsonValues:
-    """Reads JSON texts, and what their strings spell with a table. Whether a string was a name is known behind it."""
+    """An automaton that reads JSON texts, and with a table what their strings spell. Only the byte behind a string
+    tells whether it was a name."""
 
     def __init__(self, spelled: PhraseTable) -> None:
         self._spelled = spelled
 
     def table(self) -> PhraseTable:
-        """Of the texts that have a value in which the phrase is met."""
+        """The table of the texts with a value that meets the phrase of the given table."""
         start: _Place = (BETWEEN, frozenset(), 0)
         return table_of_machine(start, self._row, self._is_met).of_whole_characters
 
     def _is_met(self, place: _Place) -> bool:
-        """Is the phrase met in a value, or in a string that is a value unless a colon comes behind it?"""
+        """Is the phrase met in a value, or in a string that is a value unless a colon follows?"""
         mode, states, _ = place
         return mode in (NAME, LOST) or (mode != BETWEEN and self._meets(states))
 
     def _row(self, place: _Place) -> list[_Place]:
-        """The places behind a place, by byte."""
+        """The places behind each byte."""
         mode, states, left = place
         between: _Place = (BETWEEN, frozenset(), 0)
         if mode == HEX:
             after = (HEX, states, left - 1) if left > 1 else (STRING, states.union(*map(self._behind_any, states)), 0)
             return [after] * 256
         if mode in (STRING, BACKSLASH):
-            row = [(STRING, behind, 0) for behind in self._spelled_row(states)]
+            row = [(STRING, frozenset(behind), 0) for behind in self._spelled.next[list(states)].T.tolist()]
             if mode == STRING and not self._spelled.whole[list(states), ord('"')].all():
-                row[ord('"')] = row[ord("\\")] = between  # within a character: no text has that
+                row[ord('"')] = row[ord("\\")] = between  # within a character, where no text has this byte
             elif mode == STRING:
                 row[ord('"')] = (NAME, frozenset(), 0) if self._meets(states) else between
                 row[ord("\\")] = BACKSLASH, states, 0
@@ -145,9 +148,6 @@ class _JsonValues:
     def _meets(self, states: frozenset[int]) -> bool:
         return all(self._spelled.owed[state] == 0 for state in states)
 
-    def _spelled_row(self, states: frozenset[int]) -> list[frozenset[int]]:
-        return [frozenset(behind) for behind in self._spelled.next[list(states)].T.tolist()]
-
     @cached_method
     def _behind_any(self, state: int) -> frozenset[int]:
         """The states behind any character."""
@@ -160,6 +160,6 @@ class _JsonValues:
         return frozenset(behind)
 
     def _behind(self, states: set[int], first: int, last: int) -> set[int]:
-        """The states behind a byte from `first` up to `last`, where it goes on with a character."""
+        """The states behind the bytes from `first` up to `last`, of those that continue a character."""
         table = self._spelled
         return {int(after) for each in states for after in table.next[each, first:last][table.whole[each, first:last]]}

@@ -1,4 +1,4 @@
-"""A phrase as a table over bytes: where each byte leads, and how many more are owed."""
+"""A phrase as a table over bytes: where each byte leads, and how many bytes are still needed."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 
 NEVER = 1 << 30
-"""The bytes that are owed where the phrase cannot be met any more."""
+"""The bytes that are needed where the phrase cannot be met any more."""
 FREE = 64
-"""A state of which more bytes than this lead on is a gap: the model fills it, nothing is proposed."""
+"""A state from which more bytes than this advance the phrase is a gap: the model fills it, and nothing is proposed."""
 _REMEMBERED = 8
+"""Results of `without` that each table keeps."""
 MOST_PROPOSED = 256
-"""Tokens that are proposed in one state."""
+"""Tokens that are proposed in one state at most."""
 _BACKSLASH, _QUOTE = b'\\"'
 ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 MOST_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
 _TRIED = (*b" aetoinshr", *range(0x21, 0x7F), *range(256))
-"""Where several bytes lead on equally well, the first of these is taken."""
+"""Where several bytes advance the phrase equally, the first of these is taken."""
 
 
 class PhraseTable:
-    """A deterministic automaton over bytes. It reads all of the text; the phrase is met where it may end.
+    """A deterministic automaton over bytes, which reads the whole text. The phrase is met where the text may end.
 
     Args:
-        next: int32[states, 256]; the start is state 0.
+        next_: int32[states, 256]; the start is state 0.
         met: bool[states], may the text end here?
-        whole: bool[states, 256], which bytes go on with a character: only these count as a way to meet the phrase.
+        whole: bool[states, 256], does the byte continue a character? Only such bytes count as a way to meet the phrase.
 
     Attributes:
-        whole: see above; all bytes where it was not given.
-        for_ever: bool[states], is the phrase met there, or behind the character that has begun, whatever comes? Nothing
-            is owed there.
-        owed: of each state, the fewest bytes behind which the phrase is met; `NEVER` where it cannot be any more.
+        next: see `next_`.
+        whole: see above; all true if it was not given.
+        for_ever: bool[states], is the phrase met whatever follows, at the latest behind the character that has begun?
+        owed: for each state, the fewest bytes that meet the phrase; 0 with `for_ever`, `NEVER` if it cannot be met.
     """
 
     def __init__(self, next_: Int32, met: Bool, whole: Bool | None = None) -> None:
@@ -74,7 +75,7 @@ class PhraseTable:
         return self._rows[state]
 
     def completion(self, state: int) -> bytes:
-        """One of the shortest texts behind which the phrase is met."""
+        """One of the shortest texts that meet the phrase."""
         text = bytearray()
         while 0 < self.owed[state] < NEVER:
             row, whole, wanted = self._rows[state], self.whole[state], self.owed[state] - 1
@@ -83,8 +84,8 @@ class PhraseTable:
         return bytes(text)
 
     def examples(self) -> Iterator[bytes]:
-        """For each state from which the phrase can be met, one of the shortest texts that come through it and have the
-        phrase: the shortest of all first."""
+        """For each state from which the phrase can be met: a shortest text to the state, with a shortest completion.
+        Texts to nearer states come first."""
         waiting, seen = deque([(0, b"")]), {0}
         while waiting:
             state, text = waiting.popleft()
@@ -101,10 +102,10 @@ class PhraseTable:
         """The table of the texts that have this phrase and not another one.
 
         Raises:
-            LimitExceeded: it has more than `MOST_STATES` states.
+            LimitExceeded: it would have more than `MOST_STATES` states.
         """
         width = len(other.next)
-        lost = len(self.next) * width  # the other phrase is there to stay
+        lost = len(self.next) * width  # the state where the other phrase is met whatever follows
         pairs, fresh, behind = np.zeros(0, np.int64), np.zeros(1, np.int64), list[NDArray[np.int64]]()
         while len(fresh):
             pairs = np.concatenate([pairs, fresh])
@@ -125,17 +126,17 @@ class PhraseTable:
 
     @cached_property
     def of_whole_characters(self) -> PhraseTable:
-        """The table that does not find the phrase behind bytes which belong to no character."""
+        """The table that does not find the phrase in texts that are not UTF-8."""
         lost = len(self.next)
         table = np.vstack([np.where(self.whole, self.next, lost), np.full((1, 256), lost, np.int32)])
         whole = np.vstack([self.whole, np.ones((1, 256), np.bool_)])
         return _fewest(table, np.append(self._distances == 0, False), whole)
 
     def proposals(self, state: int, vocabulary: Vocabulary) -> NDArray[np.int64]:
-        """Token ids, ascending, that lead on with every byte, however the phrase is cut into tokens.
+        """Token ids, ascending, that advance the phrase with every byte, however it is cut into tokens.
 
-        A space may stand before the phrase, and anything behind it in the token in which it ends. Where there are more
-        than `MOST_PROPOSED`, those with the least behind it.
+        A space may stand before the phrase. In the token that ends the phrase, anything may follow it. If there are
+        more than `MOST_PROPOSED` tokens, those with the fewest such bytes.
         """
         known = self._proposed.setdefault(vocabulary, {})
         if state not in known:
@@ -159,10 +160,10 @@ class PhraseTable:
 
     @cached_property
     def in_string(self) -> PhraseTable:
-        """The same phrase in the value of a JSON string, as the string is written: `\\n` is a newline.
+        """The same phrase inside a JSON string as it is written: `\\n` is a newline.
 
-        State `s` here is state `s` there, and `s` plus the number of its states stands behind a backslash. A text with
-        `\\u0041` is not read here, nor behind the string's end; there nothing is owed that bytes could pay.
+        State `s` is the same as in this table; `s` plus this table's number of states is the state behind a backslash.
+        An escape like `\\u0041` and the string's end lead to a state from which the phrase cannot be met.
         """
         count, lost = len(self.next), 2 * len(self.next)
         table = np.full((lost + 1, 256), lost, np.int32)
@@ -176,36 +177,24 @@ class PhraseTable:
 
 @kernel
 def leading_nodes(
-    byte: NDArray[np.uint8],
-    depth: NDArray[np.uint16],
-    skip: Int32,
-    token: Int32,
-    next_: Int32,
-    owed: Int32,
-    gaps: Bool,
-    state: int,
-    path: Int32,
-    tokens: Int32,
-    idle: Int32,
-) -> int:
-    """Fill `tokens` and `idle`, int32[nodes] each, with the tokens that lead on from a state, each beside the number of
-    its bytes that do not; how many there are.
+    byte: NDArray[np.uint8], depth: NDArray[np.uint16], skip: Int32, token: Int32, next_: Int32, owed: Int32,
+    gaps: Bool, state: int, path: Int32, tokens: Int32, idle: Int32,
+) -> int:  # fmt: skip
+    """Write the tokens that advance the phrase from a state. Returns their number.
 
-    The plain loop: of each token of the trie, every byte leads on (less is owed behind it), or nothing is owed before
-    it, or it is a first space behind which as much is owed as before. Some byte must lead on that stands in no gap.
-    `path`, int32[3, depths], is by depth the state, the bytes that have not led on, and did any?
+    The plain loop: in each token of the trie, each byte must advance the phrase (less is owed behind it), or stand
+    behind its end (nothing is owed before it), or be a first space that changes nothing. At least one byte must advance
+    it outside of a gap.
+
+    Written are `tokens`, int32[nodes], and `idle`, int32[nodes]: how many bytes of the token do not advance the phrase.
+    `path`, int32[3, depths], is scratch space: by depth the state, the bytes that do not advance, and does one advance?
     """
-    count = 0
-    node = 0
-    path[0, 0] = state
-    path[1, 0] = 0
-    path[2, 0] = 0
+    count, node = 0, 0
+    path[0, 0], path[1, 0], path[2, 0] = state, 0, 0
     while node < len(byte):
         above = depth[node] - 1
-        before = path[0, above]
+        before, behind, leads = path[0, above], path[1, above], path[2, above]
         after = next_[before, byte[node]]
-        behind = path[1, above]
-        leads = path[2, above]
         if owed[after] < owed[before]:
             if not gaps[before]:
                 leads = 1
@@ -214,9 +203,7 @@ def leading_nodes(
         else:
             node = skip[node]
             continue
-        path[0, above + 1] = after
-        path[1, above + 1] = behind
-        path[2, above + 1] = leads
+        path[0, above + 1], path[1, above + 1], path[2, above + 1] = after, behind, leads
         if token[node] >= 0 and leads == 1 and owed[after] < owed[state]:
             tokens[count] = token[node]
             idle[count] = behind
@@ -251,10 +238,13 @@ def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
 
 
 def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable[[S], bool]) -> PhraseTable:
-    """The table of a machine that is given by its states.
+    """The table of an automaton that is given by its start state and functions of its states.
 
     Args:
-        row: the states behind a state, by byte.
+        row: the states behind each byte.
+
+    Raises:
+        LimitExceeded: it has more than `MOST_STATES` states.
     """
     numbers, states, rows = {start: 0}, [start], list[list[int]]()
     for state in states:
@@ -269,7 +259,7 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
 
 
 def table_of_language(language: CharDfa) -> PhraseTable:
-    """The table of a set of texts, in UTF-8. Bytes that belong to no character read as U+FFFD."""
+    """The table of a language, in UTF-8. A byte that belongs to no character is read as U+FFFD."""
     count = len(language.next)
     state_of = np.array([count - 1, *range(count - 1)], np.int32)  # the dead state comes last, the start first
     after = state_of[np.roll(language.next, -1, axis=0)]
@@ -277,11 +267,12 @@ def table_of_language(language: CharDfa) -> PhraseTable:
     blocks, block_of = np.unique(classes.reshape(-1, 64).view("V128"), return_inverse=True)
     chars, block_of = blocks.view(np.uint16).reshape(-1, 64), block_of.ravel()
     rows = [np.full(256, -1, np.int32) for _ in range(count)]
-    broken = after[:, classes[0xFFFD]].tolist()  # by state: behind bytes that belong to no character
+    broken = after[:, classes[0xFFFD]].tolist()  # by state: the state behind a byte that belongs to no character
     nodes: dict[tuple[int, int, bytes], int] = {}
 
     def node(state: int, targets: Int32, first: int = 0) -> int:
-        """The state within a character behind `state`, from where each further byte leads to its target."""
+        """The state within a character that was begun in `state`, from which byte `0x80 + first + i` leads to
+        `targets[i]`."""
         key = state, first, targets.tobytes()
         if key not in nodes:
             if len(rows) >= MOST_STATES:
@@ -298,7 +289,7 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         row[:0x80], row[0xC2:0xE0] = after[state, classes[:0x80]], ends[0, 2:32]
         row[0xE0] = node(state, ends[0, 32:], first=32)
         row[0xE1:0xF0] = [
-            node(state, seconds[:32] if lead == 0xED else seconds)  # the others of it are no characters
+            node(state, seconds[:32] if lead == 0xED else seconds)  # beyond are surrogates, which are no characters
             for lead, seconds in enumerate(ends[1:16], 0xE1)
         ]
         thirds = np.array([node(state, seconds) for seconds in ends[16:]], np.int32)
@@ -306,7 +297,7 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         row[0xF1:0xF5] = [node(state, thirds[start : start + 64]) for start in range(48, len(thirds), 64)]
     table = np.array(rows)
     whole = table >= 0
-    for state in (*range(count), *range(count, len(rows))):  # of characters first: the others end in them
+    for state in range(len(rows)):  # the states between characters come first: the others take over their rows
         missing = table[state] < 0
         table[state, missing] = broken[state] if state < count else table[broken[state], missing]
     met = np.zeros(len(rows), np.bool_)
