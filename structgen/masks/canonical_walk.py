@@ -85,7 +85,8 @@ def _add(base: int, canonical: int, work: int, level: int, token: int, position:
             info[level, I_DOUBT] = 1
         return
     found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_SIZE] = token, position, _size(base, token)
+    size = int64(_offsets_at(base)[token + 1]) - _offsets_at(base)[token]
+    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_SIZE] = token, position, size
     info[level, I_COUNT] = i + 1
 
 
@@ -94,13 +95,6 @@ def _told(canonical: int, packed: int, token: int) -> int:
     """`may_follow`, but `UNTOLD` for a token behind which the state is not packed."""
     told = may_follow(canonical, packed, token)
     return int64(UNTOLD) if told >= 0 and ends_chunk(canonical, packed, token) else told
-
-
-@inner_kernel
-def _size(base: int, token: int) -> int:
-    """The bytes of a token."""
-    offsets = _offsets_at(base)
-    return int64(offsets[token + 1]) - offsets[token]
 
 
 @inner_kernel
@@ -151,11 +145,8 @@ def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _collect(base: int, canonical: int, work: int, level: int) -> int:
-    """Find the tokens that may come next at a level's place, but stop once there are more than `WIDE`.
-
-    Returns:
-        1 where the text may end there; else 0; or WANTS.
-    """
+    """Find the tokens that may come next at a level's place, but stop once there are more than `WIDE`. Returns 1 if the
+    text may end there, else 0; or WANTS."""
     info, first, marks = _info_at(work + 8 * W_INFO), first_at(base), view_int64(work + 8 * W_BYTES)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     position = info[level, I_POSITION]
@@ -287,11 +278,8 @@ def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens:
 
 @inner_kernel
 def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
-    """Can a text go on from the place of level `top`, as far as `depth` tokens tell? An answer, or WANTS.
-
-    Args:
-        level: where the search begins: `top`, or the level where it was stopped.
-    """
+    """Can a text go on from the place of level `top`, as far as `depth` tokens tell? An answer, or WANTS. The search
+    begins at `level`: at `top`, or where it was stopped before."""
     info, last, answer = _info_at(work + 8 * W_INFO), top + depth, int64(UNSEEN)
     while True:
         if answer == UNSEEN:
@@ -342,15 +330,9 @@ def alive(base: int, canonical: int, work: int, position: int, packed: int, dept
 
 @kernel
 def live(base: int, canonical: int, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
-    """Write the tokens with which a text can go on from a place.
+    """Write the tokens with which a text can go on from a place to `out`, int64[WIDE]; `tokens`: see `alive`.
 
-    Args:
-        out: int64[WIDE], written to.
-        tokens: see `alive`.
-
-    Returns:
-        Their number. Or -1: there are too many, the text may end there, or the answer for one of them is `DOUBTFUL`. Or
-        WANTS.
+    Returns their number. Or -1: there are too many, the text may end there, or one of them is `DOUBTFUL`. Or WANTS.
     """
     info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * W_FOUND)
     view_int64(work)[W_LEFT] = NODES

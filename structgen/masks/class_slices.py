@@ -17,7 +17,7 @@ import numpy.typing as npt
 from structgen.automaton.table_format import Int32
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES
 from structgen.kernels import kernel
-from structgen.masks.string_slices import HAS_TWIN, IMPURE, NEVER, SKIP, TOKEN, Uint8, Uint32
+from structgen.masks.string_slices import IMPURE, NEVER, Uint8, Uint32, covered
 from structgen.masks.words import pack, packed
 from structgen.vocabulary import Vocabulary
 
@@ -37,17 +37,13 @@ _LONGEST_RUN = 65535
 class ClassSlice:
     """Whole tokens by class and length.
 
-    Attributes:
-        rows: uint32[classes, LENGTHS + 1, words]: the tokens of the class with at most that many characters.
-        counts: int32[classes, LENGTHS + 1]: how many these are, and those of length 0.
-        cover: uint8[classes, trie nodes]: the length in characters of the longest token of a subtree; `IMPURE` when a
-            token has characters of other classes. For the classes inside quotes, a token that closes the string is
-            impure, and one that cannot stand there has length 0.
+    For the classes inside quotes, a token that closes the string is impure, and one that cannot stand there has length
+    0.
     """
 
-    rows: Uint32
-    counts: Int32
-    cover: Uint8
+    rows: Uint32  # uint32[classes, LENGTHS + 1, words]: the tokens of the class with at most that many characters
+    counts: Int32  # int32[classes, LENGTHS + 1]: how many these are, and those of length 0
+    cover: Uint8  # uint8[classes, trie nodes]: the longest token of a subtree; `IMPURE` if one has other characters
 
     @staticmethod
     def build(
@@ -145,23 +141,6 @@ def _that_end_lines(data: Uint8, offsets: Int32) -> npt.NDArray[np.bool_]:
     return ends_line
 
 
-def covered(nodes: Int32, lengths: Uint8) -> Uint8:
-    """uint8[classes, trie nodes]: see `cover`."""
-    covers = np.empty((len(lengths), len(nodes)), np.uint8)
-    cover(nodes, lengths, covers)
-    return covers
-
-
-def runs_of(covers: Uint8) -> Uint16:
-    """uint16[covers, trie nodes]: how many nodes in a row, from each one on, are not `IMPURE` in a cover.
-
-    A walk may skip them all at once: the ancestors of an impure node are impure too, and were met before it.
-    """
-    runs = np.zeros(covers.shape, np.uint16)
-    count_runs(covers, runs)
-    return runs
-
-
 def _class_rows(lengths: Uint8) -> tuple[Uint32, Int32]:
     """The rows and counts of a `ClassSlice`."""
     limits = [*range(LENGTHS), ANY_LENGTH]
@@ -171,24 +150,11 @@ def _class_rows(lengths: Uint8) -> tuple[Uint32, Int32]:
 
 
 @kernel
-def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
-    """Fill `covers`, uint8[classes, nodes], with the maximum of `lengths` over the tokens of each subtree; `IMPURE` is
-    greater than every length."""
-    for k in range(covers.shape[0]):
-        for i in range(nodes.shape[0] - 1, -1, -1):
-            token = nodes[i, TOKEN]
-            longest = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
-            child = i + 1
-            while child < nodes[i, SKIP]:
-                if longest < covers[k, child]:
-                    longest = covers[k, child]
-                child = nodes[child, SKIP]
-            covers[k, i] = longest
-
-
-@kernel
 def count_runs(covers: Uint8, runs: Uint16) -> None:
-    """Fill `runs`, see `runs_of`. The plain loop: from each node, count the nodes before the next impure one."""
+    """Fill `runs`, uint16[covers, nodes]: how many nodes in a row, from each one on, are not `IMPURE` in a cover.
+
+    A walk may skip them all at once: the ancestors of an impure node are impure too, and were met before it.
+    """
     for k in range(covers.shape[0]):
         run = 0
         for i in range(covers.shape[1] - 1, -1, -1):

@@ -3,6 +3,7 @@ which keeps the tokens)."""
 
 from __future__ import annotations
 
+from functools import partial
 from operator import index
 from typing import TypeVar
 
@@ -10,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import is_whole
+from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
 from structgen.automaton.table_format import COUNT_SHIFT, YES
-from structgen.errors import DeadEnd, OptionError, RefusedToken, quoted
+from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
-from structgen.masks.refused import explained, nothing_allowed, rejected
 from structgen.masks.tested import Snapshot, TestedMask
 from structgen.masks.string_slices import Uint32
-from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room, uncounted
+from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
 from structgen.memo import BoundedCache
@@ -50,8 +51,6 @@ class Grammar(Transitions):
         automaton: the constraint, byte by byte; states are added when a walk first reaches them.
         vocabulary: the tokens it was compiled for.
         start: the position at which every text starts.
-        lock: held while the automaton grows.
-        derived: what other modules compute from this grammar, by its class; freed with the grammar.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
@@ -100,14 +99,13 @@ class Grammar(Transitions):
         if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no lifted text
             return self._walked(position)
         main = self._answered(home, position)
-        bare = uncounted(self._base, position)
-        if bare != position and (spare := spare_room(self._base, position)) < (FEW if tables.n_exits == 1 else 0):
-            bare = position  # some allowed token is probably longer than the room: that mask would be of no use
-        if bare != position:
+        spare, bare = spare_room(self._base, position), 0
+        if spare >= (FEW if tables.n_exits == 1 else 0):  # else some allowed token is probably longer than the room
+            bare = position & (1 << COUNT_SHIFT) - 1  # nothing is counted there
             like = self._cached(bare)
             if like is not None and self._longest(bare, like) <= spare:
                 return like
-        if (main or bare != position) and not nearly_covered(self._base, position):
+        if (main or bare) and not nearly_covered(self._base, position):
             return self._walked(position, self._cached(main or bare))
         return self._walked(position)
 
@@ -243,23 +241,18 @@ class Matcher:
             if tested is not None:
                 row = tested.corrected(self._read())
         except DeadEnd as error:
-            raise nothing_allowed(self.grammar, self.text, error) from None
+            text = self.text
+            message = f"at byte {len(text)}, after {quoted(text[-20:])}: {error.message}"
+            raise DeadEnd(message, partial(refused_token, self.grammar.automaton, text, b"", ends=True)) from None
         return row if out is None else written(row, out)
 
     def bool_mask(self) -> NDArray[np.bool_]:
-        """The tokens allowed next: bool[width], a new array that may be written to.
-
-        Raises:
-            DeadEnd: see `mask`.
-        """
+        """The tokens allowed next: bool[width], a new array that may be written to. Raises `DeadEnd` as `mask` does."""
         return bits_of(self.mask(), self.grammar.vocabulary.width)
 
     def allowed_tokens(self) -> list[int]:
         """The ids of the tokens allowed next, in ascending order; end tokens are among them where the text may end.
-
-        Raises:
-            DeadEnd: see `mask`.
-        """
+        Raises `DeadEnd` as `mask` does."""
         return [int(token) for token in ids_of(self.mask())]
 
     def apply(self, logits: T) -> T:
@@ -307,7 +300,24 @@ class Matcher:
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
                 return
-        raise rejected(self.grammar, self.text, token_id, finished=self.finished)
+        raise self._rejected(token_id)
+
+    def _rejected(self, token_id: int) -> TokenRejected:
+        """The error for a token that is not allowed."""
+        text, vocabulary = self.text, self.grammar.vocabulary
+        place = f"at byte {len(text)}"
+        if self.finished:
+            return TokenRejected(f"token {quoted(token_id)} after the end of the text {place}")
+        if not 0 <= token_id < vocabulary.width:
+            return TokenRejected(f"token {quoted(token_id)} {place}: the logits have {vocabulary.width} rows")
+        why = partial(refused_token, self.grammar.automaton, text)
+        if token_id in vocabulary.end_ids:
+            return TokenRejected(
+                f"end token {token_id} {place}: the text is not complete", partial(why, b"", ends=True)
+            )
+        token = vocabulary.token(token_id)
+        message = f"token {token_id} {quoted(token)} {place}, after {quoted(text[-20:])}: not allowed by the grammar"
+        return TokenRejected(message, partial(why, token, ends=False) if token else None)
 
     def _follow(self, token_id: int) -> bool:
         """Take a token behind a test, if the test allows it: was it taken?"""
@@ -332,7 +342,14 @@ class Matcher:
             OptionError: the vocabulary has no such token, or it is neither text nor an end token; or the text has
                 ended.
         """
-        return explained(self.grammar, self.text, token_id, finished=self.finished)
+        vocabulary, ends = self.grammar.vocabulary, token_id in self.grammar.vocabulary.end_ids
+        if not ends and not (is_whole(token_id, 0, vocabulary.width - 1) and vocabulary.token(token_id)):
+            expected = "expected the id of a token with a text, or of an end token"
+            raise OptionError(f"token_id={quoted(token_id)}: {expected}")
+        if self.finished:
+            raise OptionError(f"token_id={token_id}: the text has ended, nothing can come next")
+        token = b"" if ends else vocabulary.token(token_id)
+        return refused_token(self.grammar.automaton, self.text, token, ends=ends)
 
     def forced_tokens(self) -> list[int]:
         """The tokens that must come next, up to the first position where several are allowed; may be empty."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.kernels import kernel
-from structgen.masks.class_slices import ClassSlice, RestSlice, TokenCharacters, runs_of
+from structgen.masks.class_slices import ClassSlice, RestSlice, TokenCharacters, count_runs
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, FreeSlice, TextSlice, Uint32, in_quotes
 from structgen.masks.suspicious import Suspicious
 from structgen.memo import once_per_object
@@ -54,7 +54,9 @@ class Slices:
         characters = TokenCharacters(vocabulary.data, vocabulary.offsets)
         self.whole = ClassSlice.build(vocabulary, characters, self.nodes, quoted)
         self.rest = RestSlice.build(vocabulary, characters, self.nodes)
-        self.runs = runs_of(np.concatenate([self.whole.cover, self.rest.cover]))
+        covers = np.concatenate([self.whole.cover, self.rest.cover])
+        self.runs: npt.NDArray[np.uint16] = np.zeros(covers.shape, np.uint16)
+        count_runs(covers, self.runs)
         self.free = tuple(FreeSlice.build(vocabulary, needs, closes) for needs, closes in quoted)
         self.text = TextSlice.build(vocabulary, self.nodes)
         self.suspicious = Suspicious(vocabulary)

@@ -101,12 +101,11 @@ class TextSlice:
         needs, _ = classified(automaton, start, vocabulary)
         points = np.where(needs > _LONG, IMPURE, needs).astype(np.uint8)
         held = np.zeros(len(nodes), np.int64)
-        longest = np.zeros(len(nodes), np.uint8)
         counts = np.zeros(BUCKETS, np.int32)
         path = np.zeros(vocabulary.trie.depth.max(initial=0) + 1, np.int64)
-        hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, longest, counts)
+        hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, counts)
         rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE)
-        return TextSlice(*rows, held, longest, counts, int((nodes[:, TOKEN] >= 0).sum()))
+        return TextSlice(*rows, held, covered(nodes, points[np.newaxis])[0], counts, int((nodes[:, TOKEN] >= 0).sum()))
 
 
 def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
@@ -166,11 +165,31 @@ def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int,
             needs[token] = c + (s != start)
 
 
+def covered(nodes: Int32, lengths: Uint8) -> Uint8:
+    """uint8[classes, trie nodes]: the greatest of `lengths` among the tokens of each subtree; 0 without tokens."""
+    covers = np.empty((len(lengths), len(nodes)), np.uint8)
+    cover(nodes, lengths, covers)
+    return covers
+
+
 @kernel
-def hold(
-    nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: Int64, longest: Uint8, counts: Int32
-) -> None:
-    """Fill `held`, `longest` and `counts` of a `TextSlice`.
+def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
+    """Fill `covers`, see `covered`."""
+    for k in range(covers.shape[0]):
+        for i in range(nodes.shape[0] - 1, -1, -1):
+            token = nodes[i, TOKEN]
+            longest = lengths[k, token & (HAS_TWIN - 1)] if token >= 0 else 0
+            child = i + 1
+            while child < nodes[i, SKIP]:
+                if longest < covers[k, child]:
+                    longest = covers[k, child]
+                child = nodes[child, SKIP]
+            covers[k, i] = longest
+
+
+@kernel
+def hold(nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: Int64, counts: Int32) -> None:
+    """Fill `held` and `counts` of a `TextSlice`.
 
     Args:
         points: the code points of each token; `IMPURE` for odd ones.
@@ -182,8 +201,7 @@ def hold(
         path[depth] = path[depth - 1] | bits[byte]
         held[i] = path[depth]
         if token >= 0:
-            longest[i] = points[token & (HAS_TWIN - 1)]
-            if longest[i] == IMPURE:
+            if points[token & (HAS_TWIN - 1)] == IMPURE:
                 held[i] |= odd
             for b in range(counts.size):
                 if held[i] >> b & 1:
@@ -192,6 +210,4 @@ def hold(
         j = int64(i + 1)
         while j < nodes[i, SKIP]:
             held[i] |= held[j]
-            if longest[i] < longest[j]:
-                longest[i] = longest[j]
             j = int64(nodes[j, SKIP])

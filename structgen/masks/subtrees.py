@@ -98,16 +98,11 @@ def _note_loop(base: int, s: int, loop: int) -> None:
 
 @inner_kernel
 def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
-    """Walk below a node as long as each byte is refused, or taken by the edge `loop` from state `s` to itself.
+    """Walk below `node`, behind which the position is `s, f, c`, as long as each byte is refused, or taken by the edge
+    `loop` (target and flags) from state `s` to itself. The edge may count. For `row` and `within` see `walk._walk`.
 
-    Args:
-        s, f, c: the position behind `node`.
-        loop: the edge (target and flags); it may count.
-        row, within: see `walk._walk`.
-
-    Returns:
-        The first node that needs a step of the automaton, with the stack written for the nodes above it; or the node
-        behind the subtree.
+    Returns the first node that needs a step of the automaton, with the stack written for the nodes above it; or the
+    node behind the subtree.
     """
     nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])

@@ -29,16 +29,12 @@ from structgen.memo import cached_method
 
 @dataclass(slots=True, eq=False)
 class Snapshot:
-    """What was read up to the first `count` tokens of a walk, and the mask there, once it was computed.
-
-    Attributes:
-        before: an earlier snapshot of the same walk.
-    """
+    """What was read up to the first `count` tokens of a walk."""
 
     count: int
     reading: JsonReading
-    before: Snapshot | None
-    mask: Uint32 | None = None
+    before: Snapshot | None  # an earlier snapshot of the same walk
+    mask: Uint32 | None = None  # the mask behind these tokens, once it was computed
 
 
 class TestedMask:

@@ -37,6 +37,9 @@ from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 FEW_LEFT = 32
 """If a text class covers all but one token in 32, the mask starts from that class."""
 
+NO_ROOM = -(1 << 40)
+"""Less than any room."""
+
 _blocks = table(types.int32, 6, R_BLOCKS)
 _depths = table(types.uint8, 0, R_DEPTHS)
 _counts = table(types.int32, LENGTHS + 1, V_COUNTS)
@@ -207,21 +210,14 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
 
 
 @kernel
-def uncounted(base: int, position: int) -> int:
-    """In a lifted `CharDfa` whose characters are bounded: the same position with no character counted. Else the
-    position itself. Its state must have been expanded."""
+def spare_room(base: int, position: int) -> int:
+    """In a lifted `CharDfa` whose characters are bounded, with some counted: the most characters of a token that meets
+    no bound, wherever it leads. `NO_ROOM` elsewhere. The state must have been expanded."""
     count, s = position >> COUNT_SHIFT, position & TARGET
     states = states_at(base)
     if count == 0 or mode_of(base, s) != CHARS or states[s, HI] == UNBOUNDED:
-        return position
-    return position - (count << COUNT_SHIFT)
-
-
-@kernel
-def spare_room(base: int, position: int) -> int:
-    """In a bounded `CharDfa`: the most characters of a token that meets no bound, wherever it leads."""
-    s = position & TARGET
-    spare: int = states_at(base)[s, HI] - (position >> COUNT_SHIFT) - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
+        return NO_ROOM
+    spare: int = states[s, HI] - count - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     return spare
 
 

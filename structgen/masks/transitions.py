@@ -24,16 +24,11 @@ from structgen.vocabulary import Vocabulary
 
 
 class Question(NamedTuple):
-    """A test that must be answered before a token can be taken.
-
-    Attributes:
-        taken: the bytes of the token that stand before the test.
-        yes, no: the position where the walk resumes; negative where that answer refuses the token.
-    """
+    """A test that must be answered before a token can be taken."""
 
     check: Check
-    taken: int
-    yes: int
+    taken: int  # the bytes of the token that stand before the test
+    yes: int  # the position where the walk resumes after this answer; negative where the answer refuses the token
     no: int
 
 

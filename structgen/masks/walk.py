@@ -65,14 +65,9 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
     The stack's flag is the node where the state is narrow (see `subtrees`), else `NO_NODE`. The commonest steps are
     taken in this loop: an edge without flags, an edge that counts, and no edge.
 
-    Args:
-        row: the row of the covers and runs that tells which bits are set already: a text class, or, from `FIRST_REST`
-            on, a class of `RestSlice`.
-        within: subtrees of at most this many characters are skipped: 0 for none, `ANY_LENGTH` for all that the row
-            covers (a run at a time).
-
-    Returns:
-        0, or -1 when something is wanted; the walk then continues at node R_NODE.
+    `row` of the covers and runs tells which bits are set already: a text class, or, from `FIRST_REST` on, a class of
+    `RestSlice`. Subtrees of at most `within` characters are skipped: 0 for none, `ANY_LENGTH` for all that the row
+    covers (a run at a time). Returns 0, or -1 when something is wanted; the walk then continues at node R_NODE.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
@@ -216,9 +211,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
     These are the bytes of the state's edges, then of the edges of the state to which its miss leads, and so on. Each
     byte of an edge is a *segment*, numbered in that order: R_SEGMENT is the first one that is not done, R_NODE the node
     in it where the walk continues.
-
-    Args:
-        best, within: the text class whose tokens are allowed already, and their length, see `_walk`.
+    The tokens of the text class `best` up to the length `within` are allowed already, see `_walk`.
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = first_at(base)

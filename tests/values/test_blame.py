@@ -1,6 +1,6 @@
 """Why a token was refused: the place, the keyword to blame, and what could have come.
 
-Covers `blame`, `automaton.expected` and `masks.refused`.
+Covers `blame` and `automaton.expected`.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def test_a_rejected_token_says_where_by_which_keyword_and_what_was_expected() ->
 
 def test_an_error_that_is_caught_has_worked_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("structgen.masks.refused.refused_token", lambda *a, **k: asked.append(a))
+    monkeypatch.setattr("structgen.masks.grammar.refused_token", lambda *a, **k: asked.append(a))
     error = rejection(ORDER, "{", ord("}"))
     assert not asked
     assert error.message == str(error)

@@ -1,5 +1,7 @@
-"""From where texts can go on in canonical tokens: the kernels against a plain search. Covers
-`masks.canonical_walk`."""
+"""From where texts can go on in canonical tokens: the kernels against a plain search.
+
+Covers `masks.canonical_walk`.
+"""
 
 from __future__ import annotations
 
