@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 _BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
 _STRING, _WORD = rb'("[^"\\]*(?:\\.[^"\\]*)*")', rb"(true|false|null)"
-_TOKEN = re.compile(
+TOKEN = re.compile(
     _BETWEEN + rb"(?:" + _STRING + rb"|([\[{])|([\]}])|" + _WORD + rb"|" + _DIGITS + rb"(?=[^-+.0-9eE]))", re.DOTALL
 )
+"""The next token of a JSON text that is over, with what stands before it. Groups: a string, an opening bracket, a
+closing one, a word, a number (which another byte has ended)."""
 _NUMBER = re.compile(_BETWEEN + rb"(-?(?:[0-9][-+.0-9eE]*)?)\Z")
-
-
-_BLANK = re.compile(_BETWEEN)
+BLANK = re.compile(_BETWEEN)
 
 
 class Span(NamedTuple):
@@ -49,7 +49,7 @@ class PointerReader:
         self._text += more
         self._length += len(more)
         spans = []
-        while token := _TOKEN.match(self._text, self._at, self._length):
+        while token := TOKEN.match(self._text, self._at, self._length):
             self._at = token.end()
             kind = token.lastindex or 0
             start = token.start(kind)
@@ -125,7 +125,7 @@ class PointerReader:
     def path(self) -> tuple[str | int, ...]:
         """The names and indexes of `pointer`."""
         path = list(self._path)
-        if path and not _BLANK.sub(b"", self.begun) and not isinstance(path[-1], str):
+        if path and not BLANK.sub(b"", self.begun) and not isinstance(path[-1], str):
             path.pop()
         return tuple(part for part in path if part is not None)
 

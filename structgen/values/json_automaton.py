@@ -10,6 +10,7 @@ from operator import itemgetter
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton, Beginning, Blame
+from structgen.automaton.reading import spelled
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.automaton.writing.literals import write_literals
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
@@ -25,7 +26,7 @@ from structgen.values.blame import OpenValue, blamed
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
-from structgen.values.name_frames import NameWriter, quoted
+from structgen.values.name_frames import NameWriter
 from structgen.values.objects import ObjectWriter
 from structgen.values.scalars import NumberWriter, StringWriter
 
@@ -169,7 +170,7 @@ class JsonAutomaton(Automaton):
         if count <= ALTERNATIVES:
             return
         walk, place = Bytewise(self), position(state)
-        for byte in b"{" + self._context.layout.first(0) + b'"' + quoted(name) + b'"' + self._context.layout.colon:
+        for byte in b"{" + self._context.layout.first(0) + b'"' + spelled(name) + b'"' + self._context.layout.colon:
             place = walk.step(place, byte, lambda check, taken: True)
         if place:
             behind = walk.successors(place, lambda check, taken: True)

@@ -124,10 +124,14 @@ class NextNames:
             return ()
         after = progress.other(counted=self._is_empty.inhabited(progress.objects).total is not None)
         node = self._outline(progress.objects).other(marks)
-        assert node is not None
-        assert after is not None
-        options = self._is_empty.next_members(node, after, marks)
-        return tuple([NextMember(each, then, progress.others > 0) for each, then in options])
+        return self._following(node, after, marks, maybe_repeated=progress.others > 0)
+
+    def _following(
+        self, node: Node | None, after: Members | None, marks: int, *, maybe_repeated: bool = False
+    ) -> NextMembers:
+        """The next members with a schema (None: there are none), under a name with these marks."""
+        options = self._is_empty.next_members(node, after, marks) if node and after else []
+        return tuple([NextMember(each, then, maybe_repeated) for each, then in options])
 
     def other_marks(self, progress: Members) -> Collection[int]:
         """The marks that other names may have that may come next."""
@@ -168,15 +172,12 @@ class NextNames:
         if self._is_empty.inhabited(objects).uncounted:
             return () if self._is_empty(node) else (NextMember(node, after, False),)
         marks = outline.marks(objects.properties[i].name) if objects.some else 0
-        options = self._is_empty.next_members(node, after, marks)
-        return tuple([NextMember(node, then, False) for node, then in options])
+        return self._following(node, after, marks)
 
     def _one_of_few(self, progress: Members, k: int, marks: int) -> NextMembers:
         """The next members under other name `k`, where they are few."""
         after = None if progress.taken >> k & 1 else progress.other(1 << k)
-        node = self._outline(progress.objects).other(marks)
-        options = self._is_empty.next_members(node, after, marks) if node and after else []
-        return tuple([NextMember(each, then, False) for each, then in options])
+        return self._following(self._outline(progress.objects).other(marks), after, marks)
 
 
 def names_are_ruled(members: Iterable[Members]) -> bool:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.checks import FreshName
+from structgen.automaton.reading import spelled
 from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Objects
 from structgen.values.array_progress import uncovered
 from structgen.values.context import Context
 from structgen.values.lockstep import Lane, Lockstep
-from structgen.values.name_frames import NameTable, NameWriter, quoted
+from structgen.values.name_frames import NameTable, NameWriter
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
 from structgen.values.object_progress import Members, UnorderedMembers
@@ -233,7 +234,7 @@ class ObjectWriter:
             self._expand_member(choice, self._next.named(members, names[state - first]), depth, state)
 
         first = self._automaton.later_block(len(names), expand)
-        return [(before + quoted(name) + behind, first + i) for i, name in enumerate(names)]
+        return [(before + spelled(name) + behind, first + i) for i, name in enumerate(names)]
 
     def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
         """After a name and its colon (or, where white space is free, before the colon): call the value."""

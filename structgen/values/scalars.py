@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from structgen.automaton.checks import NumberCheck, TextCheck
+from structgen.automaton.reading import spelled
 from structgen.automaton.table_format import MAX_COUNT, Edge
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals, write_words
@@ -27,7 +28,6 @@ from structgen.regular.string_sets import (
 from structgen.schema.normal import Numbers, Strings
 from structgen.values.context import Context, Predicate
 from structgen.values.lockstep import Lockstep, union
-from structgen.values.name_frames import quoted
 from structgen.values.names import ending
 
 MOST_ASKED = 6
@@ -188,12 +188,12 @@ class StringWriter:
             )
 
         def expand(state: int) -> None:
-            write_words(self._automaton, state, [quoted(text) + b'"' for text in texts], close)
+            write_words(self._automaton, state, [spelled(text) + b'"' for text in texts], close)
 
         return self._context.shared((texts, close), expand)
 
     def _expand_literals(self, closes: dict[str, int], inner: int, state: int) -> None:
-        pairs = [(quoted(text) + b'"', close) for text, close in closes.items()]
+        pairs = [(spelled(text) + b'"', close) for text, close in closes.items()]
         write_literals(self._automaton, state, pairs, inner=inner, other=inner)
 
 
