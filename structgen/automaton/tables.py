@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.hash_tables import hang, put, slot
 from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
-    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
-    A, Edge, Int32, Int64, WrittenRows,
+    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
+    A, Edge, Int32, Int64, WrittenRows, hash_frame,
 )  # fmt: skip
 from structgen.errors import LimitExceeded
+from structgen.kernels import inner_kernel, kernel
 
 _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
@@ -50,30 +50,15 @@ _FIRST_REGISTERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
 """The states 0, which is nowhere, and `DONE`."""
 
-_ARENAS = 8
-"""Tables that share one allocation: to ask numpy for an address costs more than all else of a new table."""
-_free_arenas: list[tuple[memoryview, int]] = []
-
-
-def _new_arena() -> tuple[memoryview, int]:
-    """Room for the first arrays of one table, and its address."""
-    try:
-        return _free_arenas.pop()
-    except IndexError:
-        size = _STARTS[-1]
-        block: npt.NDArray[np.uint8] = np.empty(_ARENAS * size, np.uint8)
-        address, data = int(block.ctypes.data), block.data
-        _free_arenas.extend((data[i * size : (i + 1) * size], address + i * size) for i in range(1, _ARENAS))
-        return data[:size], address
-
 
 class Tables:
     """The arrays of one automaton, and the only code that writes them from Python."""
 
     def __init__(self) -> None:
-        # A table is made for every schema: all arrays lie in one arena until one must grow, and numpy's views of
-        # them are made when they are asked for.
-        data, address = _new_arena()
+        # A table is made for every schema, and to ask numpy for an address takes long: all arrays lie in one arena
+        # until one must grow, and numpy's views of them are made when they are asked for.
+        arena: npt.NDArray[np.uint8] = np.empty(_STARTS[-1], np.uint8)
+        data, address = arena.data, int(arena.ctypes.data)
         self._arena = data
         data[_STARTS[2] : _STACK] = _ZEROS
         sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS
@@ -199,12 +184,10 @@ class Tables:
             self._grow("edges", self.n_edges + edges)
 
     def take(self, states: int, edges: int) -> tuple[int, int]:
-        """Set rows aside for a kernel that returns the first state and edge that it did not need.
+        """Set rows aside for a kernel, which returns the first state and edge that it did not need.
 
-        Nothing else is written there, even where an exception comes between the kernel and the new counts.
-
-        Returns:
-            The first state and the first edge.
+        Nothing else is written there, even where an exception comes between the kernel and the new counts. Returns the
+        first state and the first edge.
         """
         self.reserve(states, edges)
         first = self.n_states, self.n_edges
@@ -321,7 +304,7 @@ class Tables:
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        index = 2 * slot(self._return_words, ret << 24 | outcome)
+        index = 2 * _slot(self._return_words, ret << 24 | outcome)
         return self._return_words[index + 1] if self._return_words[index] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
@@ -330,10 +313,10 @@ class Tables:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
             words = grown.data.cast("B").cast("q")
             for key, known in self.returns[self.returns[:, 0] != 0].tolist():
-                put(words, key, known)
+                _put(words, key, known)
             self._replace(returns=grown)
         self.n_returns += 1  # first: a count that is too high does no harm
-        put(self._return_words, ret << 24 | outcome, state)
+        _put(self._return_words, ret << 24 | outcome, state)
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
@@ -386,3 +369,31 @@ def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
     grown = np.zeros((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
+
+
+_hash_frame = inner_kernel(hash_frame)
+
+
+def _slot(words: memoryview, key: int) -> int:
+    """The row of the hash table of returns (key, state, key, state...) for a key: where it stands, or would be put."""
+    mask = len(words) // 2 - 1
+    place = hash_frame(key >> 24, key & TARGET, 0) & mask
+    while words[2 * place] not in (0, key):
+        place = (place + 1) & mask
+    return place
+
+
+def _put(words: memoryview, key: int, state: int) -> None:
+    """Write a return's key and the state that it leads to."""
+    struct.pack_into("2q", words, 16 * _slot(words, key), key, state)
+
+
+@kernel
+def hang(frames: Int64, count: int, buckets: Int32) -> None:
+    """Put the first `count` frames into empty buckets, by their hash."""
+    mask = buckets.size - 1
+    for frame in range(1, count):
+        place = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
+        while buckets[place] != 0:
+            place = (place + 1) & mask
+        buckets[place] = frame

@@ -1,8 +1,8 @@
 """What an array may still hold: one lane's progress through its items.
 
-A progress is a frozen value; equal progress, equal future. Where a rule counts items (`contains`) or compares them
-(`uniqueItems` of few values), the next item has several *options*, each a node and the progress behind it; an array
-is then read along all of them in lockstep. Conjunctions and complements of nodes come from the algebra.
+A progress is a frozen value: equal progress, equal future. Where a rule counts items (`contains`) or compares them
+(`uniqueItems` of few values), the next item has several *options*. An option is a node and the progress behind it; the
+array is read along all options in lockstep.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Asking = Generator[Node, bool, T]
 
 P = TypeVar("P", bound=Any)
 SEARCH = 4096
-"""How many steps of progress a search for an end may take; beyond, an end is taken for granted."""
+"""The most steps that a search for an end takes. A longer search assumes that there is an end."""
 MOST_OPTIONS = 256
 """The most combinations of `contains` rules that one item may meet."""
 
@@ -32,9 +32,9 @@ class Items(NamedTuple):
     """Progress through an array of lane `lane`.
 
     Attributes:
-        next_index: the index of the next item, as far as it matters.
-        got: for each `contains`, how many items satisfied it, as far as it matters.
-        used: which of the values that are told one by one were taken, as bits.
+        next_index: the index of the next item, or the first index from which on indices make no difference.
+        got: for each `contains`, how many items satisfied it, up to the number from which on more make no difference.
+        used: of the values that are told one by one, those that came, as bits.
         repeated: have two equal items come?
     """
 
@@ -68,7 +68,7 @@ def _met(got: int, each: Contains) -> bool:
 
 
 def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
-    """The progress of several lanes (`Items` or `Members`), without what that of another one covers."""
+    """Progress (`Items` or `Members`) of several lanes, without any that another one covers."""
     if len(progress) == 1:
         return tuple(progress)
     kept: list[P] = []
@@ -80,14 +80,14 @@ def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of the arrays of a set.
+    """How the arrays of a set are read.
 
     Attributes:
-        enough: no rule tells indices from here on apart.
-        most: the most items; less than the schema says where there are fewer different values than that.
-        few: must equal items be told apart, and are all values few enough to be told one by one?
+        enough: from this index on all items follow the same rules.
+        most: the most items. Unique items are no more than there are different values.
+        few: do equal items matter, and are all values few enough to be told one by one?
         compared: must items be compared when they end?
-        simple: may an item come, or the array close, whatever came before?
+        simple: do no rules but those for indices decide what may come next?
     """
 
     enough: int
@@ -111,7 +111,7 @@ class ItemSteps:
 
     @cached_method
     def plan(self, arrays: Arrays) -> Plan:
-        """What is known of `arrays`."""
+        """How `arrays` are read."""
         longest, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
         simple = not (arrays.contains or arrays.unique or arrays.repeated)
         few = False
@@ -124,7 +124,7 @@ class ItemSteps:
         return Plan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
 
     def _counted(self, arrays: Arrays) -> tuple[bool, int | None]:
-        """Are all values few, and how many different items can there be?"""
+        """Are all possible items few? And how many different ones are there (None: unknown)?"""
         nodes = arrays.prefix[: arrays.max_items]
         rest = arrays.rest if arrays.max_items is None or arrays.max_items > len(arrays.prefix) else None
         places = [*dict.fromkeys(nodes), *([rest] if rest is not None else [])]
@@ -161,7 +161,7 @@ class ItemSteps:
         return [step for before in steps for step in self._split(*before)] if plan.compared else steps
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that satisfies `each`, or one that does not (or, where that does not matter, any)."""
+        """An item that satisfies `each`, and one that does not; or any item, where its count makes no difference."""
         got = after.got[k]
         if each.most is None and got >= each.least:
             yield node, after
@@ -172,7 +172,7 @@ class ItemSteps:
         yield node if each.most is None else self._algebra.node(node, self._algebra.negation(each.value)), after
 
     def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item of few values: one option for each that may come."""
+        """An item of few values: an option for each value."""
         bits = self._bits.setdefault(after.arrays, {})
         for key, value in self._values(node) or ():
             bit = 1 << bits.setdefault(key, len(bits))
@@ -182,8 +182,10 @@ class ItemSteps:
                 yield value, after._replace(repeated=True)
 
     def _split(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that is compared when it ends: the few values among others are told one by one even so, since a
-        word that was begun can only end as itself."""
+        """An item that is compared when it ends: an option for each word or literal, and one for all other values.
+
+        A word that has begun can only end as itself, so one that came before must not begin.
+        """
         values, others = self._values.split(node)
         bits = self._bits.setdefault(after.arrays, {})
         for key, value in values:
@@ -194,7 +196,7 @@ class ItemSteps:
             yield others, after
 
     def without_equals(self, progress: Iterable[Items]) -> tuple[Items, ...]:
-        """The progress when the last item turns out to equal an earlier one."""
+        """The progress of the lanes that may go on when the last item equals an earlier one."""
         kept = []
         for each in progress:
             if not self.plan(each.arrays).compared:
@@ -208,9 +210,10 @@ class ItemSteps:
         return progress.next_index > 0 and self.plan(progress.arrays).compared and not progress.repeated
 
     def closes(self, progress: Items, known: dict[Items, bool]) -> Asking[bool]:
-        """True when the array can be closed, now or later. `known`: answers; more are added.
+        """Can the array be closed, now or later? A depth-first search over the options; if it gets too long, True.
 
-        Searches the options, the most helpful first. A search that gets too long says yes.
+        Args:
+            known: answers by progress; more are added.
         """
         if progress.may_close or self._soon_repeated(progress):
             return True

@@ -41,8 +41,8 @@ class ArrayWriter:
         return self._context.shared(key, partial(self._expand_after_item, choice, items, depth))
 
     def _is_counted(self, items: tuple[Items, ...]) -> bool:
-        """May the items from here on be counted, since nothing but their number matters?"""
-        if len(items) > 1 or self._layout.bound:  # the one counter is wanted for white space there
+        """Does nothing but the number of the following items matter, so that a counter can stand for it?"""
+        if len(items) > 1 or self._layout.bound:  # there is one counter, and free white space uses it
             return False
         (progress,), plan = items, self._steps.plan(items[0].arrays)
         least, longest, index = progress.arrays.min_items, plan.most, progress.next_index
@@ -51,7 +51,7 @@ class ArrayWriter:
         return max(least, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
 
     def _expand_counted(self, choice: Lockstep, progress: Items, depth: int, state: int) -> None:
-        """Write the state after an item that is followed by others like it: one for all of them, with a counter."""
+        """Write the state after an item where only the number of items matters: one state with a counter for all."""
         longest, tables = self._steps.plan(progress.arrays).most, self._tables
         low = max(progress.arrays.min_items - progress.next_index, 0)
         high = UNBOUNDED if longest is None else longest - progress.next_index

@@ -1,8 +1,8 @@
 """The values that a text has begun and not ended, each with the schemas that it is read against.
 
-The automaton keeps for each value's first state what the value is read against (`Context.choices`). Later states may be
-shared by values of several places, so the way through the automaton is followed: a value whose frame is still open is
-the one that was begun there.
+The first state of each value tells what the value is read against (`Context.choices`). Later states may be shared by
+values of several places, so the text is followed from its beginning: the values whose frames are still open at its end
+are the ones wanted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Begun(NamedTuple):
     """A value that has begun.
 
     Attributes:
-        start: its first byte.
+        start: the offset of its first byte.
         frames: how many frames were open when it began.
-        choice: what it is read against.
+        choice: the nodes that it is read against.
     """
 
     start: int
@@ -33,8 +33,8 @@ def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Seq
     """The values that are open behind a walk, outermost first. The value that is the whole text stays open.
 
     Args:
-        positions: the position in front of each byte that was taken, and the last one.
-        text: those bytes, and the one that was refused, if one was.
+        positions: the position in front of each byte that was taken, and the one behind the last.
+        text: these bytes, and the byte that was refused, if any.
     """
     depths = {0: 0}
     values: list[Begun] = []
@@ -55,7 +55,7 @@ def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Seq
 
 
 def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
-    """How many frames are open with this one."""
+    """How many frames are open, this one included."""
     chain = []
     while frame not in depths:
         chain.append(frame)
@@ -68,7 +68,7 @@ def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
 
 
 def _entered(tables: Tables, state: int, depth: int, byte: bytes) -> Iterator[tuple[int, int]]:
-    """A state, and those that are entered from it before the byte is taken, with the number of open frames."""
+    """A state, and the states entered from it before the byte is taken, each with the number of open frames."""
     while True:
         yield state, depth
         if not byte or tables.is_stub(state):

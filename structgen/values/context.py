@@ -1,9 +1,9 @@
-"""What the writers of JSON frames share: layout, interning, the way out, white space, calls of values in lockstep.
+"""What the writers of JSON frames share: layout, interned states, white space, and calls of values in lockstep.
 
 A writer (of arrays, names, objects, strings, numbers) writes one state of a frame when a walk reaches it. A frame reads
 one value against a *choice* of nodes (see `lockstep`); its outcome tells which of them the value satisfies. Inside a
-frame the automaton keeps one progress per alternative still alive (see `array_progress`, `object_progress`), so a union
-costs what its alternatives differ in, and one alternative left is the plain automaton again.
+frame there is one progress for each alternative that is still alive (see `array_progress`, `object_progress`). So a
+union costs only what its alternatives differ in, and nothing once a single one is left.
 """
 
 from __future__ import annotations
@@ -118,8 +118,7 @@ class Context:
         return self._value(node, depth if self.layout.by_depth else 0, self._new_value)
 
     def choices(self) -> dict[int, Lockstep]:
-        """Of the first state of each value, what it is read against. What lies behind may be shared by values of equal
-        sets; a first state is a value's own."""
+        """By the first state of each value, what the value is read against. Later states may be shared by values."""
         return {
             state: read if isinstance(read, Lockstep) else self.choice((read,))
             for (read, _), state in self._values.items()
@@ -149,10 +148,10 @@ class Context:
         check: Callable[[Predicate], Check],
         confirm: Callable[[int], int],
     ) -> int:
-        """The state behind a text that is in the sets `marks` (bits), as far as an automaton can tell.
+        """The state behind a text that an automaton takes for a member of the sets `marks` (bits).
 
-        A set with a predicate is asked about first, in a test. `confirm(marks)` is the state for marks that are sure;
-        0 where it refuses the text.
+        For each of these sets that has a predicate, a test asks whether the text really is a member. `confirm(marks)`
+        is the state for the sets that are left; 0 where it refuses the text.
         """
         doubtful = next((k for k, each in enumerate(predicates) if each is not None and marks >> k & 1), None)
         if doubtful is None:
@@ -165,20 +164,23 @@ class Context:
         return self.automaton.test(check(predicate), yes, no)
 
     def gap(self, target: int, state: int = 0, action: int = GOTO) -> int:
-        """A state (`state`, or a new one) that takes free white space and then goes on at `target`, if the layout has
-        any: by `POP` it leaves the frame with that outcome."""
+        """`target` behind free white space: `state`, or a new one; `target` itself where the layout has no free white
+        space. With the action `POP`, the state leaves the frame with outcome `target` instead."""
         if not self.layout.bound:
             return target
         return write_gap(self.tables, state or self.tables.stub(), (action, target, 0), self.layout.bound)
 
     def write_members(self, first: int, callees: list[int], ret: int, colon: bytes = b"") -> None:
-        """Write states from `first` on that each call a value, behind a name and its colon (or, where white space is
-        free, before the colon) or before `colon`; the first comes back to `ret`, each later one to the next state."""
+        """Write states from `first` on, each of which reads a colon and calls a value.
+
+        The first call comes back to `ret`, each later one to the next state. Without `colon`, the colon was read with
+        the name, unless white space is free.
+        """
         bound = self.layout.bound
         write_calls(self.automaton, first, callees, ret=ret, colon=b"" if bound else colon, bound=bound)
 
     def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
-        """Write a trie of literals behind free white space, if the layout has any."""
+        """Write a trie of literals, behind free white space if the layout has any."""
         if not self.layout.bound:
             write_literals(self.automaton, state, literals)
             return
@@ -189,10 +191,11 @@ class Context:
     def call(
         self, wanted: Sequence[tuple[Node, bool]], depth: int, after: Callable[[Sequence[int]], int]
     ) -> tuple[int, int]:
-        """The call `(callee, ret)` of the next value, for alternatives that each want a node, to drive or be watched.
+        """The call `(callee, ret)` of the next value.
 
-        At least one drives. `after(living)` is the state in which those alternatives (by index) go on whose node the
-        value satisfied; a driving one is always among them.
+        Args:
+            wanted: of each alternative, the node that it wants, and whether it drives. At least one drives.
+            after: the state for the alternatives (by index) whose node the value satisfied; one of them drives.
         """
         if len(wanted) == 1:
             return self.value_of(wanted[0][0], depth), after((0,))

@@ -21,10 +21,9 @@ _NONE = 1 << 60
 class Emptiness:
     """Decides `node has no value`, lazily and with memory.
 
-    A node has a value when some shape of it has one that needs no larger value of the same node (a least fixed
-    point): a node met again on the way to its own value counts as empty there. Questions wait on a stack of our own,
-    so that nesting of any depth is followed. What a set excludes (`without`) is told when a value is closed, so it is
-    not looked at here.
+    A node has a value if some shape of it has one. While this is asked, the same node inside counts as empty (a least
+    fixed point): a value cannot need itself. Questions wait on a list instead of Python's stack, so any depth of
+    nesting is followed. What a set excludes (`without`) is checked when a value is closed, and not looked at here.
     """
 
     def __init__(self, algebra: Algebra) -> None:
@@ -41,7 +40,7 @@ class Emptiness:
         return self._answer(self._node(node), node) if known is None else known
 
     def culprit(self, node: Node) -> Node:
-        """The innermost part of a node without a value that every value must have, and that has no value either."""
+        """The innermost part that every value of an empty node must have, and that is empty itself."""
         culprit, seen = node, {node}
         while needed := next((n for n in self._needed(culprit) if isinstance(n, SchemaNode) and self(n)), None):
             if needed in seen:
@@ -51,7 +50,7 @@ class Emptiness:
         return culprit
 
     def _needed(self, node: Node) -> Iterator[Node]:
-        """The nodes within that every value of `node` has, where it is one set of arrays or of objects."""
+        """The nodes of items or members that every value of `node` has; none where it has several shapes."""
         if len(node.shapes) != 1:
             return
         arrays, objects = node.shapes[0].arrays, node.shapes[0].objects
@@ -71,7 +70,7 @@ class Emptiness:
         return objects not in self._some and self._answer(self._objects(objects))
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
-        """What may come next in an array that can then still be closed; nothing when it must close now."""
+        """The options for the next item behind which the array can still be closed; none when it must close now."""
         simple = self.items.plan(progress.arrays).simple
         for node, after in self.items.options(progress):
             if not self(node) and (simple or self.closes(after)):
@@ -86,7 +85,7 @@ class Emptiness:
 
     @cached_method
     def inhabited(self, objects: Objects) -> Inhabited:
-        """What of `objects` can be."""
+        """Which members these objects can have."""
         return self._told(self.members.inhabited(objects))
 
     def next_members(self, node: Node, after: Members, marks: int) -> Options:
@@ -100,7 +99,7 @@ class Emptiness:
         return [(n, a) for n, a in options if not self(n) and self.members.closes(a, can)]
 
     def _told(self, asking: Asking[T]) -> T:
-        """The result of something that asks for the emptiness of nodes."""
+        """The result of a generator that asks which nodes are empty."""
         answer: bool | None = None
         while True:
             try:
@@ -111,8 +110,11 @@ class Emptiness:
             answer = self(wanted)
 
     def _answer(self, question: Asking[bool], subject: Node | None = None) -> bool:
-        """Answer a question (about the node `subject`), and those that it asks."""
-        # Each entry: the question, its node, and the lowest place in the stack that its "empty" leans on.
+        """Answer a question (about the node `subject`), and all questions that it asks.
+
+        A node that waits for its own answer is taken to be empty. `lowest` holds, for each question on the stack, the
+        lowest place of a node of which it was assumed.
+        """
         stack: list[tuple[Asking[bool], Node | None]] = [(question, subject)]
         lowest = [_NONE]
         places: dict[Node | None, int] = {subject: 0}
@@ -141,7 +143,7 @@ class Emptiness:
                 lowest.append(_NONE)
 
     def _settle(self, subject: Node | None, empty: bool, place: int, lowest: list[int]) -> None:
-        """Remember an answer. "Empty" that leans on a node still open is only known once that node is."""
+        """Remember an answer. "Empty" is not yet sure while a node that was assumed to be empty has no answer."""
         leans_on = lowest.pop()
         if not empty or leans_on >= place:
             if subject is not None:

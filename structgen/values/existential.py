@@ -1,8 +1,8 @@
 """Existential rules of objects (`some`): how many members must come for them.
 
-One member may satisfy several rules at once, where its name is in their sets and some value satisfies all of them; each
-name comes once. So the fewest members are a minimum set cover, in which each name is used once. It is found exactly, by
-dynamic programming over the rules that are satisfied, where the rules are few.
+One member may satisfy several rules at once: where its name is in their sets, and some value satisfies all of them.
+Each name comes once. So the fewest members are a minimum set cover. Where the rules are few it is found exactly, by
+dynamic programming over the sets of satisfied rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from structgen.schema.normal import Node
 MAX_RULES_OF_MEMBER = 8
 """The most rules that one member may be asked to satisfy."""
 MAX_COVERED = 10
-"""The most rules for which a minimum cover is computed; of more rules each is looked at by itself."""
+"""The most rules for which a minimum cover is computed."""
 
 RuleSets = tuple[int, ...]
 """The largest sets of rules, as bits, that one member can satisfy at once."""
@@ -64,11 +64,11 @@ def satisfiable_together(
 
 
 def fewest(open_rules: int, owed: Iterable[RuleSets], others: Iterable[tuple[RuleSets, int]]) -> int | None:
-    """The fewest members that must come for the open rules, beside those that are owed; None where no members suffice.
+    """The fewest members that the open rules need beside the required ones; None where no members suffice.
 
     Args:
         open_rules: the rules, as bits.
-        owed: what each member that has to come in any case can satisfy.
+        owed: for each member that must come anyway, what it can satisfy.
         others: what other members can satisfy, and how many such members there are.
     """
     copies: Counter[RuleSets] = Counter()

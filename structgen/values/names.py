@@ -155,12 +155,9 @@ class Outline:
         """The automaton of the names that are not declared."""
         return joint(self.sets, frozenset(self.declared))
 
+    @cached_method
     def marks(self, name: str) -> int:
         """The sets that hold this name."""
-        return self._ruled_marks(name) if self.ruled else 0
-
-    @cached_method
-    def _ruled_marks(self, name: str) -> int:
         return sum(1 << k for k, names in enumerate(self.sets) if is_named(names, name))
 
     @cached_method

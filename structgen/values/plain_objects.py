@@ -16,7 +16,7 @@ from structgen.automaton.checks import FreshName
 from structgen.automaton.reading import spelled
 from structgen.automaton.writing.phases import MemberNames, Phases
 from structgen.memo import cached_method
-from structgen.schema.normal import Node, Objects
+from structgen.schema.normal import Objects
 from structgen.values.context import Context
 
 
@@ -155,14 +155,12 @@ class PlainObject:
         def expand(state: int) -> None:
             # In the schema's order what follows does not depend on what came: all are written with one.
             i, members = (state - first, 1) if self._any_order else (0, self._count)
-            values = [self._value(member.value) for member in self._objects.properties[i : i + members]]
+            nodes = [member.value for member in self._objects.properties[i : i + members]]
+            values = [self._context.value_of(node, self._depth + 1) for node in nodes]
             self._context.write_members(first + i, values, self._after(row, i))
 
         first = self._automaton.later_block(self._count, expand)
         return first
-
-    def _value(self, node: Node) -> int:
-        return self._context.value_of(node, self._depth + 1)
 
     def _behind_others(self, phase: Phase) -> int:
         """The state after the closing quote of an undeclared name. Where one has come before, the name must be new."""
@@ -178,7 +176,7 @@ class PlainObject:
 
         def expand(state: int) -> None:
             number = self._tables.stubs(state, min(AT_ONCE, first + self._in_row - state))
-            callees = [self._value(rest)] * number
+            callees = [self._context.value_of(rest, self._depth + 1)] * number
             self._context.write_members(state, callees, after + state - first, self._layout.colon)
 
         first = self._automaton.later_block(self._in_row, expand)

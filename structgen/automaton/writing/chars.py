@@ -11,7 +11,7 @@ end still fits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -83,13 +83,16 @@ class Lifted:
         plain_ways = self._plain_ways if quoted and not self._counted else None
         self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
-        self._escapes = automaton.later_block(n - 1, self._expand_escape, self._short_escapes) if quoted else 0
+        self._escapes = (
+            automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
+        )
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
         elif quoted and folded is not None:
             for q in np.flatnonzero(folded.limits != UNBOUNDED).tolist():
-                automaton.tables.states[self._escapes + q - 1, HI] = self._room_behind(q, {*dfa.next[q].tolist()} - {0})
+                loops = {*dfa.next[q].tolist()} - {0} == {q}
+                automaton.tables.states[self._escapes + q - 1, HI] = folded.limits[q] if loops else UNBOUNDED
         self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
         inc, room = (INC, ROOM) if self._counted else (0, 0)
         numbers = self._first, self._escapes, self._block, inc, room, quoted, name
@@ -144,23 +147,11 @@ class Lifted:
         """Is a state a run, the only ones that count?"""
         return not self._counted and bool(self._limits[q] != UNBOUNDED)
 
-    def _room_behind(self, q: int, targets: set[int]) -> int:
-        """HI of the state behind a backslash, from which characters behind `q` lead to `targets`."""
-        return int(self._limits[q]) if targets == {q} else UNBOUNDED
-
-    def _expand_escape(self, state: int) -> None:
-        """After a backslash."""
-        self._write(write_escape, state)
-
-    def _expand_digits(self, state: int) -> None:
-        """Between the digits of `\\u`, or between the two escapes of a pair."""
-        self._write(write_digits, state)
-
     def _write(self, write: Callable[..., tuple[int, int]], state: int) -> None:
-        """Write a state by a kernel, and have what it leaves for later written by `_expand_digits`."""
+        """Write a state by a kernel. The stubs that it leaves are written by `write_digits` when they are met."""
         tables, dfa = self._automaton.tables, self._dfa
         taken = tables.take(MOST_STATES, MOST_EDGES)
-        self._automaton.own(taken[0], self._few_digits, self._expand_digits)
+        self._automaton.own(taken[0], self._few_digits, partial(self._write, write_digits))
         tables.n_states, tables.n_edges = write(
             tables.base, self._settings, dfa.next, self._per_state, dfa.bounds, dfa.classes, state, *taken
         )
