@@ -1,4 +1,4 @@
-"""One position, byte by byte, for those who ask from Python: what follows it, and whether the text may end there."""
+"""Single steps of an automaton from Python: the positions behind a byte, and whether the text may end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def after_bytes(base: int, position: int, first: int, last: int, out: int) -> in
 
 @kernel
 def settled(base: int, position: int) -> int:
-    """The position after what is done on arrival; 0 when that refuses it, -1 when the registers say what is wanted."""
+    """The position after a state's eager actions; 0 where one refuses, -1 when the registers say what is wanted."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0:
         registers_at(base)[R_TAKEN] = 0
@@ -88,7 +88,7 @@ class Bytewise:
         return targets
 
     def over(self, position: int, answer: Answer) -> bool:
-        """May what was begun at frame 0 end here?"""
+        """May the text, begun at frame 0, end here?"""
         automaton, registers = self._automaton, self._automaton.tables.registers
         while position:
             ends = ends_at(automaton.tables.base, position)
@@ -101,7 +101,7 @@ class Bytewise:
         return False
 
     def _bytes(self, position: int, first: int, last: int) -> bool:
-        """Fill the positions after some bytes; False where a test stops that, at `_stopped_at`."""
+        """Fill `_out` for some bytes; False where a test stops at the byte `_stopped_at`."""
         automaton, registers = self._automaton, self._automaton.tables.registers
         while True:
             stopped = after_bytes(automaton.tables.base, position, first, last, self._address)

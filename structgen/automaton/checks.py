@@ -16,12 +16,15 @@ from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, 
 
 
 class Check(Protocol):
-    """A question to the text so far. Hashable: equal checks ask the same.
+    """A question about the text so far. Hashable: equal checks ask the same.
+
+    A mask must not ask about each token. So `suspects` and `held` tell beforehand which tokens the answer may be "no"
+    for; a check may name too many, but never too few.
 
     Attributes:
-        escapes: may what is asked about be spelled otherwise than `suspects` and `held` do: a string with escapes, or
-            another value than a string?
-        rule: what is asked for, for messages and traces.
+        escapes: may the value in question have another spelling than the ones that `suspects` and `held` give (a
+            string with escapes, or a value that is no string)?
+        rule: what is asked, for messages and traces.
     """
 
     rule: ClassVar[str]
@@ -33,23 +36,24 @@ class Check(Protocol):
         """The answer at a test."""
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
-        """For what is being read: the rests of it for which the answer may be "no". None: unknown, ask every token.
+        """The rests of the string or name that is being read for which the answer may be "no"; None: any token may.
+
+        A rest goes from here to the closing quote, which it includes. For a token that starts with no rest the answer
+        is "yes", unless there are rests, `escapes` is set, and the token has a backslash. A value that begins within
+        the token is left to `held`.
 
         Args:
             heads: what tokens have before a quote. Where there are very many rests, only these need be told.
-
-        A rest goes from here to the closing quote of a string or name, that quote included. No answer but "yes" is
-        possible where a token starts with none of them (nor, where there are any and `escapes` is set, has a
-        backslash). What begins within a token is not meant: that is for `held`.
         """
 
     def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
-        """What a token may not hold whole between two quotes, for the answer to be "yes" in any case.
+        """The texts for which the answer may be "no" where a token holds one of them whole, between two quotes.
+
+        None: any token that holds a whole value or name must be asked about, and any that holds two of them.
 
         Args:
-            texts: what tokens hold there; no others need be told.
-
-        None: whatever value or name a token holds whole, it is asked, and so is a token that holds two of them."""
+            texts: what tokens hold between quotes; no others need be told.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,7 @@ def _names(read: Open) -> list[str]:
 
 
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:
-    """The rests with which what is being read could equal a string, number or word of the first `size` items."""
+    """The rests with which the value being read would equal a string, number or word of the first `size` items."""
     if reading.begun is not None:
         start = unescaped(reading.begun)
         return None if start is None else scalars.rests(start, size, heads)

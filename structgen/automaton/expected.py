@@ -32,7 +32,7 @@ def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool
 
 
 class Walk:
-    """A text in an automaton, as far as it goes.
+    """The way of a text through an automaton, as far as it is taken.
 
     Args:
         start: the position in which it begins, by default that of the automaton.

@@ -1,10 +1,10 @@
-"""The finished items of an array, by what one that is being read could still come to equal.
+"""The finished items of an array, to find those that the item being read could still come to equal.
 
-To ask each earlier item whether the new one is on its way to it would make an array of n items cost n * n. So each
-item is entered under its *holes*. A hole is a place in it that a text may come to last: the last item of an array,
-any member of an object (their order does not matter), and so on inwards. Of an item that is being read all but one
-hole is known, and one look-up finds what has stood there. Hashes that are equal by chance make a rest suspect that is
-not: it is asked about then, and no more.
+To compare the new item with each earlier one would make an array of n items cost n * n. So each item is entered under
+its *holes*. A hole is a place in an item that may be written last: the last item of an array, or any member of an
+object (their order does not matter), and so on inwards. Example: `{"a": 1, "b": 2}` is entered as `{"b": 2}` with a
+hole at "a" where 1 stood, and as `{"a": 1}` with a hole at "b". Of an item that is being read everything but one hole
+is known, so one look-up finds what has stood there. Two equal hashes by chance only make a check ask once more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FEW = 32
 """The most rests that are always listed, whatever tokens there are."""
 
 Level = tuple[bool, int, str | None, bool]
-"""A container on the way to a hole: is it an object, how many members it has, the name of the one that is open, and is
-one open at all?"""
+"""A container on the way to a hole: is it an object, the number of its members, the name of the open one, and is one
+open?"""
 
 
 class OpenContainer(Protocol):
@@ -37,7 +37,7 @@ class OpenContainer(Protocol):
 
 
 class Scalars:
-    """What has stood in one hole; of equal values, the place of the item in which it came first."""
+    """The values that stood in one hole, each with the place of the first item that had it there."""
 
     def __init__(self) -> None:
         self._texts: list[bytes] = []
@@ -54,7 +54,7 @@ class Scalars:
             self._places.setdefault(canonical(value), place)
 
     def among(self, texts: Iterable[bytes], size: int) -> list[bytes]:
-        """Those of these texts that the first `size` items have there."""
+        """The texts that stood there in one of the first `size` items."""
         return [text for text in texts if self._places.get(text, size) < size]
 
     def holds(self, value: Any, size: int) -> bool:
@@ -62,10 +62,10 @@ class Scalars:
         return self._places.get(canonical(value), size) < size
 
     def rests(self, start: bytes, size: int, heads: Sequence[bytes]) -> list[bytes]:
-        """What is missing of texts in the first `size` items that start so, the closing quote included.
+        """The rests, closing quote included, of texts that stood there in the first `size` items and start so.
 
         Args:
-            heads: where there are very many, only these are looked for.
+            heads: where there are very many rests, only these are looked for.
         """
         texts, places = self._texts, self._places
         first = bisect_left(texts, start)
@@ -86,7 +86,8 @@ class Earlier:
     def __init__(self) -> None:
         self.count = 0
         self.first_container: float = inf
-        # By a way to a hole: without what stands beside it the first place, with it the first place or the scalars.
+        # By the containers around a hole: the first place. With hashes of what stands beside it: the first place of a
+        # whole container, and the scalars.
         self._shapes: dict[tuple[Level, ...], int] = {}
         self._whole: dict[tuple[Hashable, ...], int] = {}
         self._scalars: dict[tuple[Hashable, ...], Scalars] = {}
@@ -123,15 +124,16 @@ class Earlier:
         return scalars.among(texts, size) if scalars else []
 
     def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
-        """What has stood in the first `size` items where the one that is read is still open, all else being equal.
+        """What stood in the first `size` items at the place where the item being read is open, all else being equal.
 
         Args:
             within: the containers open inside the item, the innermost first.
             pending: has a member of the innermost one begun?
 
         Returns:
-            The scalars. Where none is open and the innermost container may be closed: was there one equal to it? False
-            where there was nothing, or what is open has not begun: it could only come with a token that holds it whole.
+            The scalars that stood there. Where no member has begun: did a container equal to the innermost one stand
+            there? False where nothing did, or where a member's value comes next: only a token that holds it whole could
+            complete it.
         """
         shape: list[Level] = []
         for inner in reversed(within):

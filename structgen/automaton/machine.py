@@ -21,7 +21,7 @@ MOST_AHEAD = 300
 
 
 class _Block(NamedTuple):
-    """States with one expander: those from `first` up to the next block that it was made for."""
+    """States with one expander: from `first` up to the next block."""
 
     first: int
     expand: Callable[[int], None]
@@ -61,9 +61,9 @@ _NO_BLOCK = _Block(0, _no_expander, None)
 class Automaton:
     """Tables that grow where a walk meets a stub.
 
-    An expander may be stopped by an exception at any point, and is called again when the stub is met again. It leaves
-    no trace that a walk can see: the row of its state is the last thing that it writes, in one step (see `tables`).
-    What it remembers by the way is complete when it is remembered: a stub with its expander, or a written state.
+    An expander may be stopped by an exception at any point, and is called again when the stub is met again. So it must
+    leave no trace that a walk can see: it writes the row of its state last, in one step (see `tables`). What it
+    remembers on the way must be complete when it is remembered: a stub with its expander, or a written state.
 
     Args:
         within: an automaton in whose tables this one lives; by default they are its own.
@@ -124,7 +124,7 @@ class Automaton:
         return text
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
-        """What refuses the byte behind a text, or its end; nothing by name here.
+        """The rule that refuses the byte behind a text, or its end. Plain automata have no rules to name.
 
         Args:
             taken: the text, as far as it is taken.
@@ -178,8 +178,8 @@ class Automaton:
         return following
 
     def own(self, first: int, way_out: Callable[[int], int], expand: Callable[[int], None] = _no_expander) -> None:
-        """`way_out` is asked for the states from `first` on, up to the next block, and `expand` writes the stubs among
-        them. They are there already, or come from a kernel."""
+        """A block of the states from `first` on, which exist or come from a kernel: `way_out` is asked for them (see
+        `shorten`), and `expand` writes the stubs among them."""
         self._blocks.append(_Block(first, expand, way_out))
 
     def pop(self, outcome: int = 0) -> int:
@@ -213,13 +213,13 @@ class Automaton:
         """A return (to be used as `ret`) whose state is `resolve(outcome of the callee)`.
 
         Args:
-            least: from an outcome to the bytes that come at least from there to the end of the caller's frame.
+            least: from an outcome to a lower bound of the bytes from there to the end of the caller's frame.
         """
         self._returns.append((resolve, least))
         return -len(self._returns)
 
     def least_behind(self, ret: int, outcome: int) -> int:
-        """Bytes that come at least from a return to the end of the caller's frame, as far as that is known."""
+        """A lower bound of the bytes from a return to the end of the caller's frame."""
         least = self._returns[-ret - 1][1] if ret < 0 else None
         return 0 if least is None else least(outcome)
 
@@ -233,12 +233,12 @@ class Automaton:
         return state
 
     def shorten(self, state: int, way_out: Callable[[], int]) -> int:
-        """Notes that `way_out()` is a state with the cheapest ways of `state` only; returns `state`."""
+        """Notes that `way_out()` gives the state that `way_out` returns for `state`. Returns `state`."""
         self._shortened[state] = way_out
         return state
 
     def way_out(self, state: int) -> int:
-        """A state with some of the edges of `state`, among them the first edge of the cheapest way out of the frame.
+        """A state with fewer edges than `state`, but with the same cheapest way out of the frame.
 
         A search for the cheapest way looks at it in place of `state`, which may have very many edges: one for each
         member of an object, where members may come in any order.

@@ -86,7 +86,7 @@ class PointerReader:
         return bytes(self._text[: self._length])
 
     def finish(self) -> list[Span]:
-        """What is complete because the text is over: a number that nothing followed."""
+        """The number that is complete only because the text is over, if there is one."""
         number = _NUMBER.match(self._text, self._at, self._length)
         if number is None or self._open or not number[1]:
             return []
@@ -101,7 +101,7 @@ class PointerReader:
 
     @property
     def settled(self) -> bytes:
-        """The text without the beginning of a number whose value may still change."""
+        """The text without an unfinished number at its end, whose value may still change."""
         number = _NUMBER.match(self._text, self._at, self._length)
         return bytes(self._text[: self._length if number is None else number.start(1)])
 
@@ -112,7 +112,7 @@ class PointerReader:
 
     @property
     def pending(self) -> tuple[str | int, ...] | None:
-        """Where the value stands that comes next or has begun; None in front of a member's name."""
+        """The path of the value that comes next or has begun; None in front of a member's name."""
         path = tuple(part for part in self._path if part is not None)
         return path if len(path) == len(self._path) else None
 

@@ -1,9 +1,9 @@
-"""What has been read of a JSON text, for checks: open containers with their members, and the token that is not over.
+"""What has been read of a JSON text, for checks: open containers with their members, and the unfinished token.
 
-A `JsonReading` is a value: `feed` gives a new one and leaves the old one as it was, so that matchers keep those that
-they may roll back to, and forks share them. Finished members stand in logs that grow in place; a reading looks at the
-first of them only, and a log is copied where two readings go different ways. A reading that is made only to ask
-something leaves the logs alone (`keep=False`), so that the text that does come finds them as they were.
+A `JsonReading` is a value: `feed` gives a new one and leaves the old one as it was. So matchers keep readings to roll
+back to, and forks share them. Finished members stand in logs that grow in place; each reading knows how many of a log's
+members are its own, and a log is copied where two readings go different ways. A reading that is made only to ask a
+question (`keep=False`) does not change the logs.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Log:
         self._earlier: Earlier | None = None
 
     def grown(self, count: int, name: str | None, value: Any, *, keep: bool) -> _Log:
-        """A log with this member behind the first `count`: this one where it has no others and may keep it."""
+        """A log with this member behind the first `count`: this one, if it has no more and may keep the member."""
         with _lock:
             log = _Log(self, count)
             if keep:
@@ -131,7 +131,7 @@ class _Log:
         return self._values[place - self._start]
 
     def place(self, key: Hashable) -> int:
-        """Where a name or a canonical item came first; beyond all members when it did not."""
+        """The place at which a name or a canonical item came first; beyond all members if it did not come."""
         if self._base is not None and (place := self._base.place(key)) < self._start:
             return place
         with _lock:
@@ -142,7 +142,7 @@ class _Log:
         return self._places.get(key, self._start + len(self._values))
 
     def beginning(self, begun: bytes, count: int) -> list[bytes]:
-        """Those of the first `count` names, as they are spelled, that begin so."""
+        """The spellings among the first `count` names that begin so."""
         found = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
         with _lock:  # another text may add names meanwhile
             for place in range(len(self._sorted), len(self._values)):
@@ -155,7 +155,7 @@ class _Log:
         return found
 
     def earlier(self) -> Earlier:
-        """The items, by what others could come to equal."""
+        """The items, entered under their holes."""
         with _lock:
             if self._earlier is None:
                 self._earlier = Earlier()
@@ -219,8 +219,7 @@ class JsonReading:
 
     Attributes:
         inner: the innermost open container.
-        rest: the bytes of a string, number or word that is not over; empty when there is none. A number is over only
-            when another byte has ended it.
+        rest: the bytes of an unfinished string, number or word. A number is finished when another byte has ended it.
     """
 
     __slots__ = ("_string", "inner", "rest")
@@ -234,7 +233,7 @@ class JsonReading:
         return JsonReading(Open(False, None, _Log(), 0, None), b"", "")
 
     def feed(self, more: bytes, *, keep: bool = True) -> JsonReading:
-        """Behind `more`; where it is not to `keep`, for a question that is asked of many texts."""
+        """The reading behind `more`. Without `keep` it is for a question only, and the logs do not change."""
         if self.rest[:1] == b'"' and b'"' not in more:
             return JsonReading(self.inner, self.rest + more, "")
         text, offset, inner, string = self.rest + more, 0, self.inner, self._string

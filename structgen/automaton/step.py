@@ -1,8 +1,8 @@
 """One byte: the transition function of the automaton.
 
-`step` is the only place that gives the tables their meaning (see `table_format`). It stops with state -1 when it meets
-something that is not there yet (a stub, an empty return, no room for a frame), and says in the registers what it
-wants; the caller provides it and asks again.
+`step` is the only place that gives the tables their meaning (see `table_format`). When it meets something that is not
+there yet (a stub, an unknown return, no room for a frame), it stops with state -1 and says in the registers what it
+wants. The caller provides it and asks again.
 
 All integers that pass between kernels are int64, so that each kernel is compiled once.
 """
@@ -151,7 +151,7 @@ def _answer(base: int, s: int, f: int) -> int:
 
 @inner_kernel
 def forget_tests(base: int) -> None:
-    """Begin a new list of the tests that are met."""
+    """Empty the list of the tests that were met."""
     r, states = registers_at(base), states_at(base)
     s = r[R_MET]
     while s != 0:
@@ -175,7 +175,7 @@ def settle(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def miss(base: int, s: int, f: int, c: int) -> Position:
-    """The position in which a byte is looked up that no edge of state `s` takes: state 0 when there is none."""
+    """The position in which to look up a byte that no edge of state `s` takes: state 0 where it is refused."""
     states = states_at(base)
     action = states[s, MISS] & ACTION
     if action == NOTHING:

@@ -2,9 +2,9 @@
 
 What the numbers mean is in `table_format`.
 
-Ctrl-C, a signal or a full memory may raise at any call in Python, and walks must find the tables whole afterwards. So
-whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or one kernel,
-an array together with its registers by `_publish`. What nobody refers to yet may be left half-written.
+Ctrl-C, a signal or a full memory may raise an exception at any call in Python, and walks must find the tables whole
+afterwards. So whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or
+one kernel, an array together with its registers by `_publish`. What nothing refers to yet may stay half-written.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Tables:
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
 
     def rows(self) -> WrittenRows:
-        """All that is written, which leads nowhere else."""
+        """All rows that are written. They must not lead anywhere else."""
         blocks, depths = self.blocks[: self.n_blocks].tobytes(), self.depths[: self.n_depths].tobytes()
         states, edges = self._state_bytes[: 32 * self.n_states], self._edge_bytes[: 8 * self.n_edges]
         return WrittenRows(states.tobytes(), edges.tobytes(), blocks, depths)
@@ -288,7 +288,7 @@ class Tables:
         return self.ranges(self.stub(), (), miss=(TEST, yes, no))
 
     def met_tests(self) -> list[int]:
-        """The tests that the last `fill` of a mask has met; the next one forgets them."""
+        """The tests that the last `fill` of a mask has met."""
         met, state = [], self.registers[R_MET]
         while state:
             met.append(state)
