@@ -1,4 +1,4 @@
-"""What a user wants of a text: a schema, a pattern, one of some texts, a composition, a grammar in Lark's language.
+"""Constraints: a schema, a pattern, one of several texts, a composition, a grammar in Lark's syntax, a byte machine.
 
 Each constraint is a frozen value that compiles to a `Grammar` for one vocabulary.
 """

@@ -1,4 +1,4 @@
-"""What a user wants: frozen values that compile to a grammar."""
+"""The basic constraints: JSON of a schema, text of a pattern, one of several texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from structgen.waiting import waiting
 
 
 class TextAutomaton(Automaton):
-    """The automaton of a regular language, of texts of at most so many characters, as plain UTF-8."""
+    """The automaton of a regular language in UTF-8. `most`: the greatest number of characters."""
 
     def __init__(self, language: CharDfa, most: int | None = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class TextAutomaton(Automaton):
 
 @runtime_checkable
 class Constraint(Protocol):
-    """Anything that can be compiled to a grammar."""
+    """An object that can be compiled to a grammar."""
 
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar of this constraint for one vocabulary."""
@@ -55,17 +55,17 @@ class JsonSchema:
     Attributes:
         schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a function, for the
             arguments it can be called with.
-        order: of declared object members: "schema", "any", or names to put first, in every object that declares them.
+        order: the order of declared members: "schema", "any", or names to put first in every object that declares them.
         whitespace: where white space stands.
-        closed: for Python types: may objects hold no undeclared members? Yes by default. A dict says so itself.
-        format: "enforce" holds strings to the formats of the standard, "annotate" to none.
-        registry: a `referencing.Registry` with the schemas that remote references mean; nothing is ever fetched.
-        finite: are numbers only those that a double holds? False takes `1e999`, too, which Python reads as infinity.
+        closed: for Python types: allow no undeclared members in objects (the default). A dict says so itself.
+        format: "enforce" checks the standard's formats of strings, "annotate" none.
+        registry: a `referencing.Registry` with the targets of remote references; nothing is ever fetched.
+        finite: allow only numbers that a double can hold. False also allows `1e999`, which Python reads as infinity.
             Integers written in digits alone, `enum` and `const` have no such limit.
 
     Raises:
-        OptionError: an option is none of what it may be. When it is compiled: `closed` with a dict, or a name in
-            `order` that no object of the schema declares.
+        OptionError: a wrong value of an option. When it is compiled: `closed` with a dict, or a name in `order` that no
+            object of the schema declares.
         SchemaError (when it is compiled): not a schema, or malformed. UnsupportedSchema: an unknown dialect, or a type
             that no schema describes. UnsatisfiableSchema: no value satisfies it.
     """
@@ -90,8 +90,7 @@ class JsonSchema:
 
     @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
-        """The grammar; nothing is expanded before a text needs it, but for lists of more than 1,000 values or names, or
-        of more than 50 alternatives."""
+        """The grammar. Only long lists (1,000 values or names, 50 alternatives) are expanded before a text needs it."""
         return Grammar(self.automaton(), vocabulary)
 
     def plan(self) -> Plan:
@@ -100,7 +99,7 @@ class JsonSchema:
         return JsonValue(root, self.whitespace, self.order == "any", algebra_of(root), self.finite)
 
     def automaton(self) -> JsonAutomaton:
-        """The byte automaton, which knows no vocabulary."""
+        """The automaton over bytes, which knows no vocabulary."""
         root = self.read()
         return JsonAutomaton(
             root, self.whitespace, any_order=self.order == "any", algebra=algebra_of(root), finite=self.finite
@@ -129,7 +128,7 @@ def _checked(pattern: str) -> None:
 
 
 def _check_pattern(pattern: str, node: Node, path: str) -> None:
-    """Refuse a pattern that cannot be compiled, where it stands: at `path` from the place of `node`."""
+    """Refuse a pattern that cannot be compiled; the error has its pointer, `path` from `node`."""
     try:
         _checked(pattern)
     except PatternUnsupported as error:
@@ -145,8 +144,8 @@ class Regex:
     """Text that matches an ECMA-262 regular expression as a whole.
 
     Raises:
-        OptionError: the pattern is no text. When it is compiled: it is malformed, uses what no automaton can decide
-            (a back-reference), or matches no text.
+        OptionError: the pattern is not a string. When it is compiled: it is malformed, uses what no automaton can
+            decide (a back-reference), or matches no text.
     """
 
     pattern: str
@@ -166,7 +165,7 @@ class Regex:
         return Words(*self._counted())
 
     def _counted(self) -> tuple[CharDfa, int | None]:
-        """The set of texts, and the length that is still to be enforced."""
+        """The set of texts without the greatest length, and that length; None where the set has it."""
         counted = counted_class(self.pattern, anchored=True)
         if counted is None or string_is_empty(counted):
             return self.language(), None
@@ -183,7 +182,7 @@ class Regex:
         return language
 
     def _language(self) -> CharDfa:
-        parse(self.pattern)  # its errors speak of the user's text, and not of `whole`
+        parse(self.pattern)  # its errors quote the user's pattern, not `whole`
         try:
             return from_pattern(self.pattern, anchored=True)
         except PatternUnsupported:

@@ -1,4 +1,4 @@
-"""Constraints made of constraints: free text, one part after the other, one of several, the same again."""
+"""Compositions of constraints: free text, sequences, unions, repetitions, special tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from structgen.waiting import waiting
 
 @runtime_checkable
 class Composable(Constraint, Protocol):
-    """A constraint that may be a part of others."""
+    """A constraint that may be a part of a composition."""
 
     def plan(self) -> Plan:
         """The constraint as a part."""
@@ -30,15 +30,15 @@ class Composable(Constraint, Protocol):
 
 
 Given: TypeAlias = "Composable | str | abc.Sequence[str] | dict[str, Any] | type[Any]"
-"""A part as it may be written: a constraint; a string, for that text; a list of strings, for one of them; a type or a
-JSON Schema as a dict, for its JSON."""
+"""A part as the user may write it: a constraint; a string for itself; a list of strings for one of them; a type or a
+JSON Schema as a dict for its JSON."""
 Stop: TypeAlias = "str | Regex | SpecialToken"
-"""What ends a text."""
+"""The end of a free text."""
 
 
 @dataclass(frozen=True)
 class Composition(ABC):
-    """What all compositions share."""
+    """The base class of compositions: a composition has a plan, and this compiles it."""
 
     @abstractmethod
     def plan(self) -> Plan:
@@ -64,7 +64,7 @@ class Composition(ABC):
 
 
 def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
-    """What to say where a vocabulary has no such special token."""
+    """The error for a special token that the vocabulary does not have."""
     if name in vocabulary.special_names:
         return OptionError(
             f"SpecialToken({quoted(name)}): it ends every text of this model, so it cannot stand inside one"
@@ -76,14 +76,14 @@ def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
 
 @dataclass(frozen=True)
 class SpecialToken(Composition):
-    """A token of the model that is no text, by the name that its tokenizer has for it.
+    """A special token of the model, by its name in the tokenizer.
 
         Sequence(SpecialToken("<think>"), Text(until=SpecialToken("</think>")), City)
 
-    It adds nothing to the text that comes back; it is among the token ids.
+    It adds nothing to the returned text; it is among the token ids.
 
     Attributes:
-        name: what the tokenizer calls it.
+        name: the tokenizer's name of the token.
 
     Raises (when it is compiled):
         OptionError: the vocabulary has no such special token, or it ends the model's texts.
@@ -105,17 +105,17 @@ class SpecialToken(Composition):
 class Text(Composition):
     """Free text, up to a stop.
 
-        Text(until="</think>")            # everything up to that, and that
-        Text(before="{")                  # everything that has no brace in it
+        Text(until="</think>")            # everything up to </think>, and </think>
+        Text(before="{")                  # everything without a brace
 
     Attributes:
         until: the text ends with the first of these: a string, a `Regex`, a `SpecialToken`, or several of them. Where a
             string is the name of a special token of the vocabulary, that token ends the text as well.
-        before: none of these stands in the text; what follows it in a `Sequence` may begin with one.
-        min_chars, max_chars: bounds of the length in characters, what it ends with included. A token has none.
+        before: the text contains none of these; the next part of a `Sequence` may begin with one.
+        min_chars, max_chars: bounds of the length in characters, including the end. A special token has no characters.
 
     Raises (when it is compiled):
-        OptionError: a stop is empty or no pattern that can be looked for, or no text has that length.
+        OptionError: a stop is empty or not a pattern that can be searched for, or no text has such a length.
     """
 
     until: Stop | abc.Sequence[Stop] = ()
@@ -143,7 +143,7 @@ class Text(Composition):
         return Stopped(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
 
     def _fits(self, language: CharDfa) -> bool:
-        """Are there such texts that are no longer than is allowed?"""
+        """Has the language a text of at most `max_chars` characters?"""
         return not language.empty and (self.max_chars is None or language.length_range()[0] <= self.max_chars)
 
 
@@ -157,7 +157,7 @@ def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:
 
 
 def _token(stop: str | SpecialToken) -> Special:
-    """The special token that a stop means, or that has its name."""
+    """The special token of a stop; for a string, the one with that name, which the vocabulary may lack."""
     name = stop if isinstance(stop, str) else stop.name
     return Special(name, special_text(name), needed=not isinstance(stop, str))
 
@@ -171,17 +171,17 @@ def _patterns(name: str, stops: abc.Iterable[Any]) -> list[str]:
 
 @dataclass(frozen=True, init=False)
 class Sequence(Composition):
-    """One part after the other.
+    """Parts, one after the other.
 
         Sequence("Reasons: ", Text(until="\\n"), "Answer: ", City)
 
-    Where one part ends and the next begins may be open: every way to read the text is followed, until one is left.
+    It may be ambiguous where one part ends and the next begins: all ways to read the text are followed in parallel.
 
     Attributes:
         parts: constraints; strings stand for themselves, lists of strings for one of them, types and dicts for JSON.
 
     Raises:
-        OptionError: something else was given. When it is compiled: whatever the parts raise.
+        OptionError: an argument is not a part. When it is compiled: what the parts raise.
     """
 
     parts: tuple[Any, ...]
@@ -223,9 +223,9 @@ class Repeat(Composition):
         Repeat(Step, min=1, max=5, separator="\\n")
 
     Attributes:
-        part: what comes again, as in a `Sequence`.
-        min, max: how often; None for any number of times.
-        separator: stands between two of them.
+        part: the part that is repeated, as in a `Sequence`.
+        min, max: the bounds of the number of repetitions; None for no bound.
+        separator: a part between two repetitions.
     """
 
     part: Any
@@ -245,7 +245,7 @@ class Repeat(Composition):
 
 
 def as_part(given: Any, name: str = "") -> Composable | str:
-    """A part as it was written, as a constraint or a text. `name`: of the argument, for messages."""
+    """A part that the user wrote, as a constraint or a text. `name`: the argument's name for messages."""
     if isinstance(given, str):
         require_unicode(name.rstrip("=") or "a part", given)
         return given

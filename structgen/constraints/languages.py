@@ -1,4 +1,4 @@
-"""Languages of the user's own: grammars in Lark's syntax, and byte machines written in Python."""
+"""Languages that users define: grammars in Lark's syntax, and byte machines written in Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ByteMachine", "Lark", "Machine"]
 
 @dataclass(frozen=True)
 class Lark(Composition):
-    """Texts of a grammar in Lark's own syntax, exactly those that `lark.Lark(grammar, parser="lalr")` parses.
+    """The texts that `lark.Lark(grammar, parser="lalr")` parses, exactly.
 
         Lark('''
             start: expr
@@ -31,14 +31,14 @@ class Lark(Composition):
 
     Attributes:
         grammar: an LALR(1) grammar: rules, terminals, templates, `%import`, `%ignore`, priorities, flags.
-        start: the rule that a text is.
-        import_paths: folders in which `%import` looks for grammars of yours.
+        start: the rule of a whole text.
+        import_paths: folders in which `%import` looks for your own grammars.
 
     Raises (when it is compiled):
-        OptionError: Lark refuses the grammar (as it does where LALR cannot decide), an import is not found, there is no
-            text at all, or a terminal has something that no automaton here holds: look-ahead, look-behind of more than
+        OptionError: Lark refuses the grammar (for example for a conflict of LALR), an import is not found, there is no
+            text at all, or a terminal has what the automata here do not support: look-ahead, look-behind of more than
             one character, assertions, back-references.
-        LimitExceeded: the terminals take too many states, or too much must be read behind a token to know it.
+        LimitExceeded: the terminals take too many states, or the end of a token depends on too much text behind it.
     """
 
     grammar: str
@@ -62,7 +62,7 @@ class Lark(Composition):
 
 @dataclass(frozen=True)
 class Machine(Composition):
-    """Texts that a byte machine accepts.
+    """The texts that a byte machine accepts.
 
         class EvenA:
             start = 0
@@ -75,13 +75,13 @@ class Machine(Composition):
 
         Machine(EvenA())
 
-    A state from which nothing can be accepted any more is a dead end: `step` should give None instead of it.
+    A state from which no text can be accepted is a dead end: `step` should return None instead.
 
     Attributes:
         machine: any object with `start`, `step(state, byte)` and `accepts(state)`; see `ByteMachine`.
 
     Raises:
-        OptionError: it is none. When it is used: a state that is not hashable.
+        OptionError: not a byte machine. When it is used: a state is not hashable.
     """
 
     machine: ByteMachine

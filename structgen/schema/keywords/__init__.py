@@ -1,5 +1,6 @@
-"""The keywords: a row each in `table`, the checks of their arguments (`arguments`), what they say (`own`, `in_place`).
+"""The keywords of JSON Schema.
 
-`facts` gathers what the keywords of one schema object say, `evaluation` finds what is left for `unevaluatedProperties`
-and `unevaluatedItems`, `dialects` has the older drafts. What keywords mean together is the normal form's: `normal`.
+`table` has a row for each; `arguments` checks their arguments; `own` and `in_place` have a function for each, which
+writes into the `facts` of one schema object. `evaluation` reads `unevaluatedProperties` and `unevaluatedItems`;
+`dialects` has the drafts.
 """

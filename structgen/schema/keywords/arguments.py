@@ -1,8 +1,8 @@
-"""Whether a keyword's argument is well formed: one small function per kind of argument.
+"""Checks of the arguments of keywords: one small function per kind of argument.
 
-A check is called once per keyword of the whole schema before anything runs, so it costs a few hundred
-nanoseconds. It raises `Malformed`, which carries no place: the scan that called it knows where it is. Arguments that
-are schemas are pushed on the scan's stack rather than visited, so depth costs no recursion.
+Before anything runs, a check is called once for each keyword of the whole schema, so it must cost only a few hundred
+nanoseconds. It raises `Malformed` without a place: the scan that calls it knows the place. Schemas in arguments are
+pushed on the scan's stack, so deep nesting needs no recursion.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from structgen.errors import LimitExceeded, quoted
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
 MAX_DEPTH = 20_000
-"""Levels of a `const`, of an enum's value, and of what a value must hold."""
+"""The most levels of a `const`, of an enum's value, and of what a value must contain."""
 LONG = 1_000
-"""A list with more values or names is looked into when the schema is compiled."""
+"""Longer lists of values or names are prepared when the schema is compiled."""
 ALTERNATIVES = 50
-"""A list with more alternatives is, too."""
+"""Longer lists of alternatives are prepared when the schema is compiled."""
 _SCALARS = frozenset((type(None), bool, int, str))
 _TEXTS = frozenset((str,))
 
 
 class Malformed(Exception):
-    """An argument is not what its keyword takes."""
+    """An argument that its keyword does not take."""
 
     def __init__(self, value: object, expected: str) -> None:
         super().__init__(f"found {quoted(value)}; expected {expected}")
@@ -39,14 +39,15 @@ class ScanContext:
     Attributes:
         root: the schema.
         stack: schemas still to be scanned.
-        references, patterned, long: the schemas met so far that hold a reference, a pattern, more than `LONG` values of
-            an enum or more than `ALTERNATIVES`.
-        contains, negations, multiples: how many `contains` and `not` there are, and the different `multipleOf`.
-        dynamic: some reference depends on the way that led to it.
-        names: the schemas that a fragment names (`#name`), by that fragment.
-        rebased: the schemas below the root that have a base URI of their own.
-        identified: to find where references lead takes more than pointers, `names` and `rebased`.
-        lone_references: what stands beside a `$ref` has no effect (up to draft 7).
+        references, patterned, long: the scanned schemas that have a reference, a pattern, a list longer than `LONG` or
+            `ALTERNATIVES`.
+        contains, negations: the number of `contains` and of `not`.
+        multiples: the different `multipleOf`.
+        dynamic: does the target of some reference depend on the way to it?
+        names: the schemas with an anchor, by the fragment (`#name`).
+        rebased: the schemas below the root that have their own base URI.
+        identified: do references need more than pointers, `names` and `rebased`?
+        lone_references: have keywords beside a `$ref` no effect (up to draft 7)?
     """
 
     def __init__(self, root: Any) -> None:
@@ -68,7 +69,7 @@ def text(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def spelled(values: Collection[str]) -> None:
-    """Refuses half of a surrogate pair: no UTF-8 spells it, so no text has it."""
+    """Refuses half of a surrogate pair: it has no UTF-8, so no text can contain it."""
     joined = "".join(values)
     if joined.isascii():
         return
@@ -81,7 +82,7 @@ def spelled(values: Collection[str]) -> None:
 
 
 def keys(value: dict[Any, Any]) -> None:
-    """Refuses keys of an object that are no strings, or that no text can have."""
+    """Refuses keys of an object that are not strings, or that no text can contain."""
     try:
         if "".join(value).isascii():
             return
@@ -92,7 +93,7 @@ def keys(value: dict[Any, Any]) -> None:
 
 
 def pattern(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """A string; whether it is a regular expression is for the automaton to say."""
+    """A string. Whether it is a valid regular expression is checked when it is compiled."""
     text(scan, schema, value)
     spelled((value,))
     scan.patterned.append(schema)
@@ -130,7 +131,7 @@ def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def exclusive_flag(bound: str) -> Check:
-    """The boolean `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound beside them."""
+    """The booleans `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound beside them."""
 
     def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         flag(scan, schema, value)
@@ -161,7 +162,7 @@ def names(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def json_value(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """Any JSON value that nests at most `MAX_DEPTH` deep; walks containers without recursion, level by level."""
+    """Any JSON value that nests at most `MAX_DEPTH` deep; read level by level, without recursion."""
     level, depth = [value], 0
     while level and depth <= MAX_DEPTH:
         inner: list[Any] = []
@@ -240,7 +241,7 @@ def subschema_or_flag(scan: ScanContext, schema: dict[str, Any], value: Any) -> 
 
 
 def items(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """`items` of 2020-12, with a hint for schemas of older drafts that do not say so."""
+    """`items` of 2020-12, with a hint for schemas of older drafts without `$schema`."""
     if isinstance(value, list):
         raise Malformed(value, "a schema: 2020-12 has prefixItems for arrays (or name an older draft in $schema)")
     scan.stack.append(value)
@@ -298,13 +299,13 @@ def recursive_reference(scan: ScanContext, schema: dict[str, Any], value: Any) -
 
 
 def identifier(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """`id` and `$id` up to draft 7, where a fragment names a place."""
+    """`id` and `$id` up to draft 7, in which a fragment is an anchor."""
     text(scan, schema, value)
     spelled((value,))
     if schema is scan.root and "#" not in value[:-1]:
         return
     if value[:1] == "#" and len(value) > 1 and not (scan.lone_references and "$ref" in schema):
-        if value[1] != "/":  # a fragment that is a pointer names nothing
+        if value[1] != "/":  # a fragment that is a pointer is no anchor
             _named(scan, schema, value)
     elif "#" in value or "$ref" in schema or not value or value in _names_of(scan.root):
         scan.identified = True
@@ -313,13 +314,13 @@ def identifier(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def _names_of(root: Any) -> tuple[Any, ...]:
-    """The base URI of a root schema, however it is spelled."""
+    """The base URI of a root schema, with and without an empty fragment."""
     name = root.get("$id", root.get("id")) if isinstance(root, dict) else None
     return (name, name.rstrip("#")) if isinstance(name, str) else ()
 
 
 def _named(scan: ScanContext, schema: dict[str, Any], fragment: str) -> None:
-    """A fragment names this schema; where it names two, these must stand in different resources."""
+    """Note the anchor of a schema. The same anchor twice is allowed in different resources only."""
     if scan.names.setdefault(fragment, schema) is not schema:
         scan.identified = True
 
@@ -331,7 +332,7 @@ def identifier_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> No
 
 
 def anchor(allowed: str, described: str) -> Check:
-    """A name that a regular expression allows, which is told in words where the name is another."""
+    """An anchor. `allowed`: a regular expression; `described`: the same in words, for the message."""
 
     def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         text(scan, schema, value)

@@ -1,4 +1,4 @@
-"""The drafts of the standard, as data: which keywords each knows."""
+"""The drafts of the standard as data: the keywords of each."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Dialect:
 
     Attributes:
         number: 4, 6, 7, 2019 or 2020.
-        keywords: its rows by name.
-        checks, applies: the two functions of each row, by name.
-        booleans: `true` and `false` are schemas.
-        lone_references: what stands beside a `$ref` has no effect.
-        identifier: the keyword that names a schema.
+        keywords: its rows of the table by name.
+        checks, applies: the two functions of each row by name.
+        booleans: are `true` and `false` schemas?
+        lone_references: have keywords beside a `$ref` no effect?
+        identifier: the keyword that names a schema, `id` or `$id`.
     """
 
     number: int
@@ -53,7 +53,7 @@ def _dialect(number: int, rows: Iterable[Keyword] = KEYWORDS) -> Dialect:
 DIALECTS = {number: _dialect(number) for number in (4, 6, 7, 2019, 2020)}
 DEFAULT = DIALECTS[2020]
 PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": own.type_4})
-"""2020-12 for schemas of Python types: what validates them may not read `1.0` as an integer."""
+"""2020-12 for schemas of Python types, whose validators may refuse `1.0` as an integer."""
 
 _NAMES = {
     "json-schema.org/schema": 2020,
@@ -69,11 +69,11 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] 
     """The draft that `$schema` names, `default` without one.
 
     Args:
-        registry: where the meta-schemas of other dialects may be found.
+        registry: it may hold the meta-schemas of other dialects.
 
     Raises:
-        SchemaError: `$schema` is not a string. UnsupportedSchema: it names another dialect, which may give
-            any keyword another meaning.
+        SchemaError: `$schema` is not a string. UnsupportedSchema: it names an unknown dialect, in which any keyword
+            may have another meaning.
     """
     name = schema.get("$schema") if isinstance(schema, dict) else None
     if name is None:
@@ -90,7 +90,7 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] 
 
 
 def _with_vocabularies(metaschema: Any, name: str, registry: Registry[Any]) -> Dialect:
-    """The dialect of a meta-schema of the user's own, which says by `$vocabulary` which keywords it has."""
+    """The dialect of the user's own meta-schema, which lists its groups of keywords in `$vocabulary`."""
     base = dialect_of(metaschema, DEFAULT, registry)
     used = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
     if base.number < 2019 or not isinstance(used, dict):

@@ -1,7 +1,7 @@
-"""`unevaluatedProperties` and `unevaluatedItems`: what the other keywords of the same place have not looked at.
+"""`unevaluatedProperties` and `unevaluatedItems`: the members and items that no other keyword of the place evaluates.
 
-Which members those are depends on which branches of `anyOf`, `if` and the like hold, so a place that has one of the two
-keywords is read as a union of *cases*: in each it is settled which branches hold, and so what is evaluated.
+Which members are evaluated depends on the branches of `anyOf`, `if` and so on that hold. So a place with one of the two
+keywords is read as a union of *cases*: each case fixes the branches that hold, and so what is evaluated.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ KEYWORDS = frozenset(("unevaluatedProperties", "unevaluatedItems"))
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What some keywords have looked at.
+    """The members and items that some keywords evaluate.
 
     Attributes:
-        names, patterns, every_member: members by name; all of them.
-        items, every_item: the first items of an array; all of them.
-        matching: items that satisfy one of these.
+        names, patterns: members of these names, and those whose names match one of these patterns.
+        every_member: all members.
+        items: the number of items that are evaluated from the beginning.
+        every_item: all items.
+        matching: items that satisfy one of these nodes.
     """
 
     names: frozenset[str] = frozenset()
@@ -68,7 +70,7 @@ def shapes(reader: Reader, place: Any) -> Shapes:
 
 
 def _rules(reader: Reader, place: Any, evaluated: Evaluated) -> Iterable[Shape]:
-    """What the two keywords ask of the members and items that nothing has evaluated."""
+    """What the two keywords demand of members and items that are not evaluated."""
     for keyword in KEYWORDS & place.schema.keys():
         node = reader.node(place.schema[keyword], (place, keyword))
         if node is ANY:
@@ -92,14 +94,14 @@ def _other_members(evaluated: Evaluated, node: Node) -> Objects:
 
 
 class _Cases:
-    """The cases of one reading."""
+    """Finds the cases of nodes."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._algebra = reader.algebra
 
     def of(self, node: Node) -> list[Case]:
-        """The ways in which `node` can hold, with what each evaluates."""
+        """The ways in which `node` can hold, each with what it evaluates."""
         schema = getattr(node, "schema", None)
         if schema is None:
             return [(node.shapes, NOTHING)]
@@ -110,7 +112,7 @@ class _Cases:
         return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own | rest for _, own in cases)]
 
     def of_schema(self, place: Any) -> list[Case]:
-        """`of` for a schema object, without what `unevaluated...` in it asks."""
+        """`of` for a schema object, without its own `unevaluated...` keywords."""
         cases: list[Case] = [(self._reader.plain(place), self._own(place))]
         if self._reader.dialect(place.schema).number <= 7 and "$ref" in place.schema:
             return self.of(self._reader.target(place, "$ref"))
@@ -121,7 +123,7 @@ class _Cases:
         return cases
 
     def _own(self, place: Any) -> Evaluated:
-        """What the keywords of one schema object evaluate themselves, whatever the value."""
+        """What the keywords of one schema object evaluate in every value."""
         schema, draft = place.schema, self._reader.dialect(place.schema).number
         items = schema.get("items")
         listed = items if isinstance(items, list) else schema.get("prefixItems", ()) if draft >= 2020 else ()
@@ -137,7 +139,7 @@ class _Cases:
         )
 
     def _applied(self, place: Any, keyword: str) -> Iterable[list[Case]]:
-        """The factors of one applicator: each is a list of cases."""
+        """The lists of cases of one applicator; a value is in one case of each list."""
         argument = place.schema[keyword]
         if keyword.endswith("Ref") or keyword == "$ref":
             yield self.of(self._reader.target(place, keyword))

@@ -1,9 +1,8 @@
-"""What the keywords of one schema object say, gathered, and turned into shapes.
+"""The facts of one schema object: what its keywords say, gathered and turned into shapes.
 
-One function per keyword of the standard, named as the keyword, writes what the keyword says into `Facts`: those about
-the value itself and its parts stand in `own.py`, those that apply other schemas to the same value in
-`in_place.py`. The table in `table.py` says which drafts know it. `Facts.shapes` is the conjunction of all
-of it.
+For each keyword one function, named as the keyword, writes into `Facts`. Functions for the value itself and its parts
+are in `own.py`, those that apply other schemas to the same value in `in_place.py`; `table.py` has the drafts of each
+keyword. `Facts.shapes` is the conjunction of all facts.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _NUMBER, _INTEGER = TYPES["number"], TYPES["integer"]
 _INTEGERS = Numbers(integer=True)
 
 
-# The place of a schema: a pointer, or the node above it with the tokens that lead down, or None for "to be
-# found".
+# The place of a schema: a pointer; or the node above it and the tokens that lead down from there; or None where it must
+# be searched for.
 Where = str | tuple[Any, ...] | None
 
 
@@ -44,14 +43,15 @@ class Reader(Protocol):
 
 
 class Facts:
-    """What is known of the values of one place.
+    """What the keywords of one place say about its values.
 
     Attributes:
-        types: bits of `TYPES`.
-        integers: what "integer" means in this draft.
-        strings, numbers, arrays, objects: fields of the normal form that keywords have restricted.
-        factors: unions to be conjoined, in the order of the document.
-        home: where among `factors` the plain keywords stand, so that members keep the document's order.
+        types: the allowed types, as bits of `TYPES`.
+        integers: the set of the type "integer" in this draft.
+        strings, numbers, arrays, objects: fields of the normal form that keywords restrict.
+        factors: unions to conjoin, in the order of the document.
+        exclusive: the branches of `oneOf`.
+        home: the index in `factors` for the plain keywords, at which members keep the document's order.
     """
 
     def __init__(self, reader: Reader, schema: dict[str, Any], place: Node) -> None:
@@ -69,19 +69,19 @@ class Facts:
         self.home = 0
 
     def child(self, keyword: str, schema: Any) -> Node:
-        """The node of the schema that is the argument of `keyword`."""
+        """The node of a schema that is the argument of `keyword`."""
         return self.reader.node(schema, (self.place, keyword))
 
     def children(self, keyword: str, schemas: list[Any]) -> tuple[Node, ...]:
-        """The nodes of the schemas in the array that is the argument of `keyword`."""
+        """The nodes of an array of schemas that is the argument of `keyword`."""
         return tuple(self.reader.node(schema, (self.place, keyword, i)) for i, schema in enumerate(schemas))
 
     def pointer_to(self, keyword: str) -> Callable[[], str]:
-        """The pointer to the argument of `keyword`, for when it is asked for."""
+        """A function that returns the pointer to the argument of `keyword`."""
         return lambda: f"{self.place.pointer}/{keyword}"
 
     def shapes(self) -> Shapes:
-        """The conjunction of everything gathered."""
+        """The conjunction of all facts."""
         own = self._own()
         factors = self.factors
         if own is not ANY.shapes:
@@ -95,15 +95,15 @@ class Facts:
         restricted = self.strings or self.numbers or self.arrays or self.objects
         if types == ALL_TYPES and not restricted:
             return ANY.shapes
-        boolean = bool(types & 2)
+        boolean = bool(types & TYPES["boolean"])
         shape = Shape(
-            bool(types & 1),
+            bool(types & TYPES["null"]),
             boolean,
             boolean,
             self._number_set() if types & (_NUMBER | _INTEGER) else None,
-            (Strings(**self.strings) if self.strings else FREE_STRINGS) if types & 16 else None,
-            (self._array_set() if self.arrays else FREE_ARRAYS) if types & 32 else None,
-            (self._object_set() if self.objects else FREE_OBJECTS) if types & 64 else None,
+            (Strings(**self.strings) if self.strings else FREE_STRINGS) if types & TYPES["string"] else None,
+            (self._array_set() if self.arrays else FREE_ARRAYS) if types & TYPES["array"] else None,
+            (self._object_set() if self.objects else FREE_OBJECTS) if types & TYPES["object"] else None,
         )
         return (_consistent(shape),) if self.strings else (shape,)
 
@@ -130,7 +130,7 @@ class Facts:
             for name, schema in declared.items()
         ]
         absent = [name for name in required if name not in declared]
-        if absent and rest is not ANY and "patterns" in fields:  # a pattern may know what `declared` does not
+        if absent and rest is not ANY and "patterns" in fields:  # a pattern may match the name
             rule = Named(other_names(Objects(tuple(members), **fields)), rest or NEVER)
             rest = fields["rest"] = ANY
             fields["patterns"] = (*fields["patterns"], rule)
@@ -139,7 +139,7 @@ class Facts:
 
 
 def _consistent(shape: Shape) -> Shape:
-    """`shape` without strings when their lengths contradict each other."""
+    """`shape`, without its strings where the least length is above the greatest."""
     strings = shape.strings
     if strings is None or strings.max_length is None or strings.min_length <= strings.max_length:
         return shape

@@ -1,4 +1,4 @@
-"""Keywords that apply other schemas to the same value, a function each: see `facts.py`."""
+"""Keywords that apply other schemas to the same value; one function each (see `facts.py`)."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def dependencies(facts: Facts, value: Any) -> None:
 
 
 def depending(name: str) -> tuple[Shapes, Shapes]:
-    """The values that are no object with a member `name`, and the objects that have it."""
+    """The values without a member `name` (all but some objects), and the objects that have it."""
     without = Objects((Property(name, NEVER, required=False, declared=False),), ANY)
     present = Objects((Property(name, ANY, required=True, declared=False),), ANY)
     return (replace(ANY.shapes[0], objects=without),), (Shape(objects=present),)
 
 
 def _depend(facts: Facts, name: str, then: Shapes) -> None:
-    """An object without the member, or one that has it and is in `then`."""
+    """The values without the member, and the objects that have it and are in `then`."""
     absent, present = depending(name)
     facts.factors.append(pack([*absent, *facts.reader.algebra.product([present, then])]))

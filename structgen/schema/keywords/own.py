@@ -1,4 +1,4 @@
-"""Keywords about the value itself and its parts, a function each: see `facts.py`."""
+"""Keywords about the value itself and its parts; one function each (see `facts.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def type_(facts: Facts, value: Any) -> None:
 
 
 def type_4(facts: Facts, value: Any) -> None:
-    """In draft 4 `1.0` is no integer."""
+    """In draft 4 `1.0` is not an integer."""
     type_(facts, value)
     facts.integers = _PLAIN_INTEGERS
 
@@ -103,7 +103,7 @@ def format_(facts: Facts, value: Any) -> None:
 
 
 def items(facts: Facts, value: Any) -> None:
-    """Up to 2019-09 an array stands for what 2020-12 calls prefixItems."""
+    """Up to 2019-09 an array here is what 2020-12 calls prefixItems."""
     if isinstance(value, list):
         facts.arrays["prefix"] = facts.children("items", value)
     else:
@@ -134,7 +134,7 @@ def unique_items(facts: Facts, value: Any) -> None:
 
 
 def contains(facts: Facts, value: Any) -> None:
-    """`minContains` and `maxContains` stand beside it, from 2019-09 on."""
+    """From 2019-09 on `minContains` and `maxContains` may stand beside it."""
     least, most = 1, None
     if facts.reader.dialect(facts.schema).number >= 2019:
         least, most = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")
@@ -170,7 +170,7 @@ def pattern_properties(facts: Facts, value: Any) -> None:
 
 
 def property_names(facts: Facts, value: Any) -> None:
-    """A member whose name is none of the strings of the schema can never be."""
+    """A member is impossible where its name does not satisfy the schema."""
     strings = [shape.strings for shape in facts.child("propertyNames", value).shapes if shape.strings]
     if FREE_STRINGS not in strings:
         _add_patterns(facts, [Named(Strings(without=tuple(strings)), NEVER)])

@@ -1,8 +1,7 @@
-"""Every keyword that this release knows, and how it enforces it: the one table, in drafts 4 to 2020-12.
+"""The table of all keywords of drafts 4 to 2020-12, and how each is enforced.
 
-Adding a keyword is adding a function to `own.py` or `in_place.py` and a row here. The page of
-keyword support is generated from `KEYWORDS`. A keyword that no row of a draft names is an annotation there, as the
-standard says.
+To add a keyword, add a function to `own.py` or `in_place.py` and a row here. The documentation's page of keywords is
+generated from `KEYWORDS`. A keyword without a row in a draft is an annotation there, as the standard says.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ CHECKED = "checked"
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """One keyword, as some span of drafts defines it.
+    """One keyword, as consecutive drafts define it.
 
     Attributes:
-        how: `masked` (no wrong token can be chosen), `checked` (told when the value closes), `annotation`
+        how: `masked` (no wrong token can be chosen), `checked` (when the value closes), `annotation`
             (restricts nothing), `structure` (names and finds schemas).
-        check: whether the argument is well formed.
-        apply: writes what the argument says; None when it says nothing about values.
-        children: where the schemas in the argument stand: `one`, `list`, `map`, or several of these.
-        since, until: the first and the last draft that knows it, by number.
-        note: what a user should know of how it is enforced.
+        check: raises `Malformed` where the argument is malformed.
+        apply: writes what the argument says into the facts; None where it says nothing about values.
+        children: how schemas stand in the argument: `one`, `list`, `map`, or several of these.
+        since, until: the first and the last draft that has it, by number.
+        note: for users, how it is enforced.
     """
 
     name: str
@@ -183,11 +182,11 @@ SPEAKS_OF: dict[str, str] = {
     for kind, rows in (("number", _NUMBERS), ("string", _STRINGS), ("array", _ARRAYS), ("object", _OBJECTS))
     for row in rows
 }
-"""The JSON type of the values that a keyword restricts; those that restrict any value are not in it."""
+"""The JSON type of the values that a keyword restricts, for keywords that restrict one type."""
 
 VALIDATION = frozenset(
     row.name
     for row in (*_ANY_SCHEMA, *_NUMBERS, *_STRINGS, *_ARRAYS, *_OBJECTS)
     if not row.children and row.name not in ("format", "dependencies")
 )
-"""The keywords that a dialect has only with the vocabulary of validation."""
+"""Keywords that a dialect has only with the vocabulary "validation"."""

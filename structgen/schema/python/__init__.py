@@ -1,4 +1,4 @@
-"""Python types -> JSON Schema: what Pydantic's validators read out of JSON, and what a type's own code demands.
+"""Python types -> JSON Schema: what Pydantic's validators accept in JSON, and what a type's own validators demand.
 
-Knows Pydantic's core schemas. Gives plain JSON Schema, which `structgen.schema` reads as any other.
+It reads Pydantic's core schemas. The result is plain JSON Schema.
 """

@@ -1,8 +1,8 @@
-"""Pydantic's core schemas as values see them: which part of one describes the value at a path.
+"""The parts of Pydantic's core schemas: which part describes the value at a path.
 
-A core schema nests what happens to one value (functions, defaults, definitions) with what its members are. Going down
-a path means to look through the former and to step into the latter. Where code of the user's changes a value before
-its members are validated, nothing can be said of the members alone: the path is *opaque* there.
+Some nodes of a core schema wrap the node for the same value (functions, defaults, definitions); others contain nodes
+for its members. Following a path looks through the first kind and steps into the second. Where the user's code changes
+a value before its members are validated, the members cannot be judged alone: the node is *opaque*.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ INNER = {
     "json-or-python": "json_schema",
     "lax-or-strict": "lax_schema",
 }
-"""Where the same value is described further."""
+"""The key under which a wrapping node holds the node for the same value."""
 OPAQUE = frozenset({"function-before", "function-wrap", "function-plain", "chain", "call", "arguments", "named-tuple"})
 WRAPPERS = FUNCTIONS - {"function-plain"} | {"nullable", "default", "json-or-python"}
-"""Core schemas of the same value as the one that they hold."""
+"""The types of core schemas that wrap the core schema of the same value."""
 _UNHASHABLE = frozenset({"list", "set", "dict", "deque", "typed-dict", "counter", "ordered-dict"})
 _WRAPPED = ("schema", "json_schema", "lax_schema", "strict_schema")
 _MEMBERS = ("items_schema", "keys_schema", "values_schema", "extras_schema", "arguments_schema")
@@ -43,10 +43,10 @@ class ValuePart(NamedTuple):
     """What describes one value.
 
     Attributes:
-        node: its core schema.
-        config: of the model around it.
-        owner: the fields that it is one of; None where it is no field.
-        name: of the field.
+        node: the value's core schema.
+        config: the configuration of the model around it.
+        owner: the node of the fields that it belongs to; None where it is not a field.
+        name: the name of the field.
     """
 
     node: Node
@@ -59,7 +59,7 @@ class CoreParts:
     """Finds the parts of one core schema.
 
     Args:
-        schema: of a `TypeAdapter`.
+        schema: the core schema of a `TypeAdapter`.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -69,19 +69,19 @@ class CoreParts:
         self._custom_within: dict[int, bool] = {}
 
     def resolved(self, node: Node) -> Node:
-        """The node that a reference means."""
+        """The node that a reference leads to."""
         while node["type"] == "definition-ref":
             node = self._by_ref[node["schema_ref"]]
         return node
 
     def members(self, part: ValuePart, key: str | int, around: Any = None) -> list[ValuePart] | None:
-        """What may describe a member or an item: one part for each way to read the value around it.
+        """The parts that may describe a member or an item: one for each way to read the value around it.
 
-        None: it cannot be told without the whole, or any value may stand there.
+        None where the member cannot be judged without the whole value, or may be any value.
 
         Args:
-            part: describes the value around it.
-            around: JSON of that value, with the members that are complete; None where it is not known.
+            part: the part of the value around it.
+            around: the value around it with the members that are complete; None where it is not known.
         """
         parts: list[ValuePart] = []
         for container in self._containers(part, around):
@@ -94,7 +94,7 @@ class CoreParts:
         return parts
 
     def _containers(self, part: ValuePart, value: Any) -> Iterator[ValuePart | None]:
-        """The ways to read a value, without what only wraps them; None for an opaque one."""
+        """The parts for each way to read a value, without wrapping nodes; None for an opaque node."""
         node = self.resolved(part.node)
         kind = node["type"]
         if kind in UNIONS:
@@ -111,7 +111,7 @@ class CoreParts:
             yield None if kind in OPAQUE else part._replace(node=node)
 
     def _member(self, container: ValuePart, key: str | int) -> list[ValuePart] | None:
-        """The part of one way; none where such a value has no such member, None where anything may stand there."""
+        """The part of a member in one way; [] where such a value has no such member, None where it may be any value."""
         node, config = container.node, container.config
         kind = node["type"]
         if kind in FIELDS:
@@ -125,7 +125,7 @@ class CoreParts:
         return None if kind == "any" else []
 
     def wants_data(self, node: Node) -> bool:
-        """Does a function of a field's own ask what the fields before it are?"""
+        """Does a validator of the field itself read the fields before it?"""
         node = self.resolved(node)
         if node["type"] in FUNCTIONS and node["function"]["type"] == "with-info":
             return True
@@ -133,7 +133,7 @@ class CoreParts:
         return node["type"] not in FIELDS and isinstance(inner, Mapping) and self.wants_data(inner)
 
     def asks(self, node: Node) -> bool:
-        """Is there anything to judge in a value itself, besides its members?"""
+        """Does the value itself, apart from its members, run code that may refuse it?"""
         node = self.resolved(node)
         kind = node["type"]
         if is_custom(node):
@@ -168,7 +168,7 @@ class CoreParts:
 
 
 def is_custom(node: Node) -> bool:
-    """Does this node run code whose demands no schema holds?"""
+    """Does this node run code whose demands no schema can express?"""
     if node["type"] in FUNCTIONS:
         function = node["function"]["function"]
         inner = getattr(function, "func", function)  # of a partial
@@ -205,7 +205,7 @@ def unhashable(schema: Any, definitions: Mapping[str, Any]) -> str:
 
 
 def spellings(field: Node, name: str, config: Any) -> list[str] | None:
-    """The member names that give a field its value; None where a path into a member may, too."""
+    """The member names that set a field; None where a path into a member may set it too."""
     alias = field.get("validation_alias")
     if alias is None:
         return [name]
@@ -239,7 +239,7 @@ def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
 
 
 def _tagged(node: Node, value: Any) -> list[Any]:
-    """The alternative of a discriminated union that the value's tag names; nothing before it has one."""
+    """The alternative of a discriminated union that the value's tag selects; [] while there is no tag."""
     names = tag_names(node.get("discriminator")) if isinstance(value, Mapping) else []
     tags = [value[name] for name in names if name in value]
     return [choice for tag, choice in node["choices"].items() if _is_tag(tag, tags[0])] if tags else []
@@ -258,7 +258,7 @@ def choices_of(node: Node) -> list[Any]:
 
 
 def _children(node: Node) -> Iterator[Any]:
-    """All nodes below, whatever they describe."""
+    """The nodes directly below a node, whatever they describe."""
     for key in (*_WRAPPED, *_MEMBERS, *_MORE):
         child = node.get(key)
         if isinstance(child, Mapping):

@@ -13,11 +13,11 @@ from structgen.errors import OptionError
 from structgen.memo import kept_where_hashable
 
 _TYPES_OF_TYPING = ("types", "typing", "typing_extensions")
-"""Modules whose objects (`Literal[...]`, `NewType(...)`) are types, though many of them can be called."""
+"""Modules whose objects (`Literal[...]`, `NewType(...)`) are types, although many can be called."""
 
 
 def is_function(schema: Any) -> bool:
-    """Is it a function, a method, or another object that can be called and that Pydantic does not take as a type?"""
+    """Is it a function, a method, or another callable that Pydantic does not take as a type?"""
     if not callable(schema) or isinstance(schema, (type, GenericAlias)) or get_origin(schema) is not None:
         return False
     described = hasattr(schema, "__get_pydantic_core_schema__")
@@ -25,7 +25,7 @@ def is_function(schema: Any) -> bool:
 
 
 def value_type(schema: Any) -> Any:
-    """The type of a schema's values: of a function's a typed dict of its arguments, of others the schema itself.
+    """The type of a schema's values: for a function a typed dict of its arguments, else the schema itself.
 
     Raises:
         OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.

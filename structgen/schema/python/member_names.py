@@ -1,8 +1,7 @@
-"""The keys of a `dict`: JSON's member names are strings, out of which the validator reads an int, a date, a member.
+"""The keys of a `dict`: from member names, which are strings, the validator reads an int, a date, an enum's member.
 
-Pydantic's JSON Schema forgets most of this. Here a core schema of keys becomes a schema of names of which the
-validator accepts every one; where two names could mean the same key, and the entries are counted, only one of them is
-kept.
+Pydantic's JSON Schema omits most of this. Here the core schema of keys becomes a schema of names, all of which the
+validator accepts. Where entries are counted, only one of the names that mean the same key is allowed.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ _SAME_IN_OTHER_WORDS = frozenset(
 
 
 def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False) -> dict[str, Any] | None:
-    """The member names that are keys of a core schema; None for every name.
+    """The JSON Schema of the member names for a core schema of keys; None where every name is a key.
 
     Args:
-        describe: the JSON Schema of a core schema.
-        strict: keys are read in Pydantic's strict mode.
-        counted: the mapping has a least number of entries, so that two names must not mean one key.
+        describe: returns the JSON Schema of a core schema.
+        counted: the mapping has a least number of entries, so two names must not mean one key.
+        strict: are keys read in Pydantic's strict mode?
 
     Raises:
-        UnsupportedSchema: no name is such a key, or two names may be one where they are counted.
+        UnsupportedSchema: no name is such a key, or entries are counted and two names may mean one key.
     """
     kind = keys["type"]
     if kind in WRAPPERS and "json_schema_input_schema" not in keys:
@@ -91,7 +90,7 @@ def _float_names(keys: Any, counted: bool) -> dict[str, Any]:
 
 
 def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:
-    """The values as names, those that the validator finds again."""
+    """The values as names, without those that the validator does not accept."""
     values = described.get("enum", [described["const"]] if "const" in described else [])
     written = [value if isinstance(value, str) else json.dumps(value) for value in values]
     validator = SchemaValidator(core_schema.dict_schema(keys, core_schema.any_schema()), {"strict": strict})
@@ -108,7 +107,7 @@ def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:
 
 
 def _strings(described: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    """The strings of a schema; None for every one of them."""
+    """The strings of a schema; None where it allows every string."""
     if "anyOf" in described:
         branches = [branch for branch in described["anyOf"] if branch.get("type") == "string"]
         if branches:

@@ -1,4 +1,4 @@
-"""What is often passed as a schema by mistake, and what to pass instead."""
+"""Objects that are often passed as a schema by mistake, and what to pass instead."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _WRAPPERS = {
     "text": "it is the response_format of an API; for plain text leave schema= out",
     "function": "it is the description of a tool",
 }
-"""What a dict with this `type` is, which is no type of JSON Schema."""
+"""What a dict with this `type` is: none of these is a type of JSON Schema."""
 _INNER = (("json_schema", "schema"), ("function", "parameters"), ("schema",), ("parameters",), ("input_schema",))
 """Where such a dict holds the schema."""
 _DESCRIPTION = {"name", "description", "strict", "schema", "parameters", "input_schema"}
-"""The members of a schema with a name, as APIs take it."""
+"""The members of a named schema, as APIs take it."""
 
 
 def require_schema(schema: Any) -> None:
-    """Refuses what is no schema, but is often taken for one.
+    """Refuses objects that are often mistaken for a schema.
 
     Raises:
-        SchemaError: it says what to pass instead.
+        SchemaError: such an object; the message says what to pass instead.
     """
     advice = _about_dict(schema) if isinstance(schema, dict) else _about_text(schema) or _about_value(schema)
     if advice and not isinstance(schema, dict):
@@ -37,7 +37,7 @@ def require_schema(schema: Any) -> None:
 
 
 def inner_schema(schema: dict[Any, Any]) -> str:
-    """Where a `response_format` or the description of a tool holds its schema, as code: "['schema']"; else ""."""
+    """The index of the schema in a `response_format` or a tool's description, as code ("['schema']"); else ""."""
     for path in _INNER:
         inner: Any = schema
         for name in path:
@@ -60,7 +60,7 @@ def _about_dict(schema: dict[Any, Any]) -> str:
 
 
 def _about_text(schema: Any) -> str:
-    """The mistake of who passes a text, a pattern or a list of texts."""
+    """Advice for a text, a pattern or a list of texts."""
     if isinstance(schema, re.Pattern):
         return f"pass sg.Regex({quoted(schema.pattern)})"
     if isinstance(schema, (str, bytes, bytearray)):
@@ -77,7 +77,7 @@ def _about_text(schema: Any) -> str:
 
 
 def _about_value(schema: Any) -> str:
-    """The mistake of who passes an instance and means its class."""
+    """Advice for an instance in place of its class."""
     kind = type(schema)
     if isinstance(schema, type):
         return ""

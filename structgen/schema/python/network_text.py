@@ -1,7 +1,7 @@
-"""Addresses, networks, URLs and e-mail addresses as Pydantic reads them: patterns that its parsers accept.
+"""Patterns of addresses, networks, URLs and e-mail addresses. Pydantic's parsers accept all their texts.
 
-Where the parser's own set is not regular (punycode, what counts as a registered name), the pattern is the plain part
-of it: names of letters, digits and hyphens, none of them in Punycode, escaped paths and queries.
+Where the set that a parser accepts is not regular (Punycode, registered names), the pattern is a plain part of it:
+names of letters, digits and hyphens without Punycode, and escaped paths and queries.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IPV6 = (
 
 
 def _network4() -> str:
-    """An address whose bits behind the prefix are zero, and the length of the prefix."""
+    """Networks of IPv4: addresses whose bits after the prefix are zero, with the length of the prefix."""
     options = [f"{_IPV4}(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
@@ -45,7 +45,7 @@ def _network4() -> str:
 
 
 def _group_prefix(bits: int) -> str:
-    """A group of four hexadecimal digits whose last `16 - bits` bits are zero."""
+    """A group of up to four hexadecimal digits whose last `16 - bits` bits are zero."""
     zeros, rest = divmod(16 - bits, 4)
     digits = [format(n << rest, "x") for n in range(1 << 4 - rest)]
     last = "[" + "".join(dict.fromkeys(digit for pair in digits for digit in (pair, pair.upper()))) + "]"
@@ -53,7 +53,7 @@ def _group_prefix(bits: int) -> str:
 
 
 def _network6() -> str:
-    """The first groups in full, `::`, and the length of the prefix; or an address alone."""
+    """Networks of IPv6: the groups of the prefix, `::` and the length of the prefix; or an address alone."""
     options = [f"{_IPV6}(?:/128)?", "::/0"]
     for length in range(1, 113):
         whole, bits = divmod(length, 16)
@@ -82,7 +82,7 @@ _ALNUM = "[0-9A-Za-z]"
 
 
 def _label(first: str) -> str:
-    """A label that does not begin with `xn--`. `first`: what it may begin with but for an x."""
+    """A label that does not begin with `xn--`. `first`: the characters, apart from x, that it may begin with."""
     rest = f"(?:-+{_ALNUM}+)*"
     others = f"[{first}]{_ALNUM}*|[Xx](?:[0-9A-MO-Za-mo-z]{_ALNUM}*)?|[Xx][Nn]{_ALNUM}+"
     return f"(?:(?:{others}){rest}|[Xx][Nn](?:-{_ALNUM}+{rest})?)"
@@ -101,16 +101,16 @@ _SCHEME = "[A-Za-z][0-9A-Za-z+.-]*"
 
 
 def _cased(schemes: Collection[str]) -> str:
-    """Some schemes in any case, each letter on its own."""
+    """One of some schemes, each letter in upper or lower case."""
     any_case = {c: f"[{c.lower()}{c.upper()}]" if c.isalpha() else re.escape(c) for scheme in schemes for c in scheme}
     return "(?:" + "|".join("".join(map(any_case.__getitem__, scheme)) for scheme in schemes) + ")"
 
 
 def url(schema: Any, *, several_hosts: bool = False) -> dict[str, Any]:
-    """The URLs of a core schema, its schemes and its length included.
+    """The URLs of a core schema, with its schemes and its greatest length.
 
     Args:
-        several_hosts: hosts may be a list with commas, as data bases are named.
+        several_hosts: allow a list of hosts with commas, as for clusters of databases.
     """
     schemes = schema.get("allowed_schemes")
     hosts = f"{_HOST}{_PORT}" + (f"(?:,{_HOST}{_PORT})*" if several_hosts else "")
@@ -137,10 +137,10 @@ _NO_DOMAINS = _cased(("arpa", "invalid", "local", "localhost", "onion", "test"))
 
 
 def email(*, named: bool = False) -> dict[str, Any]:
-    """E-mail addresses that `email-validator` takes without a look at the network.
+    """E-mail addresses that `email-validator` accepts without asking the network.
 
     Args:
-        named: a display name may come first, as in `Ada <ada@example.com>`.
+        named: allow a display name, as in `Ada <ada@example.com>`.
     """
     domain = r"(?:[0-9A-Za-z]{1,30}(?:-[0-9A-Za-z]{1,30})?\.){1,3}[A-Za-z]{2,20}"
     mailbox = rf"{_ATOM}(?:\.{_ATOM})*@{domain}"

@@ -15,7 +15,7 @@ def fields_of(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 def without_aliases(schema: Any) -> Any:
-    """The schema of a class whose configuration takes its fields by their own names only."""
+    """The schema of a class whose configuration accepts fields by their own names only."""
     bare = {
         name: {key: value for key, value in field.items() if key != "validation_alias"}
         for name, field in fields_of(schema)
@@ -24,7 +24,7 @@ def without_aliases(schema: Any) -> Any:
 
 
 def with_fields(schema: Any, fields: Mapping[str, Any]) -> Any:
-    """The schema with these fields instead, in the form that it has them in."""
+    """The schema with other fields, as a mapping or as a list like its own."""
     return {**schema, "fields": dict(fields) if isinstance(schema["fields"], Mapping) else list(fields.values())}
 
 
@@ -38,7 +38,7 @@ def _plain_alias(field: Any) -> str | None:
 
 
 def reachable(schema: Any, *, by_name: bool, path: str) -> Any:
-    """The schema without the fields that no member name gives a value to, and without those that take none.
+    """The schema without fields that no plain member name sets, and without fields that are not set by members.
 
     Raises:
         UnsupportedSchema: such a field is required.
@@ -56,9 +56,9 @@ def reachable(schema: Any, *, by_name: bool, path: str) -> Any:
 
 
 def by_name_too(described: dict[str, Any], schema: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with its aliases, or with its fields' own names where the configuration takes both.
+    """The object with its aliases; where the configuration takes both, or with the fields' own names.
 
-    A mixture of both is not held: nothing writes it.
+    A mixture of both is refused: no serializer writes it.
     """
     both = config.get("validate_by_name") or config.get("populate_by_name")
     if not both or config.get("validate_by_alias") is False or "properties" not in described:
@@ -77,7 +77,7 @@ def by_name_too(described: dict[str, Any], schema: Any, config: Mapping[str, Any
 
 
 def tag_names(discriminator: Any) -> list[str]:
-    """The member names in which the tag of a union may stand; none where a function finds it."""
+    """The names of the members that may hold the tag of a union; none where a function finds the tag."""
     if isinstance(discriminator, str):
         return [discriminator]
     if not isinstance(discriminator, list):

@@ -1,6 +1,6 @@
-"""Pydantic's JSON Schema generator, where it says less than the validator demands.
+"""Pydantic's JSON Schema generator, changed where its schemas demand less than the validators.
 
-One method per kind of core schema, named as Pydantic names it. What is emitted is plain JSON Schema 2020-12.
+One method for each kind of core schema, named as Pydantic names it. The result is plain JSON Schema 2020-12.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def describe(tp: Any, *, closed: bool) -> tuple[dict[str, Any], TypeAdapter[Any]
 
 
 def _described_by(describe: Callable[[Any], JsonSchemaValue]) -> Any:
-    """The method of a kind of core schema that a function describes."""
+    """A method for core schemas that a function describes."""
     return lambda _, schema: describe(schema)
 
 
 class ExactSchema(GenerateJsonSchema):
-    """The generator with the validator's own demands.
+    """A generator of schemas whose values the validators accept.
 
     Raises (while it generates):
-        UnsupportedSchema: a type that JSON Schema cannot hold, at the field that has it.
+        UnsupportedSchema: a type that JSON Schema cannot express, with the pointer of its field.
     """
 
     ignored_warning_kinds = {"non-serializable-default"}  # noqa: RUF012 - the base class declares it so
@@ -73,7 +73,7 @@ class ExactSchema(GenerateJsonSchema):
 
     @contextmanager
     def _at(self, field: Any) -> Iterator[None]:
-        """Errors in here name the field."""
+        """Give errors in the block the pointer of the field."""
         self._path.append(f"/properties/{self._names.get(id(field), '?')}")
         try:
             yield
@@ -100,7 +100,7 @@ class ExactSchema(GenerateJsonSchema):
             return super().typed_dict_field_schema(schema)
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
-        """Any core schema; where the base class names a format of Pydantic's own, what that demands."""
+        """The schema of any core schema; exact for Pydantic's own formats."""
         function = schema["function"].get("function") if isinstance(schema.get("function"), dict) else None
         if getattr(function, "__name__", "") == "import_string":
             raise UnsupportedSchema("pydantic.ImportString imports what a model names; use a Literal or an Enum")
@@ -141,7 +141,7 @@ class ExactSchema(GenerateJsonSchema):
         more = []
         if schema.get("strip_whitespace", self._config.str_strip_whitespace):
             more.append({"pattern": _STRIPPED})
-        if schema.get("ascii_only"):  # newer than the oldest Pydantic we take
+        if schema.get("ascii_only"):  # since a later Pydantic than the oldest supported
             more.append({"pattern": r"^[\u0000-\u007f]*$"})
         return {**described, "allOf": more} if more else described
 
@@ -159,7 +159,7 @@ class ExactSchema(GenerateJsonSchema):
         return {**described, "enum": python_types.enum_values(schema["cls"], schema["members"])}
 
     def chain_schema(self, schema: core_schema.ChainSchema) -> JsonSchemaValue:
-        """What the first step takes; where a later one asks for what Python can hash, a scalar."""
+        """What the first step accepts; a scalar where a later step needs hashable values."""
         described = super().chain_schema(schema)
         hashable = any(step["type"] == "is-instance" and step["cls"] is Hashable for step in schema["steps"])
         return python_types.SCALAR if hashable and not described else described
@@ -191,7 +191,7 @@ class ExactSchema(GenerateJsonSchema):
         return super().tuple_schema(schema)
 
     def dict_schema(self, schema: Any) -> JsonSchemaValue:
-        """Any mapping: JSON's keys are strings, and Pydantic's own schema forgets what is read from them."""
+        """Any mapping. Pydantic's own schema omits what the validator reads from the names (see `member_names`)."""
         described: JsonSchemaValue = {"type": "object"}
         self.update_with_validations(described, schema, self.ValidationsMapping.object)
         if "keys_schema" in schema:
@@ -233,7 +233,7 @@ class ExactSchema(GenerateJsonSchema):
         return super().dataclass_args_schema(self._prepared(schema))
 
     def _prepared(self, schema: Any) -> Any:
-        """A core schema without the fields that no plain member name reaches."""
+        """A core schema without the fields that no plain member name sets."""
         config = self._config.config_dict
         if config.get("validate_by_alias") is False:
             schema = without_aliases(schema)
@@ -245,13 +245,13 @@ class ExactSchema(GenerateJsonSchema):
         return reachable(schema, by_name=bool(by_name), path="".join(self._path))
 
     def _finished(self, described: JsonSchemaValue) -> JsonSchemaValue:
-        """An object with its declared members; nothing to add where extra members are ignored."""
+        """The schema of an object with declared members. Here extra members are allowed."""
         return described
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """The tag must be there, whatever default it has; with it the branches exclude each other.
+        """The tag is required, even if it has a default; with it the branches exclude each other.
 
-        A discriminator that is a function is the user's own code, as a validator is: any branch will do.
+        Where the discriminator is a function, any branch may hold: the function is the user's code, like a validator.
         """
         described = super().tagged_union_schema(schema)
         described.pop("discriminator", None)
@@ -268,7 +268,7 @@ class ExactSchema(GenerateJsonSchema):
         return super().definitions_schema(schema)
 
     def function_after_schema(self, schema: core_schema.AfterValidatorFunctionSchema) -> JsonSchemaValue:
-        """A user's validator says nothing; a constraint that Pydantic checks by a function of its own does."""
+        """A constraint that Pydantic checks by its own function; validators of the user change no schema."""
         described = super().function_after_schema(schema)
         function = schema["function"]["function"]
         if not isinstance(function, partial) or not function.func.__module__.startswith("pydantic."):

@@ -1,8 +1,8 @@
-"""Patterns of Python's `re` and of Rust's `regex`, as ECMA-262 ones that match no string more.
+"""Patterns of Python's `re` and of Rust's `regex`, translated to ECMA-262 patterns that match no other strings.
 
-Both read `\\d`, `\\w` and `\\s` in all scripts, ECMA-262 in ASCII alone (but for spaces). So what these stand for may
-stay as it is, the smaller set; their negations must leave out more, and what is not assigned yet as well: others may
-know a newer Unicode.
+In both, `\\d`, `\\w` and `\\s` contain characters of all scripts; in ECMA-262 only ASCII (and all spaces). So these
+classes can stay: they are smaller. Their negations must leave out more characters, and unassigned code points too,
+because the validator may know a newer Unicode.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _translated(pattern: str) -> str:
             if negated:
                 out.append("[^")
                 place += 2
-                # A `]` that comes first is a character of the class there, and the end of it in ECMA-262.
+                # A `]` that comes first is a character of the class in Python, but ends the class in ECMA-262.
                 if pattern[place : place + 1] == "]":
                     out.append(r"\]")
                     place += 1

@@ -1,7 +1,6 @@
-"""What Pydantic's validators read out of a JSON string, type by type, as JSON Schema.
+"""JSON Schema of the values that Pydantic's validators read from JSON, type by type.
 
-Each function turns one core schema, or one of Pydantic's names of formats, into a schema of strings of which the
-validator accepts every one.
+Each function describes a core schema, or one of Pydantic's formats, so that the validator accepts every value.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from structgen.schema.python.number_text import BOUNDS, bounds_of, decimals, wit
 from structgen.schema.python.temporal_text import text
 
 SCALAR = {"type": ["null", "boolean", "number", "string"]}
-"""Any JSON that becomes a value that Python can hash."""
+"""JSON of which Pydantic makes values that Python can hash."""
 
 _HEX = "[0-9A-Fa-f]"
 _DIGITS_OF_A_FLOAT = 15
 _MOST_FLAGS = 10
 _LARGEST = 10**30
 
-# The bits that the last character has too many are zero, as every encoder writes them.
+# The unused bits of the last character are zero, as every encoder writes them.
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
 
 
@@ -40,14 +39,14 @@ def uuid(version: int | None) -> dict[str, Any]:
 
 
 def base64_of_ascii() -> dict[str, Any]:
-    """Base64 whose bytes are ASCII: where the validator goes on to decode them as UTF-8."""
+    """Base64 of ASCII, for validators that then decode the bytes as UTF-8."""
     first, second, third = "[A-Za-f]", "[A-HQ-Xg-nw-z0-3]", "[ABEFIJMNQRUVYZcdghklopstwx014589]"
     ends = f"{first}[AQgw]==|{first}{second}[AEIMQUYcgkosw048]="
     return text(f"(?:{first}{second}{third}[A-Za-z0-9+/])*(?:{ends})?")
 
 
 def _regular_expressions() -> str:
-    """Regular expressions that Python's `re` compiles: groups nest twice, and no count is out of order."""
+    """Regular expressions that Python's `re` compiles: groups nest at most twice, and counts are in order."""
     char = r"[ !\"#%&',/0-9:;<=>@A-Z_`a-z~-]"
     escape = r"\\[dDwWsS.^$*+?()\[\]{}|/\\tnr-]"
     chosen = r"\[\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ .,:;@#%=+/*?!'\"]|\\[dDwWsS.\[\]^\\-])+\]"
@@ -69,7 +68,7 @@ FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
     "regex": lambda: text(_regular_expressions()),
     "fraction": lambda: fraction({}),  # no core schema of its own before Pydantic 2.14
 }
-"""Pydantic's names of formats whose own schema says less than the validator demands."""
+"""Pydantic's formats for which its own schema demands less than its validator."""
 
 
 def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
 
 
 def decimal(schema: Any) -> dict[str, Any]:
-    """A decimal: a string of digits, within all bounds; or a number where a float's precision keeps it exact."""
+    """A decimal: a string of digits; or a number, where a float holds it exactly."""
     digits, places = schema.get("max_digits"), schema.get("decimal_places")
     bounds = {name: Decimal(bound) for name, bound in bounds_of(schema).items()}
     multiple = schema.get("multiple_of")
@@ -122,7 +121,7 @@ def _decimal_string(digits: int | None, places: int | None, bounds: dict[str, De
 def _decimal_number(
     digits: int | None, places: int | None, bounds: dict[str, Decimal], multiple: Any
 ) -> dict[str, Any] | None:
-    """The numbers that come through a float unchanged, or None: at most 15 digits in all."""
+    """The decimals of at most 15 digits, which a float holds exactly; None where no such number keeps all limits."""
     if digits is not None and (places is None or places >= digits):
         return None
     free = not bounds and multiple is None and digits is None and places is None
@@ -162,7 +161,7 @@ def _plain(value: Decimal) -> int | float:
 
 
 def float_bounds(schema: Any) -> dict[str, Any]:
-    """A float's bounds as those of the number that is written: what is written is rounded before it is compared."""
+    """Floats within the bounds of a core schema: a number in JSON is rounded to a float before it is compared."""
     described: dict[str, Any] = {"type": "number"}
     if schema.get("allow_inf_nan") is False:
         largest = float.fromhex("0x1.fffffffffffffp+1023")
@@ -179,9 +178,9 @@ def float_bounds(schema: Any) -> dict[str, Any]:
 
 
 def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]:
-    """The values of an enumeration that JSON can write and the validator then finds again.
+    """The values of an enumeration that JSON can write and the validator accepts.
 
-    A value that is a tuple or another object cannot be read from JSON. A `Flag` takes every union of its members.
+    A value that is a tuple or another object cannot be read from JSON. A `Flag` accepts every union of its members.
     """
     values = [member.value for member in members]
     if issubclass(cls, enum.Flag):
@@ -197,7 +196,7 @@ def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]
 
 
 def scalars(values: Iterable[Any], owner: str) -> list[Any]:
-    """The values that are JSON scalars, plainly."""
+    """The values that JSON can write as scalars."""
     kinds = []
     for value in values:
         if isinstance(value, enum.Enum):

@@ -1,8 +1,8 @@
-"""Dates, times and durations as Pydantic reads them out of strings: patterns, bounds included.
+"""Patterns of the dates, times and durations that Pydantic reads from strings, within bounds.
 
-Closer to Python than the formats of JSON Schema: there is no year 0 and no leap second, an offset is below 24 hours,
-and a time zone may be left out. Dates and times are written as `isoformat` writes them: fixed widths, so that the
-order of the texts is the order of time, and a bound is a comparison digit by digit.
+They follow Python, not the formats of JSON Schema: no year 0, no leap second, offsets below 24 hours, and the time
+zone may be missing. Dates and times are written as `isoformat` writes them, with fixed widths: the order of the texts
+is the order of time, so a bound is a comparison digit by digit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ZERO_FRACTION = r"(?:\.0{1,6})?"
 
 
 def text(*patterns: str) -> dict[str, Any]:
-    """The strings that match each of some patterns as a whole."""
+    """The JSON Schema of the strings that match each of the patterns as a whole."""
     schemas = [{"pattern": f"^(?:{pattern})$"} for pattern in patterns]
     return {"type": "string", **schemas[0], **({"allOf": schemas[1:]} if schemas[1:] else {})}
 
@@ -50,19 +50,19 @@ def _date_side(name: str, bound: datetime.date, tail: str = "") -> str:
 
 
 def date(schema: Any) -> dict[str, Any]:
-    """Dates within the bounds of a core schema; past dates end yesterday as it is now."""
+    """Dates within the bounds of a core schema; past dates end yesterday, seen from now."""
     return text(DATE, *(_date_side(name, bound) for name, bound in bounds_of(schema).items()), *_now_side(schema))
 
 
 def _now_side(schema: Any, tail: str = "") -> list[str]:
-    """What past and future mean at this moment. The past stays past; the future is for the validator to judge."""
+    """Past or future dates, seen from now. A future date may be past when the validator judges it."""
     days = datetime.date.today(), datetime.datetime.now(datetime.timezone.utc).date()
     side = {"past": ("lt", min(days)), "future": ("gt", max(days))}.get(schema.get("now_op"))
     return [] if side is None else [_date_side(*side, tail)]
 
 
 def datetime_(schema: Any) -> dict[str, Any]:
-    """Dates with a time. A bound fixes the zone: `Z` where it has one, none where it has none."""
+    """Dates with a time. With bounds the zone is `Z` where a bound has a zone, else there is none."""
     fraction, zone, bounds = _fraction(schema), _zone(schema), bounds_of(schema)
     if bounds:
         zone = "Z" if any(bound.tzinfo is not None for bound in bounds.values()) else ""
@@ -111,7 +111,7 @@ def time(schema: Any) -> dict[str, Any]:
     return text(f"{_CLOCK}{fraction}{zone}", *sides)
 
 
-# The largest counts keep below the 999,999,999 days that a timedelta holds, and each below 2**32 seconds or days.
+# The largest counts stay below the 999,999,999 days that a timedelta can hold, and each below 2**32 seconds or days.
 _SECONDS = r"[0-9]{1,9}(?:\.[0-9]+)?S"
 _TIME = rf"T(?:[0-9]{{1,6}}H(?:[0-9]{{1,7}}M)?(?:{_SECONDS})?|[0-9]{{1,7}}M(?:{_SECONDS})?|{_SECONDS})"
 _DAYS = "[0-9]{1,8}D"
@@ -122,7 +122,7 @@ _SECONDS_IN = (365 * 86_400, 86_400, 3_600, 60, 1)
 
 
 def timedelta(schema: Any) -> dict[str, Any]:
-    """Durations: any notation of ISO 8601 with sane counts, and all that Pydantic writes itself.
+    """Durations in all notations of ISO 8601 with counts of few digits, and all that Pydantic writes.
 
     With bounds only what Pydantic writes: years of 365 days, days, hours, minutes and seconds, each in its range.
     """

@@ -1,7 +1,7 @@
 """Python types -> JSON Schema, for anything that `pydantic.TypeAdapter` takes.
 
-What the schema admits, the type's own validator accepts: where Pydantic's JSON Schema says less than its
-validator demands, `pydantic_schema.py` says the rest. pydantic is imported when the first type is read.
+The type's validator accepts every value of the schema: where Pydantic's JSON Schema demands less than its validator,
+`pydantic_schema.py` adds the rest. Pydantic is imported when the first type is read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def from_type(tp: Any, *, closed: bool = True) -> tuple[dict[str, Any], TypeAdap
     """The JSON Schema of `tp` (2020-12, validation mode), and the adapter that turns JSON into it.
 
     Args:
-        tp: a Pydantic model, dataclass, TypedDict, or any other type; of a function its arguments are described (see
-            `functions`). The schema may be shared between calls for one type: it must not be changed.
-        closed: objects of models, dataclasses and typed dicts take no undeclared members, unless the type
-            says `extra="allow"`. A `dict[str, T]` is open.
+        tp: a Pydantic model, dataclass, TypedDict, or any other type; for a function, the schema describes its
+            arguments (see `functions`). Calls with one type may share the schema: it must not be changed.
+        closed: allow no undeclared members in objects of models, dataclasses and typed dicts, unless the type says
+            `extra="allow"`. A `dict[str, T]` is open.
 
     Raises:
-        SchemaError: it is no type. OptionError: a function that no mapping of arguments can call.
+        SchemaError: `tp` is not a type. OptionError: a function that no mapping of arguments can call.
         UnsupportedSchema: no JSON Schema describes the type.
     """
     require_schema(tp)

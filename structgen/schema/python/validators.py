@@ -1,9 +1,9 @@
-"""What a Python type's own code demands of values, beyond what any schema holds: validators of fields and of models.
+"""Validators of a Python type, of its fields and of its models, whose demands no schema can express.
 
-A value is judged as soon as it is complete, by the part of the type that describes it: a field with its validators, an
-object with those of its model. What is refused there, the type refuses as a whole. Where that cannot be told (a
-validator of the whole comes first, another alternative of a union may take the value), the value waits for the one
-around it; the whole is always judged.
+A value is judged as soon as it is complete, by the part of the type that describes it: a field by its validators, an
+object by those of its model. A value that its part refuses is refused by the whole type. Where that does not follow (a
+validator of the whole runs first, or another alternative of a union may accept the value), the value is judged with
+the value around it; the whole is always judged.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from structgen.schema.python.users_code import users_code
 
 Path = tuple[str | int, ...]
 REMEMBERED = 4096
-"""Paths whose parts are kept."""
+"""The most paths whose parts are cached."""
 
 
 @kept_where_hashable(256)
 def validators_of(tp: Any) -> Validators | None:
-    """The judge of a type's values; None where their schema says all that there is to say."""
+    """The validators of a type; None where its schema expresses all its demands."""
     validators = Validators(from_type(tp)[1], getattr(tp, "__name__", repr(tp)))
     return validators if validators.exist else None
 
 
 class Validators:
-    """The judge of one type's values.
+    """Judges the values of one type.
 
     Args:
-        name: of the type, for messages.
+        name: the type's name for messages.
     """
 
     def __init__(self, adapter: TypeAdapter[Any], name: str) -> None:
@@ -49,36 +49,37 @@ class Validators:
 
     @property
     def exist(self) -> bool:
-        """Is there anything to judge at all?"""
+        """Does the type demand anything beyond its schema?"""
         return self._core.asks_anywhere(self._core.root.node)
 
     def judges(self, path: Path, begun: bytes = b"") -> bool:
         """Will a value at this path be judged when it is complete?
 
         Args:
-            path: names and indexes that lead to it.
-            begun: the text before it; with the tags in it, what stands in an alternative can be judged by that one.
+            path: the names and indexes that lead to it.
+            begun: the text before it; its tags select alternatives of discriminated unions.
         """
         return not path or self._ask(self._described(path, begun))
 
     def whole(self, text: bytes) -> tuple[Any, str | None]:
-        """The value of a whole text, and None; or None, and why it cannot stay.
+        """The value of a whole text and None; or None and the reason why it is refused.
 
         Raises:
-            ValidatorError: a validator raised what is no validation error.
+            ValidatorError: a validator raised an exception that is no validation error.
         """
         with users_code(self._name, "", text):
             return _judged(self._whole, text)
 
     def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
-        """Why a complete value cannot stay; None when it may, as far as can be told.
+        """The reason why a complete value is refused; None where nothing refuses it yet.
 
         Args:
-            members: text of the object around it, with the members that are complete; not asked for others.
+            members: the text of the object around the value, with the members that are complete; read only where the
+                value stands in an object.
             begun: the text before the value.
 
         Raises:
-            ValidatorError: a validator raised what is no validation error.
+            ValidatorError: a validator raised an exception that is no validation error.
         """
         if not path:
             return self.whole(text)[1]
@@ -95,7 +96,7 @@ class Validators:
         return "; or ".join(dict.fromkeys(refusals))
 
     def _ask(self, parts: Sequence[ValuePart]) -> bool:
-        """Have all the ways to read a value something to ask of it?"""
+        """Do all ways to read a value run code that may refuse it?"""
         return bool(parts) and all(self._core.asks(part.node) for part in parts)
 
     def _described(self, path: Path, begun: bytes) -> list[ValuePart]:
@@ -109,10 +110,10 @@ class Validators:
         return self._members(path, None)
 
     def _members(self, path: Path, value: Any) -> list[ValuePart]:
-        """What may describe the value at a path.
+        """The parts that may describe the value at a path; [] where it cannot be judged.
 
         Args:
-            value: JSON of the whole as far as it goes; None where it tells nothing.
+            value: the whole value as far as it is written; None where it has no tags.
         """
         described = [self._core.root]
         for key in path:
@@ -131,7 +132,7 @@ class Validators:
         return _refused(validator, members, {key, part.name})
 
     def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
-        """The validator of a node; of some fields only where they are given."""
+        """The validator of a node; only of some of its fields where `fields` are given."""
         known = self._validators.get((id(node), fields))
         if known is None:
             schema: Any = _only(node, fields) if fields else node
@@ -143,33 +144,33 @@ class Validators:
 
 
 def _present(owner: Node, config: Any, members: dict[str, Any]) -> list[str]:
-    """The fields that have a value already."""
+    """The names of the fields that `members` sets."""
     return [
         name for name, field in fields_of(owner) if any(key in members for key in spellings(field, name, config) or ())
     ]
 
 
 def _only(owner: Node, names: frozenset[str]) -> dict[str, Any]:
-    """The core schema `owner` with the fields of these names only: the ones that are there already."""
+    """The core schema `owner` with only the fields of these names."""
     schema = {key: value for key, value in owner.items() if key not in ("extras_schema", "ref", "computed_fields")}
     kept = with_fields(schema, {name: field for name, field in fields_of(owner) if name in names})
     return {**kept, "extra_behavior": "ignore"}
 
 
 def _at(value: Any, key: str | int) -> Any:
-    """A member or an item of a JSON value; None where there is none yet."""
+    """A member or an item of a JSON value; None where it is not there yet."""
     if isinstance(value, dict):
         return value.get(key)
     return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
 
 
 def _refused(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> str | None:
-    """What the validator has against a text; only of the members in `keys` where there are any."""
+    """The validator's message for a text that it refuses; only about the members in `keys` where given."""
     return _judged(validator, text, keys)[1]
 
 
 def _judged(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> tuple[Any, str | None]:
-    """The value that the validator makes of a text, and None; or None, and what it has against the text."""
+    """The validated value and None; or None and the validator's message (see `_refused`)."""
     try:
         return validator.validate_json(text), None
     except ValidationError as error:
