@@ -31,14 +31,13 @@ def closed_objects(objects: Objects) -> Objects | None:
     if any(member.required for member in never) or ANY in objects.without:
         return None
     limit = objects.max_properties
-    if objects.rest is None or objects.rest is NEVER:
-        if not objects.patterns:
-            if never or objects.rest is NEVER:
-                kept = tuple(member for member in objects.properties if member.value is not NEVER)
-                objects = replace(objects, properties=kept, rest=None)
-            limit = least(limit, len(objects.properties))
-        elif objects.rest is NEVER:
-            objects = replace(objects, rest=None)
+    if objects.rest is NEVER:
+        objects = replace(objects, rest=None)
+    if objects.rest is None and not objects.patterns:
+        if never:
+            kept = tuple(member for member in objects.properties if member.value is not NEVER)
+            objects = replace(objects, properties=kept)
+        limit = least(limit, len(objects.properties))
     if limit is None:
         return objects
     needed = len([member for member in objects.properties if member.required])

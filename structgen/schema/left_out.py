@@ -14,7 +14,6 @@ from structgen.schema.algebra import Algebra, Both, Not, UnionNode
 from structgen.schema.keywords.facts import Where
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
-from structgen.schema.references import in_place, references
 
 
 class LeftOut(SchemaReader):
@@ -72,7 +71,5 @@ def speaking(nodes: Sequence[Node]) -> list[SchemaNode]:
             waiting += node.operands if isinstance(node, Both) else node.members
         elif isinstance(node, SchemaNode) and node not in known:
             known[node] = None
-            dialect = node.reader.dialect(node.schema)
-            waiting += [node.reader.target(node, keyword) for keyword in references(node.schema, dialect)]
-            waiting += [node.reader.node(branch, (node, *tokens)) for branch, tokens in in_place(node.schema, dialect)]
+            waiting += node.reader.applied(node)
     return [*known]

@@ -235,14 +235,17 @@ class SchemaReader:
         return shapes
 
     def _unread(self, place: SchemaNode) -> list[SchemaNode]:
+        nodes = () if place.schema.keys().isdisjoint(IN_PLACE) else self.applied(place)
+        return list(dict.fromkeys(node for node in nodes if isinstance(node, SchemaNode) and not node.known))
+
+    def applied(self, place: SchemaNode) -> list[Node]:
+        """The nodes of the schemas that `place` applies to the same value, or to member names."""
         schema = place.schema
-        if schema.keys().isdisjoint(IN_PLACE):
-            return []
         draft = self._drafts[id(schema)]
         nodes = [self.target(place, keyword) for keyword in references(schema, draft)]
         if not self.has_lone_reference(schema):
             nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
-        return list(dict.fromkeys(node for node in nodes if isinstance(node, SchemaNode) and not node.known))
+        return nodes
 
     def _build(self, place: SchemaNode) -> Shapes:
         schema = place.schema

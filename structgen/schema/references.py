@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
-from structgen.schema.keywords.dialects import Dialect, dialect_of
+from structgen.schema.keywords.dialects import URIS, Dialect, dialect_of
 from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas
 
 if TYPE_CHECKING:
@@ -212,15 +212,6 @@ def _follow_uris(
         targets[id(source)] = (resolved.contents, pointer)
 
 
-_URIS = {
-    4: "http://json-schema.org/draft-04/schema",
-    6: "http://json-schema.org/draft-06/schema",
-    7: "http://json-schema.org/draft-07/schema",
-    2019: "https://json-schema.org/draft/2019-09/schema",
-    2020: "https://json-schema.org/draft/2020-12/schema",
-}
-
-
 def root_resolver(root: Any, dialect: Dialect, registry: Registry[Any] | None) -> Resolver[Any]:
     """The resolver of the references in `root`."""
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
@@ -234,7 +225,7 @@ def specification(dialect: Dialect) -> Any:
     """The draft as an object of the `referencing` library."""
     from referencing.jsonschema import specification_with
 
-    return specification_with(_URIS[dialect.number])
+    return specification_with(URIS[dialect.number])
 
 
 def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resolvers: dict[int, Resolver[Any]]) -> None:

@@ -55,14 +55,15 @@ DEFAULT = DIALECTS[2020]
 PLAIN_INTEGERS = replace(DEFAULT, applies={**DEFAULT.applies, "type": own.type_4})
 """2020-12 for schemas of Python types, whose validators may refuse `1.0` as an integer."""
 
-_NAMES = {
-    "json-schema.org/schema": 2020,
-    "json-schema.org/draft-04/schema": 4,
-    "json-schema.org/draft-06/schema": 6,
-    "json-schema.org/draft-07/schema": 7,
-    "json-schema.org/draft/2019-09/schema": 2019,
-    "json-schema.org/draft/2020-12/schema": 2020,
+URIS = {
+    4: "http://json-schema.org/draft-04/schema",
+    6: "http://json-schema.org/draft-06/schema",
+    7: "http://json-schema.org/draft-07/schema",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
 }
+"""The URI of each draft's meta-schema."""
+_NAMES = {"json-schema.org/schema": 2020, **{uri.partition("://")[2]: number for number, uri in URIS.items()}}
 
 
 def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] | None = None) -> Dialect:

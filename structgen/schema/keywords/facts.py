@@ -101,11 +101,11 @@ class Facts:
             boolean,
             boolean,
             self._number_set() if types & (_NUMBER | _INTEGER) else None,
-            (Strings(**self.strings) if self.strings else FREE_STRINGS) if types & TYPES["string"] else None,
+            self._string_set() if types & TYPES["string"] else None,
             (self._array_set() if self.arrays else FREE_ARRAYS) if types & TYPES["array"] else None,
             (self._object_set() if self.objects else FREE_OBJECTS) if types & TYPES["object"] else None,
         )
-        return (_consistent(shape),) if self.strings else (shape,)
+        return (shape,)
 
     def _number_set(self) -> Numbers | None:
         allowed = FREE_NUMBERS if self.types & _NUMBER else self.integers
@@ -115,6 +115,13 @@ class Facts:
                 return None
             allowed = both
         return allowed
+
+    def _string_set(self) -> Strings | None:
+        if not self.strings:
+            return FREE_STRINGS
+        strings = Strings(**self.strings)
+        contradictory = strings.max_length is not None and strings.min_length > strings.max_length
+        return None if contradictory else strings
 
     def _array_set(self) -> Arrays | None:
         return closed_arrays(Arrays(**{"rest": ANY, **self.arrays}))
@@ -136,12 +143,3 @@ class Facts:
             fields["patterns"] = (*fields["patterns"], rule)
         members += [Property(name, rest or NEVER, required=True, declared=False) for name in absent]
         return closed_objects(Objects(tuple(members), **fields))
-
-
-def _consistent(shape: Shape) -> Shape:
-    """`shape`, without its strings where the least length is above the greatest."""
-    strings = shape.strings
-    if strings is None or strings.max_length is None or strings.min_length <= strings.max_length:
-        return shape
-    scalars = shape.null, shape.true, shape.false, shape.numbers
-    return Shape(*scalars, arrays=shape.arrays, objects=shape.objects)

@@ -9,7 +9,7 @@ the value around it; the whole is always judged.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -126,10 +126,10 @@ class Validators:
 
     def _refusal(self, part: ValuePart, text: bytes, key: str | int, members: bytes) -> str | None:
         if part.owner is None or not self._core.wants_data(part.node):
-            return _refused(self._validator(part.node, part.config, frozenset()), text)
+            return _judged(self._validator(part.node, part.config, frozenset()), text)[1]
         fields = _present(part.owner, part.config, json.loads(members))
         validator = self._validator(part.owner, part.config, frozenset(fields))
-        return _refused(validator, members, {key, part.name})
+        return _judged(validator, members, {key, part.name})[1]
 
     def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
         """The validator of a node; only of some of its fields where `fields` are given."""
@@ -164,23 +164,14 @@ def _at(value: Any, key: str | int) -> Any:
     return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
 
 
-def _refused(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> str | None:
-    """The validator's message for a text that it refuses; only about the members in `keys` where given."""
-    return _judged(validator, text, keys)[1]
-
-
-def _judged(validator: Any, text: bytes, keys: Sequence[Any] | set[Any] = ()) -> tuple[Any, str | None]:
-    """The validated value and None; or None and the validator's message (see `_refused`)."""
+def _judged(validator: Any, text: bytes, keys: Collection[Any] = ()) -> tuple[Any, str | None]:
+    """The validated value and None; or None and the message, which with `keys` is only about these members."""
     try:
         return validator.validate_json(text), None
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        said = [_message(one["loc"][1:] if keys else one["loc"], one["msg"]) for one in errors if _is_of(one, keys)]
-        return None, "; ".join(said) or None
-
-
-def _is_of(error: Any, keys: Sequence[Any] | set[Any]) -> bool:
-    return not keys or (bool(error["loc"]) and error["loc"][0] in keys)
+        told = [(one["loc"], one["msg"]) for one in errors if not keys or (one["loc"] and one["loc"][0] in keys)]
+        return None, "; ".join(_message(place[1:] if keys else place, message) for place, message in told) or None
 
 
 def _message(place: tuple[int | str, ...], message: str) -> str:
