@@ -1,10 +1,10 @@
 """Look-around anywhere in a pattern, as one deterministic automaton.
 
-A look-ahead asks something of the rest of the string, a look-behind of the string up to here. Both are languages with
-automata of their own: those of look-behinds run along from the start of the string; that of a look-ahead is started
-where the pattern comes past it, and whoever came past must see it accept at the end. So a thread is an instruction
-and a set of obligations, `(look-ahead, state)`; a state of the whole is a set of threads. Of two threads at one
-instruction, the one with fewer obligations decides.
+A look-ahead asks something of the rest of the text, a look-behind of the text up to here. Both are languages with
+automata of their own. The automata of look-behinds run along from the start of the text. That of a look-ahead is
+started where the pattern passes it, and must accept at the end of the text: an obligation. So a thread is an
+instruction and a set of obligations, `(look-ahead, state)`, and a state of the whole is a set of threads. Of two
+threads at one instruction, the one with fewer obligations decides.
 """
 
 from __future__ import annotations
@@ -15,25 +15,33 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from structgen.errors import LimitExceeded
 from structgen.regular.chardfa import CharDfa, tidied
 from structgen.regular.regex.charsets import LAST, SURROGATES, WORD, Ranges, partition
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Look, Node, Anchor, Concatenation, everywhere,
+    Anchor, Assertion, Atomic, BackReference, Concatenation, Look, Node, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
-from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 2_000
 STEP_LIMIT = 200_000
-_AHEAD, _BEHIND = 4, 5
+_AHEAD, _BEHIND = MATCH + 1, MATCH + 2
+"""Further operations: look-around, whose first operand is the number of its language."""
+_EDGE, _OTHER, _WORD = range(3)
+"""What stands before or after a place: the edge of the text, a character of no word, a word character."""
 
 Obligations: TypeAlias = frozenset[tuple[int, int]]
 Thread: TypeAlias = tuple[int, Obligations]
 
 
 class _LookState(NamedTuple):
-    """`threads` before what consumes nothing; `behind`: the states of the look-behinds; `before`: what stands
-    before here, 0 for nothing, 1 or 2 for another or a word character."""
+    """A state of the whole.
+
+    Attributes:
+        threads: the threads, none of them moved past what consumes nothing.
+        behind: the states of the look-behinds.
+        before: what stands before here; a character is `_OTHER` where the pattern has no word boundaries.
+    """
 
     threads: frozenset[Thread]
     behind: tuple[int, ...]
@@ -42,18 +50,18 @@ class _LookState(NamedTuple):
 
 def is_local(node: Look) -> bool:
     """Whether what `node` asks depends on one side of its place only."""
-    for here in everywhere(node.item):
-        if isinstance(here, (BackReference, Atomic)):
+    for inner in everywhere(node.item):
+        if isinstance(inner, (BackReference, Atomic)):
             return False
-        if isinstance(here, Assertion) and here.place is not (Anchor.START if node.behind else Anchor.END):
+        if isinstance(inner, Assertion) and inner.place is not (Anchor.START if node.behind else Anchor.END):
             return False
-        if isinstance(here, Look) and here.behind != node.behind:
+        if isinstance(inner, Look) and inner.behind != node.behind:
             return False
     return True
 
 
 class _LookAssembler(Assembler):
-    """Writes programs with AHEAD and BEHIND, whose first operand is the number of a language."""
+    """Writes programs with look-around that is local; `looks` are its nodes, by number."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__(pattern)
@@ -68,66 +76,62 @@ class _LookAssembler(Assembler):
             out.append((_BEHIND if node.behind else _AHEAD, self.looks.index(node), 0))
 
 
-def look_around(pattern: str, tree: Node, language: Callable[[Node, bool], CharDfa], *, anchored: bool) -> CharDfa:
-    """The strings in which `tree` matches (as a whole, when `anchored`).
+def look_around(pattern: str, tree: Node, language: Callable[[Node, bool], CharDfa]) -> CharDfa:
+    """The strings in which `tree` matches somewhere.
 
     Args:
-        language: the strings in which a tree (of a look-around) matches, or does not when the flag is set.
+        language: the strings in which the tree of a look-around matches, or does not when the flag is set.
 
     Raises:
         PatternUnsupported: a back-reference, an atomic group, or a look-around that depends on both of its sides.
         LimitExceeded: too many states.
     """
-    tree, leading, trailing = without_anchors(tree, anchored=anchored)
-    assembler = _LookAssembler(pattern)
-    program = assembler.search(tree, leading=leading, trailing=trailing)
-    start, end = Assertion(Anchor.START), Assertion(Anchor.END)
-    languages = [
-        language(Concatenation((look.item, end) if look.behind else (start, look.item)), look.negative)
-        for look in assembler.looks
-    ]
-    behind = [look.behind for look in assembler.looks]
-    return _Determiniser(program, assembler, languages, behind, trailing=trailing).run()
+    return _Determiniser(pattern, tree, language).run()
 
 
 class _Determiniser:
-    def __init__(
-        self,
-        program: list[Instruction],
-        assembler: Assembler,
-        languages: list[CharDfa],
-        behind: list[bool],
-        *,
-        trailing: bool,
-    ) -> None:
-        self.program, self.trailing = program, trailing
-        self.languages = languages
-        self.behind = [number for number, is_behind in enumerate(behind) if is_behind]
-        self.tables = [dfa.next.tolist() for dfa in languages]
-        self.certain = [_accepts_all(dfa) for dfa in languages]
-        self.bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
-        parts = [list(assembler.sets), [WORD] if self.bounded else [], *map(class_ranges, languages)]
-        self.bounds, self.classes, members = partition(list(chain.from_iterable(parts)))
-        joint = iter(members)
-        self.members, wordly, *columns = ([frozenset(each) for each in islice(joint, len(part))] for part in parts)
-        self.wordly = frozenset(chain.from_iterable(wordly))
-        self.columns = [{k: column for column, ks in enumerate(dfa) for k in ks} for dfa in columns]
+    """The subset construction over threads, see `look_around`.
+
+    Attributes:
+        certain: for each language, the state from which every text is accepted; -1 where there is none.
+        members: the joint classes in each set of characters of the program.
+        columns: for each language, its class by joint class.
+    """
+
+    def __init__(self, pattern: str, tree: Node, language: Callable[[Node, bool], CharDfa]) -> None:
+        tree, leading, self.trailing = without_anchors(tree, anchored=False)
+        assembler = _LookAssembler(pattern)
+        self.program = assembler.search(tree, leading=leading, trailing=self.trailing)
+        start, end = Assertion(Anchor.START), Assertion(Anchor.END)
+        self.languages = [
+            language(Concatenation((look.item, end) if look.behind else (start, look.item)), look.negative)
+            for look in assembler.looks
+        ]
+        self.behind = [number for number, look in enumerate(assembler.looks) if look.behind]
+        self.tables = [dfa.next.tolist() for dfa in self.languages]
+        self.certain = [_accepts_all(dfa) for dfa in self.languages]
+        bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
+        parts = [list(assembler.sets), [WORD] if bounded else [], *map(_class_ranges, self.languages)]
+        self.bounds, self.classes, joint = partition(list(chain.from_iterable(parts)))
+        left = iter(joint)
+        self.members, words, *columns = ([frozenset(each) for each in islice(left, len(part))] for part in parts)
+        self.words = frozenset(chain.from_iterable(words))
+        self.columns = [{current: column for column, each in enumerate(dfa) for current in each} for dfa in columns]
         self.steps = 0
 
     def run(self) -> CharDfa:
-        """Every state that can be reached, and where each class of characters leads."""
-        start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), 0)
+        """All states that can be reached, and where each class of characters leads."""
+        start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), _EDGE)
         known = {start: 1}
         todo = [start]
         width = max(self.classes) + 1
-        rows = [[0] * width]
-        final = [0]
+        rows, final = [[0] * width], [0]
         for state in todo:
             row = [0] * width
             final.append(int(self.accepts(state)))
             closed: dict[int, list[Thread]] = {}
             for current in range(1, width):
-                kind = 2 if current in self.wordly else 1
+                kind = _WORD if current in self.words else _OTHER
                 if kind not in closed:
                     closed[kind] = self.closure(state, kind)
                 after = self.after(state, closed[kind], current)
@@ -144,7 +148,7 @@ class _Determiniser:
         return tidied(np.array(self.bounds, np.int32), np.array(self.classes, np.int32), table, final)
 
     def closure(self, state: _LookState, after: int) -> list[Thread]:
-        """The threads at characters to be read, and at the end of the pattern; `after`: see `_LookState.before`."""
+        """The threads at a CHAR or MATCH that are reached without a character; `after`: what stands behind here."""
         live: list[Thread] = []
         stack = list(state.threads)
         seen = set(stack)
@@ -171,14 +175,14 @@ class _Determiniser:
         return live
 
     def accepts(self, state: _LookState) -> bool:
-        """Whether the string may end here."""
+        """Whether the text may end here."""
         return any(
-            self.program[place][0] == MATCH and all(self.languages[a].final[s] for a, s in owed)
-            for place, owed in self.closure(state, 0)
+            self.program[place][0] == MATCH and all(self.languages[a].final[inner] for a, inner in owed)
+            for place, owed in self.closure(state, _EDGE)
         )
 
     def after(self, state: _LookState, live: list[Thread], current: int) -> _LookState | None:
-        """The state after one more character; None when nothing can match any more."""
+        """The state after a character of class `current`; None when nothing can match any more."""
         self.steps += len(live)
         if self.steps > STEP_LIMIT:
             raise LimitExceeded(f"a pattern's look-around takes more than {STEP_LIMIT:,} steps")
@@ -198,20 +202,19 @@ class _Determiniser:
                 threads.setdefault(target, set()).add(left)
         done = len(self.program) - 1
         if self.trailing and frozenset() in threads.get(done, ()):
-            # The pattern matched and nothing is owed: whatever follows
-            return _LookState(frozenset({(done, frozenset())}), (0,) * len(self.behind), 1)
+            # The pattern matched and nothing is owed: whatever follows is accepted
+            return _LookState(frozenset({(done, frozenset())}), (0,) * len(self.behind), _OTHER)
         if not threads:
             return None
         behind = tuple(
             self.tables[number][inner][self.columns[number][current]]
             for number, inner in zip(self.behind, state.behind, strict=True)
         )
-        before = (2 if current in self.wordly else 1) if self.bounded else 1
         kept = frozenset((place, owed) for place, sets in threads.items() for owed in _smallest(sets))
-        return _LookState(kept, behind, before)
+        return _LookState(kept, behind, _WORD if current in self.words else _OTHER)
 
     def kept(self, owed: Obligations, current: int) -> Obligations | None:
-        """What is still owed after one more character; None when it can no longer be met."""
+        """The obligations after a character of class `current`; None when one can no longer be met."""
         left = []
         for number, inner in owed:
             moved = self.tables[number][inner][self.columns[number][current]]
@@ -223,11 +226,12 @@ class _Determiniser:
 
 
 def _met(place: Anchor, before: int, after: int) -> bool:
+    """Does an assertion hold between what stands before it and what stands after it?"""
     if place is Anchor.START:
-        return before == 0
+        return before == _EDGE
     if place is Anchor.END:
-        return after == 0
-    return ((before == 2) != (after == 2)) == (place is Anchor.BOUNDARY)
+        return after == _EDGE
+    return ((before == _WORD) != (after == _WORD)) == (place is Anchor.BOUNDARY)
 
 
 def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:
@@ -242,17 +246,12 @@ def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:
 def _accepts_all(dfa: CharDfa) -> int:
     """The state from which every text is accepted; -1 when there is none."""
     for state in range(1, len(dfa.final)):
-        if dfa.final[state] and (dfa.next[state, 1:] == state).all() and _covers_text(dfa):
+        if dfa.final[state] and (dfa.next[state, 1:] == state).all() and _class_ranges(dfa)[0] == (SURROGATES,):
             return state
     return -1
 
 
-def _covers_text(dfa: CharDfa) -> bool:
-    """Is every character but the surrogates in a class other than 0?"""
-    return class_ranges(dfa)[0] == (SURROGATES,)
-
-
-def class_ranges(dfa: CharDfa) -> list[Ranges]:
+def _class_ranges(dfa: CharDfa) -> list[Ranges]:
     """The characters of each class."""
     ends = [*(dfa.bounds[1:] - 1).tolist(), LAST]
     ranges: list[list[tuple[int, int]]] = [[] for _ in range(dfa.next.shape[1])]

@@ -89,7 +89,7 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
     try:
         result = from_tree(pattern, rest)
     except PatternUnsupported:
-        result = look_around(pattern, rest, language, anchored=False)
+        result = look_around(pattern, rest, language)
     for ahead, negative in conditions:
         result = intersect(result, language(ahead, negative))
     return result
