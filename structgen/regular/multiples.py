@@ -1,4 +1,4 @@
-"""Multiples of a number, digit by digit: the remainder so far is all that matters."""
+"""Multiples of a number, digit by digit: only the remainder of the digits so far matters."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINU
 from structgen.regular.numbers import decimal_places
 
 MULTIPLES_LIMIT = 20_000
-"""How many remainders `multiples_dfa` keeps apart before it leaves some together."""
+"""Remainders that `multiples_dfa` tells apart; for a step with more, it takes a divisor of the step."""
 SCIENTIFIC_LIMIT = 25
-"""The greatest step, without its power of ten, whose multiples may have exponents."""
+"""Multiples of greater steps, powers of ten taken off, are spelled without exponents."""
 _FRACTION_DIGITS = 16
 """Digits behind the point of a multiple with an exponent: `json.dumps` writes no more."""
 
@@ -27,9 +27,9 @@ _START, _SIGN, _ZERO, _POINT, _TAIL, _FIRST = range(1, 7)
 
 
 def common_step(steps: Iterable[Fraction]) -> Fraction | None:
-    """The number whose multiples are the common multiples of all `steps`; None when there is no step.
+    """The step whose multiples are the common multiples of all `steps`; None when there is no step.
 
-    Only what has a decimal spelling counts: of the multiples of 1/3 those are the integers.
+    Only numbers with a finite decimal spelling count: among the multiples of 1/3 they are the integers.
     """
     step: Fraction | None = None
     for other in steps:
@@ -58,10 +58,10 @@ def multiples_dfa(step: Fraction, *, exponents: bool = False) -> tuple[CharDfa, 
     """The plain decimal spellings of the multiples of `step` (above 0, with a finite decimal expansion).
 
     Args:
-        exponents: those with an exponent, too; see `_scientific_multiples`.
+        exponents: add spellings with an exponent; see `_scientific_multiples`.
 
     Returns:
-        The spellings, with any number of zeros at the end of the fraction; and whether these are all: of a step
+        The spellings, with any number of zeros at the end of the fraction; and whether they are exact: for a step
         with more than `MULTIPLES_LIMIT` remainders they are the multiples of one of its divisors.
     """
     whole, zeros, places = _scaled(step)
@@ -81,17 +81,18 @@ def multiples_dfa(step: Fraction, *, exponents: bool = False) -> tuple[CharDfa, 
 
 
 def _scientific_multiples(step: Fraction) -> CharDfa:
-    """Multiples of `step` with an exponent behind one digit other than zero and a fraction, as `json.dumps` has them.
+    """Multiples of `step` as `json.dumps` writes them with an exponent: a digit other than 0, and a fraction.
 
-    Zeros at the end of the fraction count as digits. Validators divide a double by the step: the quotient is finite,
-    too. None of a step whose digits are a number above `SCIENTIFIC_LIMIT`.
+    Zeros at the end of the fraction count as digits. The quotient of the number and the step is finite too, as a
+    double, since validators divide. There are none for a step whose digits are a number above `SCIENTIFIC_LIMIT`.
     """
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
     rows, most = Rows(), 307 - places if places else None
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
-    # Behind so many digits of the fraction, the exponent that makes the digits so far, without their point, a multiple.
+    # By the number of digits in the fraction and the remainder of all digits: the state before the exponents that make
+    # the number a multiple.
     exponents = [
         [0 if shift is None else rows.exponent(zeros - places + digits + shift, most) for shift in shifts]
         for digits in range(_FRACTION_DIGITS + 1)
@@ -112,17 +113,18 @@ Table: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 def _blank(states: int) -> Table:
+    """A table without edges and its finals."""
     return np.zeros((states, COLUMNS), np.int32), np.zeros(states, np.int32)
 
 
 def _append(table: NDArray[np.int32], origin: int, target: int, whole: int) -> None:
-    """Let one more digit lead from the remainders at `origin` to those at `target`."""
+    """Let one more digit lead from the states of remainders at `origin` to those at `target`."""
     table[origin : origin + whole, 1:11] = target + (np.arange(whole)[:, None] * 10 + np.arange(10)) % whole
 
 
 def _integers(whole: int, zeros: int) -> Table:
-    """The multiples of `whole * 10**zeros`: from `_FIRST` on the remainders by `whole`, then for 1 to `zeros` zeros
-    that follow a multiple of it."""
+    """The multiples of `whole * 10**zeros`. States from `_FIRST` on: the remainders by `whole`; then 1 to `zeros` zeros
+    behind a multiple of `whole`."""
     table, final = _blank(_FIRST + whole + zeros)
     _append(table, _FIRST, _FIRST, whole)
     last = _FIRST
@@ -138,8 +140,8 @@ def _integers(whole: int, zeros: int) -> Table:
 
 
 def _fractions(whole: int, places: int) -> Table:
-    """The multiples of `whole / 10**places`: `places + 2` blocks of remainders from `_FIRST` on, for the whole part,
-    the point, and 1 to `places` digits behind it."""
+    """The multiples of `whole / 10**places`. States from `_FIRST` on: `places + 2` blocks of remainders, for the whole
+    part, the point, and 1 to `places` digits behind it."""
     table, final = _blank(_FIRST + whole * (places + 2))
     starts = [_FIRST + whole * block for block in range(places + 2)]
     remainders = np.arange(whole)

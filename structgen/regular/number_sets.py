@@ -1,8 +1,8 @@
-"""Sets of numbers with everything the normal form says of them: multiples, and what is left out.
+"""Sets of numbers with all fields of the normal form: bounds, literals, multiples, and sets that are left out.
 
-A set is its plain decimal spellings (`_PLAIN`), and spellings with an exponent: see `number_dfa` and `multiples_dfa`.
-Multiples of a whole step are spelled as integers are, or with an exponent. A number is left out by taking away every
-plain spelling of it, so a set with something left out has plain spellings only.
+A set has plain decimal spellings (`_PLAIN`) and spellings with an exponent: see `number_dfa` and `multiples_dfa`.
+Multiples of a whole step are spelled as integers are, or with an exponent. A number is left out by taking away all of
+its plain spellings, so a set with something left out has plain spellings only.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
-"""Up to how many members a set is counted."""
+"""A set with more members is not counted."""
 MOST_BYTES = 1 << 26
-"""What the languages that are kept may take together."""
+"""The size of all cached languages together."""
 _FEW = 1_000
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
 _EXPONENT = r"^-?\d(\.\d+)?[eE][+-]?\d+$"
@@ -47,14 +47,14 @@ def number_language(numbers: Numbers, *, finite: bool = True) -> CharDfa:
     """Spellings of the numbers in the set: a superset where there is a `number_predicate`, else exact.
 
     Args:
-        finite: leave out what a double does not hold; see `numbers.number_dfa`.
+        finite: leave out numbers beyond the range of a double; see `numbers.number_dfa`.
     """
     return _language(numbers, finite)[0]
 
 
 @lru_cache(4096)
 def number_predicate(numbers: Numbers, *, finite: bool = True) -> Predicate | None:
-    """Whether a number's text is in the set; None when the language says so already."""
+    """Decides whether a number's text is in the set; None when the language is exact."""
     if not numbers.multiples and not numbers.without:
         return None
     language, exact = _language(numbers, finite)
@@ -74,7 +74,7 @@ def spelled_in(numbers: Numbers, text: str) -> bool:
 
 
 def _in_set(numbers: Numbers, value: Fraction) -> bool:
-    """Whether `value` is in the set, but for what is left out and how it is spelled."""
+    """Whether `value` satisfies all fields but `without` and `plain`."""
     if not within(value, numbers) or any(value % step for step in numbers.multiples):
         return False
     return numbers.literals is None or value in _exact_values(numbers.literals)
@@ -90,11 +90,12 @@ def _has(numbers: Numbers, value: Fraction) -> bool:
     """Whether some spelling of `value` is in the set."""
     if not _in_set(numbers, value):
         return False
-    # In draft 4 `1.0` is no integer: of a value that is left out as an integer, that spelling stays.
+    # In draft 4 `1.0` is no integer: where integers are left out, the spelling `1.0` stays.
     return not any(_has(other, value) and (numbers.plain or not _by_spelling(other)) for other in numbers.without)
 
 
 def _by_spelling(numbers: Numbers) -> bool:
+    """Does membership depend on how a number is spelled?"""
     return numbers.plain or any(map(_by_spelling, numbers.without))
 
 
@@ -129,24 +130,24 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
 
 
 def _living(numbers: Numbers) -> list[int | float]:
-    """The literals of a set that are in it, but for how they are spelled."""
+    """The literals of a set that satisfy its other fields in some spelling."""
     others = replace(numbers, literals=None)
     return [value for value in numbers.literals or () if _has(others, Fraction(exact_decimal(value)))]
 
 
 def _step(numbers: Numbers) -> Fraction | None:
-    """The number whose multiples are those of all steps, and integers where that is asked; None for any number."""
+    """The step whose multiples satisfy `multiples` and `integer`; None where neither is given."""
     return common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
 
 
 def _quickly_divided(numbers: Numbers, step: Fraction, count: int) -> bool:
-    """Is the remainder by the step quicker to follow than each of `count` multiples, and are the spellings the same?"""
+    """Is an automaton of remainders smaller than one of `count` multiples, and has it the same spellings?"""
     ends = numbers.minimum or 0, numbers.maximum or 0
     return numbers.integer and step <= count and all(abs(end) < 10**EXACT_DIGITS for end in ends)
 
 
 def digits_alone(language: CharDfa) -> CharDfa:
-    """The spellings of a language that are a sign and digits: they are read as exact integers of any length."""
+    """The spellings without point and exponent: they are read as exact integers of any length."""
     return intersect(language, from_pattern(DIGITS_ALONE))
 
 
@@ -172,7 +173,7 @@ def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[
 
 
 def _in_digits(language: CharDfa) -> CharDfa:
-    """`digits_alone`, if there is such a spelling."""
+    """`digits_alone`, or the language itself where no spelling is."""
     integers = digits_alone(language)
     return language if integers.empty else integers
 
@@ -190,19 +191,19 @@ def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, fin
 
 @lru_cache(1)
 def _short_dfa() -> CharDfa:
-    """Numbers of few digits, and finite ones with an exponent."""
+    """Numbers of at most `EXACT_DIGITS` digits before the point, and finite ones with an exponent."""
     return union(from_pattern(_SHORT), intersect(from_pattern(_EXPONENT), number_dfa(Numbers())))
 
 
 def _counts_digits(numbers: Numbers, step: Fraction, finite: bool) -> bool:
-    """Are the digits counted only because a double is finite? Up to 308 of them are too many states per remainder."""
+    """Are digits counted only to stay within the range of a double? 308 of them are too many states per remainder."""
     unbounded = numbers.minimum is None and numbers.maximum is None
     return finite and unbounded and not numbers.integer and step.numerator > SCIENTIFIC_LIMIT
 
 
 def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
-    """Plain spellings less those of `other`; unchanged, and inexact, where those are not known exactly."""
-    if other.integer:  # any number of digits may stand before a fraction of zeros
+    """Plain spellings without those of `other`; unchanged, and inexact, where they are unknown or too many."""
+    if other.integer:  # so that a fraction of zeros may stand behind any number of digits
         other = replace(other, integer=False, multiples=(*other.multiples, Fraction(1)))
     taken, known = _language(other, False)
     try:
@@ -212,9 +213,9 @@ def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa
 
 
 def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
-    """The finitely many multiples or integers within the bounds, or the literals; None when more than `limit`.
+    """The multiples or integers within the bounds, or the literals; None when there are more than `limit`.
 
-    What is left out (`without`) is still among them.
+    `without` is ignored.
     """
     if numbers.literals is not None:
         values = {Fraction(exact_decimal(value)) for value in numbers.literals}
@@ -244,7 +245,7 @@ def number_count(numbers: Numbers) -> int | None:
 
 @lru_cache(1024)  # many places of a schema have the same numbers
 def number_is_empty(numbers: Numbers) -> bool:
-    """True when no number is in the set. Where the set is not regular and infinite, no is taken to be."""
+    """True when no number is in the set. False also where a set that is infinite and not regular may be empty."""
     if not numbers.without:
         if numbers.literals is not None:
             return not _living(numbers)
@@ -259,7 +260,7 @@ def number_is_empty(numbers: Numbers) -> bool:
 
 
 def _plainly_inhabited(numbers: Numbers) -> bool:
-    """True only when the bounds and steps leave a number in plain notation; nothing is looked at but them."""
+    """True only when the bounds and steps alone show that there is a number in plain notation."""
     low, high, step = numbers.minimum, numbers.maximum, _step(numbers)
     limit = Fraction(10**WHOLE_DIGITS)
     if step is None:
@@ -270,7 +271,7 @@ def _plainly_inhabited(numbers: Numbers) -> bool:
 
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:
-    """True only when every number of `inner` plainly is one of `outer`."""
+    """True only when steps and bounds show that every number of `inner` is one of `outer`."""
     if outer.literals is not None or outer.without or outer.plain:
         return False
     steps, wanted = _step(inner), _step(outer)

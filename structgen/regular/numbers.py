@@ -1,6 +1,6 @@
 """The JSON spellings of a set of numbers, as an automaton.
 
-A JSON `number` is read as a double nearly everywhere, so a number that is no integer stays below what a double holds
+A JSON `number` is read as a double nearly everywhere, so a number that is no integer stays within the range of doubles
 (`1e999` would be read as infinity). Integers written in digits alone are read exactly, however long they are.
 """
 
@@ -27,14 +27,14 @@ _ZEROS = 2
 DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _ANY_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 LARGEST = Fraction(1797693134862315807, 10**18) * 10**308
-"""Every number below is nearest to a finite double: the first 19 digits of 2**1024 - 2**970."""
+"""Every smaller number is rounded to a finite double: the first 19 digits of 2**1024 - 2**970."""
 WHOLE_DIGITS = 308
 """Digits before the point of a finite number in plain notation."""
 EXACT_DIGITS = 15
-"""Digits of an integer behind which a fraction of zeros may stand: a double holds every such integer exactly."""
+"""A fraction of zeros may stand behind at most this many digits: a double holds every such integer exactly."""
 _ANY_INTEGER = rf"^-?((0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.0+)?|[1-9]\d*)$"
 _SHIFTED = 17
-"""Digits before the point behind which an exponent above 0 may stand."""
+"""An exponent above 0 may stand behind at most this many digits before the point."""
 
 
 @lru_cache(maxsize=1024)
@@ -44,12 +44,11 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     - Without bounds: every spelling of JSON, exponents included; see `any_finite_dfa`.
     - Integers: digits, and a fraction of zeros (`1`, `1.0`) behind up to `EXACT_DIGITS` of them; no exponents.
     - With bounds: plain decimal notation, or an exponent behind one digit before the point other than 0. `-0` is 0.
-    - Literals: plain decimal notation with any number of trailing zeros in the fraction, and what
-      `json.dumps` writes. Those that are outside the bounds, or not integers where that is asked, are left
-      out.
+    - Literals: plain decimal notation with any number of trailing zeros in the fraction, and what `json.dumps` writes.
+      Literals outside the bounds, or other than integers where `integer` is set, are left out.
 
     Args:
-        finite: leave out the numbers but integers and literals that a double does not hold.
+        finite: leave out numbers beyond the range of a double, except integers and literals.
 
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
@@ -73,8 +72,7 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
 
 
 def _within_doubles(end: End, sign: int) -> End:
-    """A bound, or that of finite numbers where it is no tighter than what a double holds; `sign`: 1 for an upper
-    bound."""
+    """A bound, or the bound of finite numbers where that is tighter; `sign`: 1 for an upper bound, -1 for a lower."""
     beyond = end.value is None or end.value * sign >= int(float.fromhex("0x1.fffffffffffffp+1023"))
     return End(LARGEST * sign, True) if beyond else end
 
@@ -83,8 +81,8 @@ def _within_doubles(end: End, sign: int) -> End:
 def any_finite_dfa() -> CharDfa:
     """The spellings of finite numbers: every double as `json.dumps` writes it, and nearly all others.
 
-    At most `WHOLE_DIGITS` digits stand before the point. The exponent is at most 308, and behind several digits less
-    by one for each of them but the first; behind more than `_SHIFTED` digits it is at most 0.
+    At most `WHOLE_DIGITS` digits stand before the point. The exponent is at most 308 behind one digit, and one less for
+    each further digit; behind more than `_SHIFTED` digits it is at most 0.
     """
     finite = End(-LARGEST, True), End(LARGEST, True)
     table = interval_rows(*finite, most=WHOLE_DIGITS, chained=_SHIFTED + 1)
@@ -98,7 +96,7 @@ def any_finite_dfa() -> CharDfa:
 
 
 def _add_fraction(table: Rows, wholes: Sequence[int], most: int) -> None:
-    """Let a fraction follow, and an exponent of at most `most` with or without it."""
+    """Let a fraction, an exponent of at most `most`, or both follow the states `wholes`."""
     point, fraction, exponent = table.added(), table.added(final=True), table.exponent(None, most)
     for state in wholes:
         table.rows[state][POINT], table.rows[state][EXPONENT] = point, exponent
@@ -107,13 +105,13 @@ def _add_fraction(table: Rows, wholes: Sequence[int], most: int) -> None:
 
 
 def exact_decimal(value: int | float) -> Decimal:
-    """The decimal number that a literal stands for: what JSON writes for it."""
+    """The decimal number that JSON writes for a literal."""
     # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
     return Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
 
 
 def spellings(values: Sequence[Fraction]) -> CharDfa:
-    """All plain decimal spellings of finitely many numbers with a finite decimal expansion, and `json.dumps`'s own."""
+    """All plain spellings of numbers with a finite decimal expansion, and those of `json.dumps`."""
     texts = ["-0"] * (0 in values)
     for value in values:
         places = decimal_places(value)
@@ -137,13 +135,13 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
 
 
 def _with_exponents(plain: CharDfa, texts: list[str]) -> CharDfa:
-    """The plain spellings, and those of `texts` that have an exponent."""
+    """The plain spellings, and those of the `texts` that have an exponent."""
     exact = [text for text in texts if "e" in text]
     return union(plain, literals(exact)) if exact else plain
 
 
 def _as_float(value: int | float | Fraction) -> str:
-    """How JSON writes the float that equals `value`; empty where there is none."""
+    """What JSON writes for the float that equals `value`; empty where there is none."""
     try:
         return json.dumps(float(value)) if float(value) == value else ""
     except OverflowError:  # an integer beyond the range of floats
@@ -151,7 +149,7 @@ def _as_float(value: int | float | Fraction) -> str:
 
 
 def within(value: Fraction, numbers: Numbers) -> bool:
-    """Whether `value` is within the bounds, and an integer where that is asked."""
+    """Whether `value` is within the bounds, and an integer where `integer` is set."""
     low, high = numbers.minimum, numbers.maximum
     above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
     below = high is None or value < high or (value == high and not numbers.exclusive_maximum)

@@ -1,4 +1,4 @@
-"""Patterns as sets of strings: exactly, as far as they are regular; else a superset and the definition of a match."""
+"""Patterns as sets of strings: exact where they are regular, else a superset and a predicate that decides a match."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOSE_LIMIT = 5_000
-"""States of a superset: it is tried with several bounds."""
+"""States of a superset whose bounds are loosened."""
 _BOUNDS = (100, 10, 1)
-"""From which bound on a repetition is let be any number of times, where a pattern takes too many states."""
+"""Where a pattern takes too many states, repetitions of more than this many times become unbounded; tried in turn."""
 
 
 def pattern_language(pattern: str) -> CharDfa:
@@ -35,7 +35,7 @@ def pattern_language(pattern: str) -> CharDfa:
 
 @lru_cache(maxsize=1024)
 def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
-    """Whether the pattern matches somewhere in a string; None when the language says so already."""
+    """Decides whether the pattern matches somewhere in a string; None when the language is exact."""
     if _language(pattern)[1]:
         return None
     tables = _lazy_tables(pattern)
@@ -45,13 +45,13 @@ def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
 
 
 def is_backtracked(pattern: str) -> bool:
-    """Whether texts are matched by backtracking, which stops at `STEP_LIMIT` steps with a LimitExceeded."""
+    """Whether texts are matched by backtracking, which raises LimitExceeded after `STEP_LIMIT` steps."""
     return not _language(pattern)[1] and _lazy_tables(pattern) is None
 
 
 @lru_cache(maxsize=1024)
 def _lazy_tables(pattern: str) -> list[tuple[LazyTable, bool]] | None:
-    """The parts of a pattern, each with whether it must match; None where one of them is not regular."""
+    """The leading conditions and the rest of a pattern, each with whether it must match; None: one is not regular."""
     conditions, rest = leading_conditions(parse(pattern), False)
     try:
         return [(LazyTable(pattern, tree), not negative) for tree, negative in [*conditions, (rest, False)]]
@@ -78,7 +78,7 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
     """The strings in which `tree` matches.
 
     Raises:
-        PatternUnsupported: it is not regular, as far as `lookaround` knows. LimitExceeded: it is too big.
+        PatternUnsupported: `lookaround` does not know it as regular. LimitExceeded: it takes too many states.
     """
 
     def language(inner: Node, negative: bool) -> CharDfa:
@@ -96,7 +96,7 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
 
 
 def _superset(pattern: str, tree: Node) -> CharDfa:
-    """The strings in which `tree` may match: what cannot be held is left out of it, but leading conditions."""
+    """A superset of the strings in which `tree` matches; leading conditions are kept as far as possible."""
     conditions, rest = leading_conditions(tree, False)
     result = _loose(pattern, rest, tree)
     for ahead, negative in conditions:
@@ -114,7 +114,10 @@ def _superset(pattern: str, tree: Node) -> CharDfa:
 
 
 def _loose(pattern: str, part: Node, whole: Node) -> CharDfa:
-    """A regular superset of where a part of a pattern matches: with looser bounds where it is too big, at worst all."""
+    """A regular superset of the strings in which a part of a pattern matches.
+
+    Bounds are loosened where it takes too many states; at worst it is all strings.
+    """
     bare = relaxed(part, whole)
     for candidate in dict.fromkeys((bare, *(loosened(bare, bound) for bound in _BOUNDS))):
         try:

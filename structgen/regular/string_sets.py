@@ -1,4 +1,4 @@
-"""Sets of strings with everything the normal form says of them: patterns, formats, lengths, and what is left out."""
+"""Sets of strings with all fields of the normal form: patterns, formats, lengths, literals, sets that are left out."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 COUNT_LIMIT = 10_000
-"""Up to how many members a set is counted."""
+"""A set with more members is not counted."""
 CAPPED_LIMIT = 100_000
-"""With how many states at most `string_language` holds the greatest length; beyond it a predicate counts."""
+"""States of a `string_language` with the greatest length in it; where more are needed, a predicate counts."""
 _FEW = 1_000
 MANY = 100
-"""From this number of texts on they are tested side by side."""
+"""From this number of texts on, texts are tested side by side."""
 
 
 @lru_cache(1024)
 def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None]]:
-    """The language of each pattern and format, and the predicate that decides about its members, if there is one."""
+    """The language of each pattern and format, and its predicate: whether a member matches; None: each one does."""
     patterns = [(pattern_language(pattern), pattern_predicate(pattern)) for pattern in strings.patterns]
     return patterns + [(format_language(name), FORMATS[name].predicate) for name in strings.formats if name in FORMATS]
 
@@ -87,8 +87,8 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
 def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, int | None]:
     """`language` from the length `least` on, and the longest length that is still to be enforced.
 
-    A state for each length up to `least` knows already how much room there is; counting as well would give each of
-    them a mask of its own, which costs three times as much. So a short `most` is in the language too.
+    A short `most` is held by the language too: it has a state for each length up to `least` anyway, and with a counter
+    beside them each length would have a mask of its own, which costs three times as much.
     """
     shortest, longest = language.length_range()
     if most is not None and longest is not None and longest <= most:
@@ -102,6 +102,7 @@ def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, 
 
 
 def _longest(strings: Strings) -> int | None:
+    """The least of the upper bounds on the length."""
     bounds = [strings.max_length, *(FORMATS[name].longest for name in strings.formats if name in FORMATS)]
     return min((bound for bound in bounds if bound is not None), default=None)
 
@@ -119,7 +120,7 @@ def string_language(strings: Strings) -> CharDfa:
 
 @lru_cache(1024)
 def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
-    """Whether a string satisfies `strings`; None when the language says so already."""
+    """Decides whether a member of `string_language` satisfies `strings`; None: each one does."""
     if _counted(strings):
         return None
     language, longest, exact = _language(strings)
@@ -128,13 +129,15 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
 
 @lru_cache(1024)
 def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
-    """Whether a member of `uncapped_language` that is not too long satisfies `strings`; None: each one does."""
+    """Decides whether a member of `uncapped_language` within its length satisfies `strings`; None: each one does."""
     return None if _language(strings)[2] else partial(string_holds, strings)
 
 
 def jointly_capped(sets: Sequence[Strings]) -> tuple[list[CharDfa], list[Callable[[str], bool] | None], int | None]:
-    """Of each set, a language and the predicate that decides about its members; and the longest length of them all
-    that is still to be enforced: where no other set holds a longer text, it need not be in the languages."""
+    """A language and its predicate for each set, and the longest length that is still to be enforced for all.
+
+    The sets with the greatest bound leave it to a counter, if no other set has a longer text.
+    """
     caps = [uncapped_language(each)[1] for each in sets]
     most = max((cap for cap in caps if cap is not None), default=None)
     counted = [cap is not None and cap == most for cap in caps]
@@ -152,7 +155,7 @@ def _within(language: CharDfa, most: int) -> bool:
 
 @lru_cache(64)
 def doubted_language(strings: Strings) -> CharDfa:
-    """`uncapped_language` with the mask 1 for members, and 2 beside it where the predicate may say no."""
+    """`uncapped_language` with the mask 1 for members, and 3 where the predicate may say no."""
     language = uncapped_language(strings)[0]
     alone = strings.formats and strings == Strings(strings.min_length, strings.max_length, formats=strings.formats[:1])
     doubts = FORMATS[strings.formats[0]].doubts if alone else None
@@ -163,16 +166,17 @@ def doubted_language(strings: Strings) -> CharDfa:
 
 
 def _counted(strings: Strings) -> bool:
-    """Is there nothing but a length, which an automaton has states enough to count?"""
+    """Is only the length restricted, and short enough for an automaton to count?"""
     return strings.free and (strings.max_length or 0) <= CAPPED_LIMIT // 2 - 2
 
 
 def _capped(language: CharDfa, longest: int) -> bool:
+    """May `string_language` hold the greatest length?"""
     return len(language.final) * (longest + 2) <= CAPPED_LIMIT
 
 
 def string_holds(strings: Strings, text: str) -> bool:
-    """The definition: whether `text` satisfies `strings`."""
+    """Whether `text` satisfies `strings`: the definition."""
     if not fits(text, strings.min_length, _longest(strings)):
         return False
     if strings.literals is not None and text not in strings.literals:
@@ -192,7 +196,7 @@ def allowed_literals(strings: Strings) -> Listed[str]:
 
 
 def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """`string_holds` of each text. Many of them are read side by side."""
+    """`string_holds` of each text. Many texts are read side by side."""
     if strings.literals is not None or len(texts) < MANY:
         return np.fromiter((string_holds(strings, text) for text in texts), np.bool_, len(texts))
     longest = _longest(strings)
@@ -215,7 +219,7 @@ def is_free(strings: Strings) -> bool:
 
 
 def string_is_empty(strings: Strings) -> bool:
-    """True when no string satisfies `strings`. Where the set is not regular and large, no is taken to be."""
+    """True when no string satisfies `strings`. False also where a large set that is not regular may be empty."""
     if strings.literals is not None:
         return not any(string_holds(strings, text) for text in strings.literals)
     if is_free(strings):

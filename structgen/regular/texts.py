@@ -1,4 +1,4 @@
-"""Free text, up to a stop."""
+"""Free text up to a stop, and patterns for plain texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def escaped(text: str) -> str:
 
 
 def cases(char: str) -> list[str]:
-    """A character's upper and lower forms, itself first."""
+    """The upper and lower case forms of a character, itself first."""
     return list(dict.fromkeys((char, char.lower(), char.upper(), char.title(), char.casefold())))
 
 
@@ -25,12 +25,11 @@ def one_of(texts: Sequence[str]) -> str:
 
 
 def free_text(until: Sequence[str], before: Sequence[str], least: int) -> CharDfa:
-    """Texts that end with the first match of a pattern in `until`, if there is one, and have no match of `before`.
+    """Texts that end with the first match of a pattern in `until`, and have no match of one in `before`.
 
     Args:
-        until: patterns; with none of them a text may end anywhere.
-        before: patterns that match nowhere in the text.
-        least: characters that the text has at least.
+        until: patterns; with none, a text may end anywhere.
+        least: the least number of characters.
     """
     languages = [length(least)]
     if until:
@@ -40,7 +39,7 @@ def free_text(until: Sequence[str], before: Sequence[str], least: int) -> CharDf
 
 
 def _first_end(dfa: CharDfa) -> CharDfa:
-    """The members of which no shorter beginning is a member."""
+    """The members that have no shorter member as a prefix."""
     table = dfa.next.copy()
     table[[mask != 0 for mask in dfa.final]] = 0
     return tidied(dfa.bounds, dfa.classes, table, dfa.final)
