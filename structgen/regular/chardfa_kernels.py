@@ -16,15 +16,15 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 ALL, SOME, EVERY = 0, 1, 2
-"""Which rows of a product live on: no component dead, some component alive, every row."""
+"""Which joint states of a product are kept: those with all components alive, with some alive, or every one."""
 NO_LONGEST = -1
-"""In place of the longest length: there is none."""
+"""In place of a longest length."""
 
 
 def product(
     flat: Int32, offsets: Int64, widths: Int64, columns: Int64, live: int, limit: int
 ) -> tuple[Int32, Int64] | None:
-    """Run n tables in step.
+    """The product of n tables, which are run in step.
 
     Args:
         flat, offsets, widths: table i is `flat[offsets[i]:]`, in rows of `widths[i]`.
@@ -32,8 +32,7 @@ def product(
         live: `ALL`, `SOME` or `EVERY`.
 
     Returns:
-        `next`, and the states of the n tables in each joint state, `[states, n]`; None when there are more than
-        `limit` states.
+        `next`, and `[states, n]`, the states of the tables in each joint state; None for more than `limit` states.
     """
     tables, classes = columns.shape
     rows, next_ = np.zeros((FIRST_ROWS, tables), np.int64), np.zeros((FIRST_ROWS, classes), np.int32)
@@ -108,8 +107,8 @@ def extreme_lengths(
 
 @inner_kernel
 def _shortest_way(next_: Int32, final: Int32, shortest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
-    """Breadth-first: how many states there are, and the shortest accepted length. `degree` counts the transitions into
-    each state."""
+    """Breadth-first: the number of states, and the shortest accepted length. `degree` counts the transitions into each
+    state."""
     queue[0] = 1
     count, done, least = 1, 0, -1
     while done < count:
@@ -130,8 +129,8 @@ def _shortest_way(next_: Int32, final: Int32, shortest: Int64, queue: Int64, deg
 
 @inner_kernel
 def _longest_way(next_: Int32, final: Int32, longest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
-    """In topological order, from the start: how many states come before any cycle, and their longest accepted length.
-    `degree` counts down the transitions from states that are still to come."""
+    """In topological order from the start: the number of states before any cycle, and their longest accepted length.
+    `degree` counts down to the transitions from states that are still to come."""
     count, done, length = 1, 0, 0
     while done < count:
         state = queue[done]

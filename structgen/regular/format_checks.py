@@ -1,4 +1,4 @@
-"""What the automata of `formats` leave open: internationalised names, and regular expressions."""
+"""The predicates of `formats`: internationalised names, and regular expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOST_LENGTH, _LABEL_LENGTH, _LOCAL_LENGTH = 253, 63, 64
 
 
 def is_regex(text: str) -> bool:
-    """Whether ECMA-262 has the regular expression; one that is too long to tell is taken to be one."""
+    """Whether a text is a regular expression of ECMA-262; one that is too long to tell counts as one."""
     try:
         parse(text, strict=True)
     except (PatternError, PatternUnsupported):
@@ -25,19 +25,18 @@ def is_regex(text: str) -> bool:
 
 
 def is_host_name(text: str) -> bool:
-    """Whether each label in Punycode of an ASCII host name is the one spelling of an internationalised label.
+    """Whether each Punycode label of an ASCII host name is the canonical spelling of an internationalised label.
 
-    Other labels are as RFC 1123 has them: two hyphens in the third and fourth place are reserved to names that are read
-    as internationalised ones.
+    Other labels follow RFC 1123; hyphens as third and fourth character are reserved for internationalised names.
     """
     names = [_decoded(label) if label[:4].lower() == "xn--" else label for label in text.split(".")]
     return None not in names and _directed([name or "" for name in names])
 
 
 def is_international_host_name(text: str) -> bool:
-    """Whether the labels of a name of letters, digits, hyphens and other characters are those of RFC 5891.
+    """Whether the labels of a name are internationalised labels of RFC 5891, or ASCII ones.
 
-    The dots are those of RFC 3490, section 3.1: three other full stops separate labels too.
+    Labels are separated by the dots of RFC 3490, section 3.1: three other full stops count as dots.
     """
     names = [_decoded(label) for label in _DOTS.split(text)]
     lengths = [_encoded_length(name) for name in names if name is not None]
@@ -47,7 +46,7 @@ def is_international_host_name(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """Whether an internationalised address (RFC 6531) has a local part of 64 octets at most and a true domain."""
+    """Whether an internationalised address (RFC 6531) has a local part of at most 64 octets and a valid domain."""
     local, _, domain = text.rpartition("@")
     if len(local.encode()) > _LOCAL_LENGTH:
         return False
@@ -57,7 +56,7 @@ def is_email(text: str) -> bool:
 
 
 def _decoded(label: str) -> str | None:
-    """The Unicode form of a label, which is `label` itself but for Punycode; None when it is no label."""
+    """The Unicode form of a label, which differs from it only for Punycode; None when it is no valid label."""
     import idna
 
     if not label or (label.isascii() and label[:4].lower() != "xn--"):
@@ -65,7 +64,7 @@ def _decoded(label: str) -> str | None:
         return label if ok else None
     try:
         name = idna.ulabel(label)
-        # The other way round too: a name has one spelling, and one that is ASCII needs none
+        # Encoding must give the label again: a name has one spelling, and an ASCII name needs no Punycode
         if label.isascii() and (name.isascii() or idna.alabel(name).decode() != label.lower()):
             return None
         idna.check_label(name)
@@ -79,7 +78,7 @@ def _encoded_length(name: str) -> int:
 
 
 def _directed(labels: list[str]) -> bool:
-    """The Bidi rule of RFC 5893: with one right-to-left label, every label keeps to it."""
+    """The Bidi rule of RFC 5893: if one label has right-to-left characters, every label must satisfy the rule."""
     if all(map(str.isascii, labels)):
         return True
     import idna

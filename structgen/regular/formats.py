@@ -1,15 +1,12 @@
 """The formats of JSON Schema, as sets of strings.
 
-Each is written as the grammar of its RFC, in ECMA-262. Compiling the larger ones takes tens of milliseconds, so all
-are compiled beforehand (`write_tables` makes `formats.npz`, a test holds it to the grammars here) and read
-when first asked for. Where the exact set is not regular, the set here is a superset, and `Format.predicate` decides:
-whether an `xn--` label of a host name, or a label that is not ASCII, is an internationalised name; whether a string
-is a regular expression.
+Each is the grammar of its RFC, as an ECMA-262 pattern. Compiling the larger ones takes tens of milliseconds, so all are
+compiled beforehand: `write_tables` makes `formats.npz`, which a test compares with the patterns here. Where the exact
+set is not regular, the pattern is a superset, and `Format.predicate` decides: whether an `xn--` label of a host name,
+or a label that is not ASCII, is an internationalised name; whether a string is a regular expression.
 
-Where it is regular but not of a sane size, it is a subset:
-
-- `time`, `date-time`: the leap second `:60` is accepted where it is 23:59 in UTC, for offsets in quarters of
-  an hour.
+One set is regular but too large, so the pattern is a subset: `time` and `date-time` accept the leap second `:60` where
+it is 23:59 in UTC, for offsets in quarters of an hour.
 """
 
 from __future__ import annotations
@@ -131,11 +128,11 @@ class Format(NamedTuple):
     """A format.
 
     Attributes:
-        pattern: its strings, or a superset.
-        also: a second pattern that they match, too.
-        longest: their greatest length in code points, where the patterns leave it open.
-        predicate: whether a string of the patterns is one of the format; None where it always is.
-        doubts: the strings among which `predicate` may say no; None where that is any.
+        pattern: matches its strings, or a superset.
+        also: a second pattern that its strings match.
+        longest: the greatest length in code points, where the patterns do not limit it.
+        predicate: whether a string that matches the patterns has the format; None: each one has.
+        doubts: the strings for which `predicate` may be false; None: any.
     """
 
     pattern: str
@@ -189,14 +186,14 @@ FORMATS = {
 
 @lru_cache(maxsize=64)
 def format_language(name: str) -> CharDfa:
-    """The strings of one of the `FORMATS` but for its greatest length; a superset where the format has a predicate."""
+    """The strings of one of the `FORMATS`, of any length; a superset where the format has a predicate."""
     with np.load(TABLES, allow_pickle=False) as tables:
         bounds, classes, table, final = (tables[f"{name}/{part}"] for part in ("bounds", "classes", "next", "final"))
     return CharDfa(bounds.astype(np.int32), classes.astype(np.int32), table.astype(np.int32), tuple(final.tolist()))
 
 
 def compiled(name: str) -> CharDfa:
-    """What `format_language` reads, compiled from its patterns: the slow way."""
+    """What `format_language` reads, compiled from the patterns."""
     row = FORMATS[name]
     dfa = from_pattern(row.pattern, anchored=True)
     return intersect(dfa, from_pattern(row.also)) if row.also else dfa

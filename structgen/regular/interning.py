@@ -1,7 +1,7 @@
 """Interning of integer rows inside compiled kernels: equal rows get equal indices.
 
-A kernel that interns works on arrays that its caller made, and comes back for larger ones when they are full: numpy's
-functions inside kernels cost seconds when those are compiled for the first time.
+A kernel that interns works on arrays of its caller, and returns for larger ones when they are full: allocating within
+kernels would add seconds to their compilation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 FIRST_ROWS = 64
 LARGE = 1 << 20
-"""Bytes from which on scratch space lies in pages of its own."""
+"""From this size on, in bytes, scratch space has pages of its own."""
 
 
 def zeros(shape: tuple[int, ...], dtype: type[_Number]) -> NDArray[_Number]:
-    """Zeros, for scratch space. Large ones lie in pages of their own, which go back to the system at once when they are
-    no longer needed: freed memory of the heap stays with the process while anything newer lies behind it."""
+    """Zeros, for scratch space. Large arrays have pages of their own, which go back to the system at once when freed:
+    memory of the heap stays with the process while anything newer lies behind it."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LARGE or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.zeros(shape, dtype)
@@ -45,7 +45,7 @@ def grown_rows(rows: NDArray[_Number], needed: int) -> NDArray[_Number]:
 
 @inner_kernel
 def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
-    """The index of the interned row that equals `rows[new]`: `new` where there was none, and now it is interned.
+    """The index of the interned row that equals `rows[new]`; if there is none, `rows[new]` is interned, as `new`.
 
     Args:
         rows: `[capacity, width]`; the interned rows are before `new`.

@@ -21,15 +21,15 @@ states; then scratch, the blocks that were touched.
 ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
 """Rows of a partition, int32[6, .]: items (states or transitions) in blocks.
 
-ITEMS: the items, grouped by block. PLACE: where each item stands among the items. OWNER: the block of each item.
-FIRST, PAST: the places of block b are `first[b]:past[b]`. MARKED: of block b, the first `marked[b]` items are marked.
+ITEMS: the items, grouped by block. PLACE: the index of each item among the items. OWNER: the block of each item.
+FIRST, PAST: the items of block b have the indices `first[b]:past[b]`. MARKED: the first `marked[b]` of them are marked.
 """
 USELESS = -1
 """In place of a state's block: no final state can be reached from it."""
 
 
 def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
-    """Trim and minimise: the states renumbered breadth-first from the start, equal columns merged.
+    """Trim and minimise. States are renumbered breadth-first from the start, equal columns merged.
 
     Args:
         final: values in `range(kinds)`, 0 for states that do not accept.
@@ -119,7 +119,7 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
 
     The plain loop: while the states of a block differ in the blocks that they lead to, divide it. Valmari and
     Lehtinen's algorithm for partial automata equals it in O(transitions * log states): blocks of states and blocks of
-    transitions ("cords") refine each other, and of what is divided the smaller part becomes new.
+    transitions ("cords") refine each other, and the smaller part of a divided block becomes the new one.
 
     Args:
         work, useful: what `_useful` filled, and returned; LETTER and QUEUE are used up.
@@ -196,7 +196,7 @@ def _group(wanted: Int32, count: int, key: Int32, kinds: int, part: Int32) -> in
 
 @inner_kernel
 def _mark(wanted: Int32, count: int, queue: Int32, part: Int32) -> int:
-    """Move the first `count` of the wanted items to the front of their blocks. How many blocks are in `queue` then."""
+    """Mark the first `count` of the wanted items. Returns the number of blocks that have some; `queue` gets them."""
     touched = 0
     for i in range(count):
         item = wanted[i]
@@ -217,7 +217,8 @@ def _mark(wanted: Int32, count: int, queue: Int32, part: Int32) -> int:
 
 @inner_kernel
 def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
-    """Divide the touched blocks into marked and unmarked, the smaller being new, from `fresh` on. The next new one."""
+    """Divide the touched blocks into marked and unmarked items. The smaller part gets a new number, from `fresh` on;
+    returns the next new number."""
     first, past, marked = part[FIRST], part[PAST], part[MARKED]
     for i in range(touched):
         block = queue[i]
@@ -241,7 +242,7 @@ def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
 
 @kernel
 def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: Int64, number: Int32) -> tuple[int, int]:
-    """Write the table of blocks to `small`, breadth-first from the start's, and move equal columns together.
+    """Write the table of blocks to `small`, breadth-first from the start, and merge equal columns.
 
     Args:
         block: per state; `USELESS` for useless ones.
@@ -277,8 +278,8 @@ def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: In
 
 @inner_kernel
 def _merge_columns(small: Int32, count: int, merged: Int64) -> int:
-    """Move the different columns of the first `count` rows to the front; how many there are. `merged` gets the new
-    column of each old one; column 0, which is all zero, stays."""
+    """Move the different columns of the first `count` rows to the front; returns their number. `merged` gets the new
+    column of each old one. Column 0, all zeros, stays."""
     width = 1
     for current in range(1, small.shape[1]):
         same: int = np.int64(0)
@@ -294,7 +295,7 @@ def _merge_columns(small: Int32, count: int, merged: Int64) -> int:
 
 @inner_kernel
 def _equal_columns(small: Int32, count: int, one: int, other: int) -> bool:
-    """Do two columns have the same first `count` numbers?"""
+    """Are the first `count` numbers of two columns equal?"""
     row = 0
     while row < count and small[row, one] == small[row, other]:
         row += 1

@@ -1,4 +1,4 @@
-"""Sets of code points as sorted ranges, the ones ECMA-262 names, and their coarsest common partition."""
+"""Sets of code points as sorted ranges, those that ECMA-262 names, and the coarsest common partition of sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY: Ranges = ((0, LAST),)
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The set of all code points in any of `ranges`, which may overlap and come in any order."""
+    """The code points in any of `ranges`, which may overlap and come in any order."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -26,7 +26,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def negation(ranges: Ranges) -> Ranges:
-    """Every code point that is not in `ranges`."""
+    """The code points that are not in `ranges`."""
     gaps = []
     start = 0
     for low, high in ranges:
@@ -65,13 +65,13 @@ CLASS_ESCAPES: dict[str, Ranges] = {
 
 
 def partition(sets: Sequence[Ranges]) -> tuple[list[int], list[int], list[list[int]]]:
-    """Split the code points into the fewest classes that no set cuts through.
+    """Split the code points into the fewest classes such that each set is a union of classes.
 
-    Class 0 holds the surrogates, which are never text, and what is in no set at all.
+    Class 0 holds the surrogates, which are never text, and the code points that are in no set.
 
     Returns:
-        The first code points of the intervals, ascending from 0; the class of each interval; and for each set
-        the classes that make it up.
+        The first code points of the intervals, ascending from 0; the class of each interval; and the classes of each
+        set.
     """
     dead = 1 << len(sets)
     toggles: dict[int, int] = {0: 0, SURROGATES[0]: dead, SURROGATES[1] + 1: dead}

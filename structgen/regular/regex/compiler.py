@@ -18,16 +18,16 @@ _START = Assertion(Anchor.START)
 _EMPTY = Concatenation(())
 _ANYTHING = Repetition(Chars(ANY), 0, None)
 SHORT = 1_000
-"""A pattern of at most this many characters, without bounds, is within all limits on its length."""
+"""A shorter pattern without bounds is within all limits."""
 MANY = 100
-"""Options of a pattern from which on it is looked whether they are plain texts."""
+"""A pattern with at least this many options may list texts, see `listed_texts`."""
 
 
 def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
     """Split a pattern into its leading look-aheads and the rest.
 
-    `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. That is a law only for
-    look-aheads at a known place, so others stay in the tree.
+    `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. This holds only for look-aheads at a known
+    place, so others stay in the tree.
 
     Returns:
         For each leading look-ahead its anchored tree and whether it is negative; and the tree without them.
@@ -46,9 +46,9 @@ def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, boo
 
 
 def check(pattern: str) -> None:
-    """Refuse, without making any state, what is no pattern, or too long for any automaton.
+    """Refuse a text that is no pattern, or one that is too long, without making a state.
 
-    What passes needs no limit later: a pattern of too many states is checked where its text ends.
+    A pattern that passes needs no limit later: one with too many states is checked where its text ends.
 
     Raises:
         PatternError: malformed. PatternUnsupported: a construct of another dialect, with no clear meaning here.
@@ -68,9 +68,9 @@ def check(pattern: str) -> None:
 
 
 def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
-    """The texts of a pattern that only lists many of them, `^(a|b|...)$`; None for any other.
+    """The texts of a pattern that only lists many of them, `^(a|b|...)$`; None for other patterns.
 
-    A trie of texts is made in a fraction of the time and room that the general way takes.
+    Their trie takes a fraction of the time and memory of the general way.
     """
     for place in () if anchored else (Anchor.START, Anchor.END):
         bare = without_anchor(tree, place)
@@ -89,7 +89,7 @@ def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
 
 
 def _text(tree: Node) -> str | None:
-    """The one text that matches; None where there are others."""
+    """The only text that matches; None where there are others."""
     codes = []
     for item in tree.items if isinstance(tree, Concatenation) else (tree,):
         if not isinstance(item, Chars) or len(item.ranges) != 1 or item.ranges[0][0] != item.ranges[0][1]:
@@ -121,7 +121,7 @@ def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
 
 
 def loosened(node: Node, most: int) -> Node:
-    """A tree that matches wherever `node` does: repetitions of more than `most` times are of any number of times."""
+    """A tree that matches wherever `node` does: repetitions of more than `most` times become unbounded."""
     if isinstance(node, Repetition) and max(node.least, node.most or 0) > most:
         return Repetition(loosened(node.item, most), min(node.least, 1), None)
     return rebuilt(node, lambda child: loosened(child, most))

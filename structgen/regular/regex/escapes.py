@@ -1,4 +1,4 @@
-"""Escapes and character classes: what stands for one code point, or for a set of them."""
+"""Escapes and character classes: what stands for a code point or a set of code points."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class PatternScanner:
     """One reading of one pattern: `at` is the offset of the next character.
 
     Attributes:
-        strict: take nothing but what ECMA-262 defines.
-        fold: letters stand for both cases (the flag `i`).
-        extensions: the constructs of other dialects that were read so far.
+        strict: refuse constructs of other dialects.
+        fold: case is ignored (the flag `i`).
+        extensions: the constructs of other dialects so far.
     """
 
     __slots__ = ("at", "end", "extensions", "fold", "strict", "text")
@@ -42,13 +42,13 @@ class PatternScanner:
         return PatternUnsupported(self.text, offset, construct, remedy)
 
     def foreign(self, construct: str, offset: int) -> None:
-        """Note what only other dialects define; refuse it where nothing but ECMA-262 is wanted."""
+        """Note a construct of other dialects, or refuse it if `strict`."""
         if self.strict:
             raise self.unsupported(construct, offset)
         self.extensions.append(construct)
 
     def disputed(self, construct: str, offset: int, remedy: str) -> None:
-        """Refuse what some dialects read as characters and others as something else."""
+        """Refuse a construct that only some dialects read as plain characters."""
         raise self.unsupported(f"{construct}, which dialects read differently,", offset, remedy)
 
     def accept(self, expected: str) -> bool:
@@ -61,7 +61,7 @@ class PatternScanner:
         return folded(ranges) if self.fold else ranges
 
     def escaped(self) -> int | Ranges:
-        """Read an escape that stands for characters, inside or outside a class: a code point, or a set."""
+        """Read an escape inside or outside a class: a code point, or a set of them."""
         start = self.at
         if start + 1 >= self.end:
             raise self.error("the pattern ends in a backslash")

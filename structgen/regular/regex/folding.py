@@ -8,7 +8,7 @@ from structgen.regular.regex.charsets import LAST, Ranges, union
 
 
 def simple_fold(char: str) -> str:
-    """The character that stands for all that differ from it only in case (ECMA-262's Canonicalize with `iu`)."""
+    """The same character for all characters that differ only in case (ECMA-262's Canonicalize with `iu`)."""
     full = char.casefold()
     if len(full) == 1:
         return full
@@ -30,7 +30,7 @@ def _siblings() -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(1024)
 def folded(ranges: Ranges) -> Ranges:
-    """`ranges` and all letters that differ from one of them only in case."""
+    """`ranges` and all characters that differ from one of theirs only in case."""
     more = list(ranges)
     for codes in _siblings():
         if any(low <= code <= high for code in codes for low, high in ranges):

@@ -1,7 +1,7 @@
-"""A pattern whose table would be too big: its states are made as texts come to them, and forgotten when they are many.
+"""A pattern whose table would be too big: its states are made when a text reaches them, in a cache of limited size.
 
-As RE2 does (R. Cox, *Regular Expression Matching in the Wild*, 2010). A text takes time in proportion to its length,
-whatever the pattern; no states are shared out to masks, so it can only be asked whether whole texts match.
+As in RE2 (R. Cox, *Regular Expression Matching in the Wild*, 2010). A text takes time in proportion to its length,
+whatever the pattern. The states serve no masks: only whole texts are matched.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.subset import SubsetMachine
 
 MOST_BYTES = 1 << 26
-"""What the states that are kept may take."""
+"""The size of the cached states."""
 
 
 class _LazyState(NamedTuple):
-    """A state: does it accept, and by class the key of the next state (empty: none)?"""
+    """Whether the state accepts, and the key of the next state for each class; empty: none."""
 
     final: bool
     next: list[bytes]
@@ -41,7 +41,7 @@ class LazyTable:
         self._lock = Lock()
 
     def search(self, text: str) -> bool:
-        """Does the pattern match somewhere in `text`? What it has in common with the last text is not read again."""
+        """Whether the pattern matches somewhere in `text`. The prefix shared with the last text is not read again."""
         with self._lock:
             last, states = self._last
             shared, step = min(len(text), len(states) - 1), 1

@@ -1,4 +1,4 @@
-"""The syntax tree of a pattern: what it matches, and nothing about how it was written."""
+"""The syntax tree of a pattern: what it matches, not how it was written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Chars(NamedTuple):
 
 
 class Concatenation(NamedTuple):
-    """Every item, one after the other; no item at all is the empty string."""
+    """All items in a row; without items, the empty string."""
 
     items: tuple[Node, ...]
 
@@ -52,7 +52,7 @@ class Assertion(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The empty string where `item` matches next (before it, when `behind`), or where it does not when `negative`."""
+    """The empty string where `item` matches ahead (or `behind`); where it does not, if `negative`."""
 
     item: Node
     negative: bool
@@ -61,16 +61,16 @@ class Look(NamedTuple):
 
 
 class Group(NamedTuple):
-    """`item`, remembered as group `number`. Only in patterns with back-references; elsewhere groups leave no trace."""
+    """`item` as group `number`; only in patterns with back-references."""
 
     item: Node
     number: int
 
 
 class BackReference(NamedTuple):
-    """What one of the groups (of one name, at most one of them takes part) matched last; empty when none did.
+    """The text that the group matched last; empty when it matched none. `fold`: case is ignored.
 
-    `fold`: in any case.
+    Several groups may have the name that is referred to; at most one of them takes part in a match.
     """
 
     numbers: tuple[int, ...]
@@ -79,7 +79,7 @@ class BackReference(NamedTuple):
 
 
 class Atomic(NamedTuple):
-    """`item` as it matches first, without a second try."""
+    """`item` in the way that it matches first; no other way is tried."""
 
     item: Node
     offset: int = 0
@@ -89,7 +89,7 @@ Node: TypeAlias = Chars | Concatenation | Alternation | Repetition | Assertion |
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes that `node` is made of."""
+    """The nodes right below `node`."""
     if isinstance(node, Concatenation):
         return node.items
     if isinstance(node, Alternation):
@@ -98,12 +98,12 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def everywhere(node: Node) -> Iterator[Node]:
-    """`node` and all below it."""
+    """`node` and all nodes below it."""
     todo = [node]
     while todo:
-        here = todo.pop()
-        yield here
-        todo += children(here)
+        node = todo.pop()
+        yield node
+        todo += children(node)
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -1,11 +1,11 @@
 """ECMA-262 patterns, with the meaning of the `u` flag, read by recursive descent into a syntax tree.
 
-Schemas in the wild are sloppy, so what the `u` flag forbids and Annex B of the standard allows is read as Annex B
-reads it, where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`,
-and a class beside a hyphen (`[\\w-.]`). What other dialects write and ECMA-262 does not know is read as they do, where
-they agree, and noted as an extension: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`,
-`\\012`, possessive quantifiers and atomic groups. The rest is refused by name, never guessed: what no near dialect has
-(`\\h`, `\\G`, `(?R)`, `(?x)`), and what some read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `\\e`).
+Schemas in the wild are sloppy. What the `u` flag forbids and Annex B of the standard allows is read as in Annex B,
+where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`, and a class
+beside a hyphen (`[\\w-.]`). Constructs of other dialects are read as these dialects do, where they agree, and noted as
+extensions: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`, `\\012`, possessive quantifiers
+and atomic groups. All else is refused by name, never guessed: what no near dialect has (`\\h`, `\\G`, `(?R)`, `(?x)`),
+and what some dialects read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `\\e`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 @lru_cache(256)
 def parse(pattern: str, *, strict: bool = False) -> Node:
-    """The syntax tree of an ECMA-262 pattern; with `strict`, of no other dialect.
+    """The syntax tree of a pattern; with `strict`, constructs of other dialects are refused.
 
     Raises:
         PatternError: the pattern is malformed.
@@ -49,7 +49,7 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
     parser = PatternParser(pattern, strict=strict)
     tree = parser.whole()
     if parser.references:
-        # Only now is it known which groups there are, and that they must be kept
+        # Only now is it known which groups there are, and that the tree must keep them
         named, total = parser.names, parser.groups
         parser = PatternParser(pattern, strict=strict)
         parser.known, parser.total = named, total
@@ -59,7 +59,7 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
 
 @lru_cache(1024)
 def extensions(pattern: str) -> tuple[str, ...]:
-    """The constructs of a pattern that ECMA-262 does not define, read as other dialects read them; each once.
+    """The constructs of other dialects in a pattern, each once.
 
     Raises:
         As `parse`.
@@ -77,11 +77,12 @@ class PatternParser(PatternScanner):
     """One reading of one pattern.
 
     Attributes:
-        groups, names: how many capturing groups were opened so far, and the numbers of those with a name.
-        references: whether a back-reference was met.
-        total, known: the groups of the whole pattern, in the second reading; -1 in the first.
+        groups, names: the number of capturing groups so far, and the numbers of the named ones.
+        references: whether there was a back-reference.
+        total, known: `groups` and `names` of the whole pattern, in the second reading; `total` is -1 in the first.
         dotall, multiline: the flags `s` and `m`.
-        way: the option taken at each choice around this place; groups of one name must differ in one of theirs.
+        way: the index of the option at each choice around this place.
+        ways: `way` at each named group. Groups of one name must be in different options of a choice.
     """
 
     __slots__ = (
@@ -165,7 +166,7 @@ class PatternParser(PatternScanner):
         else:
             self.at += 1
             least, most = (1 if char == "+" else 0), (1 if char == "?" else None)
-        lazy = self.accept("?")  # matches the same strings; told apart only inside what has no second try
+        lazy = self.accept("?")  # matters only inside atomic groups: elsewhere the same strings match
         repeat: Node = Repetition(item, least, most, lazy)
         if self.at < self.end and text[self.at] in "*+?":
             if text[self.at] != "+" or lazy:
@@ -176,7 +177,7 @@ class PatternParser(PatternScanner):
         return repeat
 
     def bounds(self) -> tuple[int, int | None] | None:
-        """Read `{m}`, `{m,}` or `{m,n}`; None, and nothing read, where the brace is a character (Annex B)."""
+        """Read `{m}`, `{m,}` or `{m,n}`; read nothing and return None where the brace is a character (Annex B)."""
         written = _WRITTEN_BOUNDS.match(self.text, self.at)
         if written is None:
             return None
@@ -235,8 +236,8 @@ class PatternParser(PatternScanner):
         """Read what follows `(?`.
 
         Returns:
-            "(" for a capturing group, ":" for a plain one, "=", "!", "<=", "<!" for look-around, ">" for an atomic
-            one, "i" and the flags for one with flags, "\\\\" for a back-reference; "" where nothing is in it.
+            The kind of the group: "(" capturing, ":" plain, "=", "!", "<=", "<!" look-around, ">" atomic, "i" and its
+            flags; or "\\\\" for a back-reference, "" for what matches nothing.
         """
         for kind in (":", "=", "!", "<=", "<!"):
             if self.accept(kind):
@@ -267,7 +268,7 @@ class PatternParser(PatternScanner):
         return self.flags(start)
 
     def flags(self, start: int) -> str:
-        """Read `(?i:`, `(?-i:` or, of other dialects, `(?i)`: flags for the rest of the group around it."""
+        """Read the flags of `(?i:` or `(?-i:`; or set those of `(?i)`, which hold to the end of the group around."""
         first = self.at
         while self.at < self.end and self.text[self.at] in "aimsu-":
             self.at += 1
@@ -290,7 +291,7 @@ class PatternParser(PatternScanner):
             self.multiline = value if "m" in names else self.multiline
 
     def group_name(self) -> None:
-        """Read the name of a group that is about to be opened, and `>`."""
+        """Read the name of the next group, and `>`."""
         close = self.text.find(">", self.at)
         name = self.text[self.at : close].replace("$", "_") if close >= 0 else ""
         if not name.isidentifier():

@@ -9,7 +9,7 @@ An instruction is `(operation, a, b)`:
 | ASSERT | go to the next instruction where `Anchor(a)` holds |
 | MATCH | accept |
 
-Jumps are relative, so a repetition is the same list, written again.
+Jumps are relative, so the code of a repetition can be copied as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Instruction = tuple[int, int, int]
 
 
 def without_anchor(node: Node, place: Anchor) -> Node | None:
-    """`node` less its leading `^` (trailing `$` for `Anchor.END`); None when it can match without one."""
+    """`node` without its leading `^` (trailing `$` for `Anchor.END`); None when it can match without the anchor."""
     if isinstance(node, Assertion):
         return Concatenation(()) if node.place is place else None
     if isinstance(node, Concatenation) and node.items:
@@ -47,10 +47,10 @@ def without_anchor(node: Node, place: Anchor) -> Node | None:
 
 
 def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
-    """A pattern less the anchors that every match begins and ends with, so that most need no assertion.
+    """A pattern without the anchors that every match begins and ends with: then most patterns need no assertion.
 
     Returns:
-        The tree; may any text come before a match; may any come behind it?
+        The tree; whether any text may come before a match; whether any may come behind it.
     """
     bare = without_anchor(tree, Anchor.START)
     leading = bare is None and not anchored
@@ -61,7 +61,7 @@ def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
 
 
 def written_out(node: Node) -> int:
-    """How many instructions `node` takes, at least."""
+    """A lower bound of the instructions that `node` takes."""
     if isinstance(node, Concatenation):
         return sum(map(written_out, node.items))
     if isinstance(node, Alternation):
@@ -73,11 +73,11 @@ def written_out(node: Node) -> int:
 
 
 class Assembler:
-    """Writes programs; equal sets get the same number.
+    """Writes programs.
 
     Attributes:
-        sets: every set met, with its number.
-        places: every kind of assertion met.
+        sets: the sets of characters that occur, each with its number.
+        places: the kinds of assertions that occur.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -86,11 +86,9 @@ class Assembler:
         self.places: set[Anchor] = set()
 
     def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
-        """The program for `node` after any characters where `leading`, before any characters where
-        `trailing`.
+        """The program for `node`, after any characters if `leading`.
 
-        Trailing characters are the business of whoever runs the program (a match decides the rest); their
-        set is declared here.
+        With `trailing`, whoever runs the program accepts any characters behind a match; only their set is added here.
         """
         out: list[Instruction] = []
         if leading:
@@ -105,12 +103,12 @@ class Assembler:
         return CHAR, self.sets.setdefault(ranges, len(self.sets)), 0
 
     def emit(self, node: Node, out: list[Instruction]) -> None:
-        """Append the instructions of `node`; control falls out of their end."""
+        """Append the instructions of `node`; its match goes on behind them."""
         if isinstance(node, Chars):
             out.append(self.char(node.ranges))
         elif isinstance(node, Concatenation):
             for item in node.items:
-                if isinstance(item, Chars):  # most items are, and patterns are compiled while a user waits
+                if isinstance(item, Chars):  # the usual case, without a call
                     out.append(self.char(item.ranges))
                 else:
                     self.emit(item, out)
@@ -162,19 +160,19 @@ class Assembler:
             raise too_long(self.pattern)
 
     def special(self, node: Look | BackReference | Atomic, out: list[Instruction]) -> None:
-        """Refuse what this machine does not do."""
+        """Write what plain programs do not have: here it is refused."""
         raise PatternUnsupported(self.pattern, node.offset, construct(node))
 
 
 def too_long(pattern: str) -> LimitExceeded:
-    """The error of a pattern with too great bounds."""
+    """The error for a pattern with too large bounds."""
     return LimitExceeded(
         f"pattern {quoted(pattern)}: written out it is longer than {PROGRAM_LIMIT:,} instructions; use smaller bounds"
     )
 
 
 def construct(node: Look | BackReference | Atomic) -> str:
-    """What a node is called in an error."""
+    """The name of a node in an error."""
     if isinstance(node, BackReference):
         return "a back-reference"
     if isinstance(node, Atomic):

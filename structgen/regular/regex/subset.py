@@ -20,16 +20,16 @@ LIVE, STACK, SEEN = range(3)
 DONE, COUNT = range(2)
 """What `progress` holds: the last state that is expanded, and the number of states."""
 EDGE, OTHER, WORD = range(3)
-"""What stands before or after a place in the string: its edge, a character that is no word character, one that is."""
+"""What stands before or after a place: the edge of the string, a character of no word, a word character."""
 NO_CONTEXT, EDGES, WORDS = range(3)
-"""Contexts: a program without assertions, one that asks for edges, one that asks for word boundaries. They are also the
-last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
+"""Contexts: a program without assertions, with assertions about edges, with assertions about word boundaries. Each
+is also the last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
 ANY_CLASS = -1
-"""In place of whether classes are wordly: all of them."""
+"""In place of 0 or 1, classes of no words or of words: all classes."""
 MOST_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
 MOST_BYTES = 1 << 28
-"""What the bit sets of all states of a table may take while it is made."""
+"""The size of the bit sets of all states of a table."""
 MOST_CELLS = 1 << 24
 """States times classes of a table."""
 
@@ -145,7 +145,7 @@ def determinise(
 
 @inner_kernel
 def _holds(place: int, before: int, after: int) -> bool:
-    """Does an assertion about a `Anchor` hold between these two: EDGE, OTHER or WORD?"""
+    """Does an assertion hold between what stands before and after it: EDGE, OTHER or WORD?"""
     if place == START:
         return before == EDGE
     if place == END:
@@ -156,7 +156,7 @@ def _holds(place: int, before: int, after: int) -> bool:
 
 @inner_kernel
 def _push_members(row: NDArray[np.int64], words: int, stack: NDArray[np.int64]) -> int:
-    """Put the members of a bit set of `words` words on the stack; its height."""
+    """Put the members of a bit set of `words` words on the stack; returns its height."""
     top = 0
     for word in range(words):
         bits = np.uint64(row[word])
@@ -174,7 +174,7 @@ def _push_members(row: NDArray[np.int64], words: int, stack: NDArray[np.int64]) 
 def _closure(
     code: NDArray[np.int64], rows: NDArray[np.int64], state: int, after: int, scratch: NDArray[np.int64]
 ) -> tuple[int, bool]:
-    """Follow `rows[state]` (a bit set of instructions) without consuming anything.
+    """The CHAR and MATCH instructions that `rows[state]`, a bit set, reaches without a character.
 
     The plain loop: while an instruction of the set is a SPLIT, or an ASSERT that holds, add those it leads to.
 
@@ -183,7 +183,7 @@ def _closure(
         scratch: `[3, 3 * n + 64]`: the CHAR instructions reached; a stack; the visit at which each was last seen.
 
     Returns:
-        How many CHAR instructions were reached, and whether MATCH was.
+        The number of CHAR instructions, and whether MATCH is reached.
     """
     words = rows.shape[1] - 1
     before = rows[state, words]
@@ -220,8 +220,8 @@ def _reach(
     code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64], only: int,
     live: NDArray[np.int64], count: int, reached: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Add to `reached` where the first `count` CHAR instructions in `live` lead, on classes that are `only` wordly
-    (`ANY_CLASS`: on all)."""
+    """Add the targets of the first `count` CHAR instructions in `live` to `reached`, for the classes whose `wordly` is
+    `only` (`ANY_CLASS`: for all)."""
     for i in range(count):
         target = live[i] + 1
         bit = np.int64(np.uint64(1) << np.uint64(target & 63))
@@ -237,7 +237,7 @@ def _intern_reached(
     wordly: NDArray[np.int64], context: int, rows: NDArray[np.int64], table: NDArray[np.int64],
     next_: NDArray[np.int32], reached: NDArray[np.int64], state: int, count: int,
 ) -> int:  # fmt: skip
-    """Make states of what was reached from `state`, and edges to them, and clear `reached`. The number of states."""
+    """Make the rows of `reached` states, with edges from `state`, and clear them. Returns the number of states."""
     classes, words = reached.shape
     words -= 1
     for current in range(1, classes):
