@@ -12,7 +12,7 @@ it is 23:59 in UTC, for offsets in quarters of an hour.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,12 +142,8 @@ class Format(NamedTuple):
     doubts: Callable[[], CharDfa] | None = None
 
 
-def _not_ascii() -> CharDfa:
-    return from_pattern(r"[^\u0000-\u007f]")
-
-
-def _encoded_labels() -> CharDfa:
-    return from_pattern(r"(?:^|\.)[Xx][Nn]--")
+_NOT_ASCII = partial(from_pattern, r"[^\u0000-\u007f]")
+_ENCODED_LABELS = partial(from_pattern, r"(?:^|\.)[Xx][Nn]--")
 
 
 def _labels_to_check() -> CharDfa:
@@ -163,9 +159,9 @@ FORMATS = {
     "duration": Format(_DURATION),
     "email": Format(_email("", _DOMAIN), _LOCAL_LENGTH),
     "idn-email": Format(
-        _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"), _LOCAL_LENGTH, None, is_email, _not_ascii
+        _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"), _LOCAL_LENGTH, None, is_email, _NOT_ASCII
     ),
-    "hostname": Format(_DOMAIN, "", 253, is_host_name, _encoded_labels),
+    "hostname": Format(_DOMAIN, "", 253, is_host_name, _ENCODED_LABELS),
     "idn-hostname": Format(
         rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*", "", 253, is_international_host_name, _labels_to_check
     ),

@@ -18,14 +18,8 @@ from structgen.memo import kept_within
 from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less, union
 from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa
 from structgen.regular.numbers import (
-    DIGITS_ALONE,
-    EXACT_DIGITS,
-    WHOLE_DIGITS,
-    exact_decimal,
-    number_dfa,
-    spellings,
-    within,
-)
+    DIGITS_ALONE, EXACT_DIGITS, WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within,
+)  # fmt: skip
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
 
@@ -153,9 +147,9 @@ def digits_alone(language: CharDfa) -> CharDfa:
 
 @kept_within(MOST_BYTES, lambda result: result[0].nbytes)
 def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[CharDfa, tuple[Predicate | None, ...]]:
-    """The union of number sets, told apart as in `combine`, and of each set what decides about a text at its end.
+    """The union of number sets with a bit for each, as in `combine`; and for each set what decides about a member.
 
-    Where the union is too large, multiples are spelled in digits alone, and whether a set has them is asked at the end.
+    Where the union is too large, multiples are spelled in digits alone if they can be, and a predicate decides.
 
     Raises:
         LimitExceeded: it is too large even so.
@@ -168,14 +162,10 @@ def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[
         for place, numbers in enumerate(sets):
             if numbers.multiples:
                 predicates[place] = predicates[place] or languages[place].matches
-                languages[place] = _in_digits(number_language(numbers, finite=False))
+                language = number_language(numbers, finite=False)
+                integers = digits_alone(language)
+                languages[place] = language if integers.empty else integers
         return combine(languages), tuple(predicates)
-
-
-def _in_digits(language: CharDfa) -> CharDfa:
-    """`digits_alone`, or the language itself where no spelling is."""
-    integers = digits_alone(language)
-    return language if integers.empty else integers
 
 
 def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:

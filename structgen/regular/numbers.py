@@ -23,7 +23,7 @@ from structgen.schema.normal import Numbers
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
 _ZEROS = 2
-"""The state in zeros at the end of a fraction, in the table of `_with_zeros`."""
+"""The state in zeros at the end of a fraction, in the table of `_written`."""
 DIGITS_ALONE = r"^-?(0|[1-9]\d*)$"
 _ANY_NUMBER = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"
 LARGEST = Fraction(1797693134862315807, 10**18) * 10**308
@@ -118,7 +118,7 @@ def spellings(values: Sequence[Fraction]) -> CharDfa:
         digits = tuple(map(int, str(abs(value.numerator) * (10**places // value.denominator))))
         texts.append(format(Decimal((int(value < 0), digits, -places)), "f"))
     floats = [(json.dumps(float(value)), value) for value in values if abs(value) < LARGEST]
-    return _with_exponents(_with_zeros(texts), [text for text, value in floats if Fraction(text) == value])
+    return _written(texts, [text for text, value in floats if Fraction(text) == value])
 
 
 def decimal_places(value: Fraction) -> int:
@@ -131,13 +131,7 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
     texts = [format(exact_decimal(value), "f") for value in values] + ["-0"] * (0 in values)
     if numbers.plain:
         return literals(text for text in texts if "." not in text)
-    return _with_exponents(_with_zeros(texts), list(map(_as_float, values)))
-
-
-def _with_exponents(plain: CharDfa, texts: list[str]) -> CharDfa:
-    """The plain spellings, and those of the `texts` that have an exponent."""
-    exact = [text for text in texts if "e" in text]
-    return union(plain, literals(exact)) if exact else plain
+    return _written(texts, list(map(_as_float, values)))
 
 
 def _as_float(value: int | float | Fraction) -> str:
@@ -156,10 +150,14 @@ def within(value: Fraction, numbers: Numbers) -> bool:
     return above and below and not (numbers.integer and value.denominator != 1)
 
 
-def _with_zeros(texts: Iterable[str]) -> CharDfa:
-    """Plain decimal texts without trailing zeros, and each followed by any number of zeros in its fraction.
+def _written(texts: Iterable[str], floats: Iterable[str]) -> CharDfa:
+    """Plain decimal texts, each with any number of zeros at the end of its fraction; and `floats` with an exponent.
 
     An integer that no double equals has no fraction: it would be read as another number.
+
+    Args:
+        texts: without trailing zeros in the fraction.
+        floats: as `json.dumps` writes them.
     """
     rows = [[0] * COLUMNS for _ in range(3)]
     rows[_ZEROS][1] = _ZEROS
@@ -183,4 +181,6 @@ def _with_zeros(texts: Iterable[str]) -> CharDfa:
             rows[state][1] = rows[state][1] or _ZEROS
             state = rows[state][1]
             final.add(state)
-    return tidied(BOUNDS, CLASSES, np.array(rows, np.int32), [int(state in final) for state in range(len(rows))])
+    plain = tidied(BOUNDS, CLASSES, np.array(rows, np.int32), [int(state in final) for state in range(len(rows))])
+    exact = [text for text in floats if "e" in text]
+    return union(plain, literals(exact)) if exact else plain

@@ -116,15 +116,9 @@ class Trie:
         twin = np.full(len(lengths), -1, np.int32)
         open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
         fill_trie(data, offsets, order, shared, byte, depth, skip, token, twin, open_nodes)
-        return Trie(byte, depth, skip, token, twin, _first_nodes(byte, depth))
-
-
-def _first_nodes(byte: NDArray[np.uint8], depth: NDArray[np.uint16]) -> NDArray[np.int32]:
-    """int32[257]: where the tokens that start with each byte begin."""
-    roots = np.flatnonzero(depth == 1)
-    where = np.append(roots, len(byte)).astype(np.int32)
-    first: NDArray[np.int32] = where[np.searchsorted(byte[roots], np.arange(257))]
-    return first
+        roots = np.flatnonzero(depth == 1)
+        first = np.append(roots, n).astype(np.int32)[np.searchsorted(byte[roots], np.arange(257))]
+        return Trie(byte, depth, skip, token, twin, first)
 
 
 def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[np.int32]:

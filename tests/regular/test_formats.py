@@ -1,6 +1,6 @@
 """The formats, held against the official suite and against Python's own parsers.
 
-Covers `format_checks`, `regular.regex.folding` and `regular.regex.properties`.
+Covers `format_checks` and `regular.regex.properties`.
 """
 
 from __future__ import annotations

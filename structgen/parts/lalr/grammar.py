@@ -20,9 +20,8 @@ from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
 from structgen.memo import cached_method
 from structgen.parts.lalr.program import Program, Threads, Unsupported
 from structgen.parts.lalr.size import MOST_CHARACTERS, require_short, require_small
-from structgen.regular.regex.charsets import partition
+from structgen.regular.regex.charsets import folded, partition
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.folding import folded
 from structgen.regular.regex.nodes import Chars, Concatenation, Node
 from structgen.regular.regex.python import parse_python
 

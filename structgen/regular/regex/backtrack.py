@@ -21,8 +21,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from structgen.errors import LimitExceeded
-from structgen.regular.regex.charsets import WORD, Ranges, contains
-from structgen.regular.regex.folding import simple_fold
+from structgen.regular.regex.charsets import WORD, Ranges, contains, simple_fold
 from structgen.regular.regex.nodes import (
     Alternation, Anchor, Atomic, BackReference, Chars, Concatenation, Group, Look, Node, Repetition, everywhere,
 )  # fmt: skip

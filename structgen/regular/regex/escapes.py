@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from structgen.regular.regex import charsets
-from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, Ranges
+from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, Ranges, folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.folding import folded
 from structgen.regular.regex.properties import property_ranges
 from structgen.errors import quoted
 

@@ -94,16 +94,8 @@ class Merges:
         rights = np.ascontiguousarray(b[ranks[sort]])
         lefts, times, lows, highs = a[ranks[sort]], times[sort], first[rights], np.zeros(len(rights), np.int64)
         reach(rights, times, starts, children, self.parts, first, last, highs)
-        outer = np.zeros(len(rights), np.bool_)
-        outermost(
-            np.lexsort((-highs, lows, lefts)),
-            lefts,
-            times,
-            lows,
-            highs,
-            np.zeros((len(rights) + 1, 2), np.int64),
-            outer,
-        )
+        outer, stack = np.zeros(len(rights), np.bool_), np.zeros((len(rights) + 1, 2), np.int64)
+        outermost(np.lexsort((-highs, lows, lefts)), lefts, times, lows, highs, stack, outer)
         self._starts = np.searchsorted(lefts[outer], np.arange(count + 1))
         self._times, self._lows, self._highs = times[outer], lows[outer], highs[outer]
 

@@ -72,9 +72,8 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
         raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not known")
     changes = _Changes(description["normalizer"], description["pre_tokenizer"])
     ids: dict[str, int] = {piece: i for piece, i in model["vocab"].items() if i < width}
-    falls_back = bool(model.get("byte_fallback"))
-    byte_tokens = {i: int(match[1], 16) for piece, i in ids.items() if (match := BYTE_PIECE.fullmatch(piece))}
-    byte_tokens = byte_tokens if falls_back else {}
+    pieces_of_bytes = ids.items() if model.get("byte_fallback") else ()
+    byte_tokens = {i: int(match[1], 16) for piece, i in pieces_of_bytes if (match := BYTE_PIECE.fullmatch(piece))}
     added = {token["id"]: token["content"] for token in description["added_tokens"]}
     pieces = [""] * width
     for piece, i in ids.items():

@@ -93,8 +93,10 @@ class TokenSignatures:
         """
         text = pending + self._texts[token]
         parts = _whole_characters(text)
-        if parts is None or (self._bytes and not self._keeps_to_bytes(pending, text, token)):
+        if parts is None:
             return None
+        if self._bytes and not (self._lacks(text) if token in self._bytes else not pending):
+            return None  # single bytes spell only characters that the vocabulary lacks
         whole, rest = parts
         after, place = self._splits.follow(split, whole, place), INSIDE if whole else place
         if rest and not ((self._splits.following[after, :, place] != DEAD) & self._classes_of(rest)).any():
@@ -110,10 +112,6 @@ class TokenSignatures:
             members = np.concatenate([members[: SURROGATES.start - low], members[SURROGATES.stop - low :]])
         flags: Flags = np.isin(np.arange(self._splits.following.shape[1]), members)
         return flags
-
-    def _keeps_to_bytes(self, pending: bytes, text: bytes, token: int) -> bool:
-        """Do single bytes spell only characters that the vocabulary lacks?"""
-        return self._lacks(text) if token in self._bytes else not pending
 
     def _lacks(self, text: bytes) -> bool:
         """Is there a character with these first bytes that the vocabulary lacks?"""

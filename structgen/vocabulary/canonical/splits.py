@@ -82,7 +82,10 @@ class _Learner:
 
     def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
         self._cuts = cuts
-        self._members = [_some_of(np.flatnonzero(classes == i)) for i in range(int(classes.max()) + 1)]
+        members = [np.flatnonzero(classes == i) for i in range(int(classes.max()) + 1)]
+        self._members = [
+            "".join(map(chr, each[:: max(1, len(each) // 32)].tolist())) for each in members
+        ]  # some of each
         alphabet = range(len(self._members))
         self._tests: list[tuple[int, ...]] = [()]
         self._tests += [(a,) for a in alphabet] + list(product(alphabet, alphabet)) + [(a, a, a) for a in alphabet]
@@ -149,9 +152,3 @@ class _Learner:
                     state = int(self.splits.following[state, letter, place])
                 if bool(self.splits.may_end[state]) != expected:
                     raise OptionError("canonical tokens: how the pre-tokenizer cuts texts was not understood")
-
-
-def _some_of(members: NDArray[np.int64]) -> str:
-    """Some characters of a class."""
-    step = max(1, len(members) // 32)
-    return "".join(map(chr, members[::step].tolist()))
