@@ -1,16 +1,16 @@
 """Which added tokens are text.
 
-An added token is cut out of the input before the model of the tokenizer sees it, so its text is always
-written with that one token. Special ones are never text. The others are of two kinds, which tokenizers do not
-tell apart:
+The tokenizer cuts added tokens out of the input before it encodes the rest, so the text of an added token is always
+written with that one token. Special ones are never text. The others are of two kinds, which tokenizers do not tell
+apart:
 
-- *control tokens* that were not marked as special (`<think>`, `<tool_call>`, `[INST]`): a value must not hold
-  them, because the model and its chat template read them as commands;
-- *words*: runs of blanks (Phi, Gemma), or words that someone added before fine-tuning. They are the only
-  canonical way to write that text.
+- *control tokens* that were not marked as special (`<think>`, `<tool_call>`, `[INST]`): a value must not hold them,
+  because the model and its chat template read them as commands;
+- *words*: runs of blanks (Phi, Gemma), or words that someone added before fine-tuning. Only the added token writes
+  this text canonically.
 
-A control token is recognised by its brackets. The same holds for the user-defined pieces of a SentencePiece
-model, which is how Gemma's has its `<start_of_turn>` and its runs of blanks.
+A control token is recognised by its brackets. So are the user-defined pieces of a SentencePiece model: Gemma has its
+`<start_of_turn>` and its runs of blanks as such pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_word(content: str, spelled: bytes) -> bool:
 
     Args:
         content: the text that the token stands for in the input.
-        spelled: what the tokenizer's decoder makes of it. It must be that text again.
+        spelled: what the tokenizer's decoder makes of it, which must be `content` again.
     """
     blank_again = spelled.decode("utf-8", "replace").replace("\u2581", " ")
     if blank_again != content.replace("\u2581", " "):
@@ -32,6 +32,6 @@ def is_word(content: str, spelled: bytes) -> bool:
 
 
 def looks_like_control(content: str) -> bool:
-    """True for a text in angle or square brackets, blanks around it apart."""
+    """True for a text in angle or square brackets; blanks around it do not count."""
     text = content.strip(" \t\r\n\u2581")
     return bool(text) and _BRACKETS.get(text[0]) == text[-1]

@@ -1,8 +1,8 @@
 """What the decoder of a Hugging Face fast tokenizer makes of one token that follows other tokens.
 
-A decoder is a chain of steps over the list of tokens. Every step that structgen represents turns each token
-by itself, except at the very start of a text, where SentencePiece and WordPiece decoders drop one space. That
-exception is left out on purpose: what is generated follows a prompt.
+A decoder is a chain of steps over the list of tokens. Every step that structgen represents turns each token by itself,
+except at the very start of a text, where the decoders of SentencePiece and WordPiece drop one space. That exception is
+left out on purpose: generated text follows a prompt.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def spell(pieces: Iterable[str], decoder: Mapping[str, Any] | None) -> list[byte
 
     Args:
         pieces: tokens as the tokenizer writes them.
-        decoder: the decoder's JSON form; None is a tokenizer without one, which joins tokens with spaces.
+        decoder: the decoder's JSON form; None for a tokenizer without one, which joins tokens with spaces.
 
     Raises:
         VocabularyError: the decoder has a step that is not a function of one token.

@@ -1,4 +1,4 @@
-"""Vocabularies that were read before, on disk: plain arrays, written whole or not at all."""
+"""The cache on disk for what is read from tokenizers: plain arrays, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_FILES = 32
-"""Vocabularies kept; the ones written longest ago go first. Each takes 5 to 15 MB."""
+"""Files kept; those written longest ago are deleted first. A vocabulary takes 5 to 15 MB."""
 
 _log = logging.getLogger(__name__)
 
 
 def cache_directory() -> Path:
-    """Where vocabularies are kept: `$STRUCTGEN_CACHE_DIR`, or `structgen` in the platform's cache folder."""
+    """The folder of the cache: `$STRUCTGEN_CACHE_DIR`, or `structgen` in the platform's cache folder."""
     chosen = os.environ.get("STRUCTGEN_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -34,7 +34,7 @@ def cache_directory() -> Path:
 
 
 def load(key: str) -> dict[str, NDArray[Any]] | None:
-    """The arrays stored under a key; None when there are none or the file is damaged (arrays have a CRC)."""
+    """The arrays stored under a key; None without a file, or with a damaged one (arrays have a CRC)."""
     path = _path(key)
     try:
         stored = np.load(path, allow_pickle=False)
@@ -50,7 +50,7 @@ def load(key: str) -> dict[str, NDArray[Any]] | None:
 
 
 def store(key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Keep the arrays under a key. A folder that cannot be written only costs time: it is logged."""
+    """Store the arrays under a key. Where the folder cannot be written, that is logged, not raised."""
     path = _path(key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

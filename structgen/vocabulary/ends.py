@@ -9,7 +9,7 @@ from structgen.errors import VocabularyError, quoted
 
 
 def declared_ends(model_config: Any, generation_config: Any) -> list[int]:
-    """The ids of both configurations' `eos_token_id`, of the text part of a composite model too."""
+    """The `eos_token_id` of both configurations, and of the text part of a composite model."""
     ends: list[int] = []
     for name, config in (("model", model_config), ("generation", generation_config)):
         for part in (config, _text_part(config)):

@@ -1,4 +1,4 @@
-"""SentencePiece models: pieces in which U+2581 is a space and `<0x0A>` may be a byte."""
+"""SentencePiece models: in their pieces U+2581 is a space, and `<0x0A>` may be a byte."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def sentencepiece_source(processor: Any) -> Source:
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:
     """The pieces that are never text.
 
-    They are control, unknown and unused pieces, which decode to nothing or to a stand-in, and user-defined
-    ones that are control tokens by their looks. The library does not tell which are user-defined, but in
-    a trained model only they and the first merge have score 0, so that an ordinary `[]` is not taken for one.
+    They are control, unknown and unused pieces, which decode to nothing or to a placeholder, and user-defined pieces
+    that look like control tokens. The library does not tell which pieces are user-defined, but in a trained model only
+    they and the first merge have score 0; so an ordinary `[]` does not count as one.
     """
     ids = list(ids)
     kinds = (processor.is_control, processor.is_unknown, processor.is_unused)

@@ -1,4 +1,4 @@
-"""Tokenizers of transformers written in Python. They share no description of themselves, only habits."""
+"""Tokenizers of transformers written in Python. They do not describe themselves, but have attributes in common."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> Source:
     """The source of a `transformers.PythonBackend` (version 4: `PreTrainedTokenizer`).
 
     Raises:
-        VocabularyError: none of the known ways to write bytes as tokens fits the tokenizer.
+        VocabularyError: it is not known how the tokenizer writes bytes as tokens.
     """
     vocab: Mapping[Any, int] = tokenizer.get_vocab()
     added: Mapping[int, Any] = tokenizer.added_tokens_decoder
@@ -47,7 +47,7 @@ def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:
 
 
 def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
-    """How this tokenizer writes bytes as text, told by what it carries."""
+    """The bytes of a piece of this tokenizer, as its attributes tell."""
     if isinstance(getattr(tokenizer, "byte_decoder", None), Mapping):
         alphabet = tokenizer.byte_decoder
         return lambda piece: bytes(alphabet[character] for character in piece)

@@ -1,4 +1,4 @@
-"""Finds the reader for a tokenizer object. No tokenizer library is imported: who passes an object has it."""
+"""Finds the reader for a tokenizer object. No tokenizer library is imported: whoever passes an object has it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from structgen.vocabulary.table import Source, TokenTable, table_source
 
 
 def source_of(tokenizer: Any) -> Source:
-    """The reader of a tokenizer.
+    """What the reader for a tokenizer's library makes of it.
 
     Raises:
-        VocabularyError: nothing that structgen knows.
+        VocabularyError: structgen does not know the library.
     """
     if _is(tokenizer, "tokenizers", "Tokenizer"):
         return fast_source(tokenizer, frozenset(), [])
@@ -47,7 +47,7 @@ def _transformers_source(tokenizer: Any) -> Source:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return slow_source(tokenizer, ends)
-    # A special token that is named in the configuration but not in the vocabulary has the id None.
+    # A special token of the configuration that is not in the vocabulary has the id None.
     special = frozenset(i for i in tokenizer.all_special_ids if i is not None)
     return fast_source(backend, special, ends)
 
@@ -64,7 +64,7 @@ def _mistral_source(tokenizer: Any) -> Source:
 
 
 def _tiktoken_source(encoding: Any) -> Source:
-    """The source of a `tiktoken.Encoding`, whose own end is `<|endoftext|>`, where it has that token."""
+    """The source of a `tiktoken.Encoding`. Its end is `<|endoftext|>`, if it has that token."""
     special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
     names = {i: text for text, i in special.items()}
     table = TokenTable(_tiktoken_tokens(encoding, frozenset(names)), names)
@@ -72,7 +72,7 @@ def _tiktoken_source(encoding: Any) -> Source:
 
 
 def _tekken_source(tokenizer: Any) -> Source:
-    """The source of a mistral-common `Tekkenizer`: `num_special_tokens` special ids, then the encoding's."""
+    """The source of a mistral-common `Tekkenizer`: `num_special_tokens` special ids, then tiktoken's."""
     front: int = tokenizer.num_special_tokens
     text = _tiktoken_tokens(tokenizer._model, frozenset())
     special = {i: str(tokenizer.id_to_piece(i)) for i in range(front)}
@@ -80,7 +80,7 @@ def _tekken_source(tokenizer: Any) -> Source:
 
 
 def _tiktoken_tokens(encoding: Any, special: frozenset[int]) -> list[bytes | None]:
-    """The bytes by id; None for special ids and holes."""
+    """The bytes by id; None for special and unused ids."""
     bytes_of = encoding.decode_single_token_bytes
     tokens: list[bytes | None] = []
     for i in range(encoding.max_token_value + 1):

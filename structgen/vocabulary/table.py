@@ -1,4 +1,4 @@
-"""What a reader gets out of a tokenizer, before the model's configuration is known."""
+"""What is read from a tokenizer, before the model's configuration is known."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def table_source(table: TokenTable, ends: list[int]) -> Source:
 
 
 def digest(*parts: str | bytes) -> bytes:
-    """A digest of the parts and of where one ends and the next begins."""
+    """A digest of the parts and of the boundaries between them."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part

@@ -1,8 +1,8 @@
 """The prefix tree of a vocabulary as flat arrays in preorder.
 
-A walk over all tokens is one loop over the nodes: read `byte[i]`, step the automaton from the state kept
-for depth `depth[i] - 1`, keep the new state for `depth[i]` and go to `i + 1`; where the automaton is dead,
-jump to `skip[i]`, and no token below that node is looked at.
+A walk over all tokens is one loop over the nodes: read `byte[i]`, step the automaton from the state at depth
+`depth[i] - 1`, keep the new state for depth `depth[i]`, and go to `i + 1`. Where the automaton is dead, jump to
+`skip[i]`: no token below the node is visited.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Trie:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def _below(self, text: bytes) -> tuple[int, int]:
-        """The nodes of the tokens that begin with a text which is not empty: from the first up to the second."""
+        """The range of the nodes of the tokens that begin with a text, which is not empty."""
         node, stop = int(self.first[text[0]]), int(self.first[text[0] + 1])
         while node < stop:
             size = int(self.depth[node])
@@ -78,7 +78,7 @@ class Trie:
         return [twin for token in self.token[node:stop].tolist() for twin in self.twins(token)]
 
     def twins(self, token: int) -> list[int]:
-        """A token and those with the same bytes; none for -1."""
+        """A token and the higher ids with the same bytes; none for -1."""
         tokens = []
         while token >= 0:
             tokens.append(token)
@@ -86,7 +86,7 @@ class Trie:
         return tokens
 
     def spelled(self, text: bytes) -> list[int]:
-        """Some tokens whose bytes are this text: each the longest that fits. None at all where that leads nowhere."""
+        """Tokens that spell this text, each the longest that fits; an empty list where that fails."""
         tokens: list[int] = []
         while text:
             size = next((size for size in range(len(text), 0, -1) if self.tokens_of(text[:size])), 0)
@@ -134,7 +134,7 @@ def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[n
 def shared_prefixes(
     data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32], shared: NDArray[np.int32]
 ) -> None:
-    """Fill `shared`, int32[t]: how many bytes each token has in common with the one before it in `order`."""
+    """Fill `shared`, int32[t]: the length of the prefix that each token shares with the one before it in `order`."""
     for k in range(1, len(order)):
         a, b = offsets[order[k - 1]], offsets[order[k]]
         stop = offsets[order[k - 1] + 1]
@@ -159,9 +159,9 @@ def fill_trie(
     twin: NDArray[np.int32],
     open_nodes: NDArray[np.int32],
 ) -> None:
-    """Fill the arrays of `Trie`: each token in order closes the nodes it does not share and opens its own.
+    """Fill the arrays of `Trie`: each token in order closes the nodes that it does not share, and opens its own.
 
-    `open_nodes[d]` is the node at depth `d` on the way to the token before; it is scratch space.
+    `open_nodes` is scratch: `open_nodes[d]` is the node at depth `d` on the path of the previous token.
     """
     node = 0
     reached = 0

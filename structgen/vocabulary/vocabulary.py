@@ -1,4 +1,4 @@
-"""What a tokenizer is to the rest of structgen: the bytes of every token, and which ids end the text."""
+"""A tokenizer as structgen sees it: the bytes of every token, and the ids that end the text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from structgen.vocabulary.trie import Trie
 from structgen.waiting import waiting
 
 _FORMAT = 2
-"""Counts up when what is stored on disk, or how a tokenizer is read, changes."""
+"""Is increased when the stored arrays, or the way a tokenizer is read, change."""
 
 
 class Vocabulary:
@@ -33,13 +33,13 @@ class Vocabulary:
     Immutable, and safe to share between threads. Make one with `from_tokenizer` or `from_tokens`.
 
     Attributes:
-        width: rows of the logits and bits of a mask; above every id.
+        width: the width of the logits and of masks, above every id.
         data: uint8[n], the bytes of every text token, one after the other by id.
-        offsets: int32[width + 1], token `i` is `data[offsets[i]:offsets[i + 1]]`. Special tokens, holes and
+        offsets: int32[width + 1], token `i` is `data[offsets[i]:offsets[i + 1]]`. Special tokens, unused ids and
             padding rows have no bytes: they are never allowed inside text.
-        end_ids: every id that may end the text, sorted, at least one.
-        special_ids: ids that exist and are not text, `end_ids` among them.
-        special_names: what the tokenizer calls them -> id, as far as it has names for them.
+        end_ids: the ids that may end the text, sorted, at least one.
+        special_ids: the ids that exist and are not text, `end_ids` among them.
+        special_names: the ids of special tokens by the tokenizer's names for them, where it has names.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Vocabulary:
         cls, tokens: Sequence[bytes | None], end_ids: Iterable[int], *, width: int | None = None,
         names: Mapping[str, int] | None = None,
     ) -> Vocabulary:  # fmt: skip
-        """A vocabulary from its tokens by id; None is an id that is never text (special, or a hole).
+        """A vocabulary from its tokens by id; None for an id that is never text (special, or unused).
 
-        An end token is never text, whatever its bytes. `width` is the width of the logits, where they have
-        more rows than there are tokens; `names` are those of special tokens (see `SpecialToken`).
+        An end token is never text, whatever its bytes. `width` is the width of the logits, where it exceeds the number
+        of tokens; `names` are those of special tokens (see `SpecialToken`).
 
         Raises:
             VocabularyError: a token that is no bytes, no end id, an end id that is no row, logits narrower than the
@@ -98,9 +98,9 @@ class Vocabulary:
     ) -> Vocabulary:
         """The vocabulary of a tokenizer, read once and then kept on disk (see `structgen.vocabulary.disk`).
 
-        A token's bytes are what it adds to a text that has begun: the decoders of SentencePiece and WordPiece
-        drop one space at the very start of a text, but a generation has its prompt before it. The end ids are
-        the union of what the tokenizer, both configurations and `end_ids` declare.
+        A token's bytes are those that it adds to a text that has begun: the decoders of SentencePiece and WordPiece
+        drop one space at the very start of a text, but generated text follows a prompt. The end ids are those of the
+        tokenizer, of both configurations and of `end_ids`.
 
         Args:
             tokenizer: of transformers (fast, slow, mistral-common), tokenizers, tiktoken, sentencepiece, or
@@ -134,7 +134,7 @@ class Vocabulary:
     def _assemble(
         cls, table: TokenTable, given: Sequence[int], width: int | None, declared: Sequence[int] = ()
     ) -> Vocabulary:
-        """A declared end id beyond the logits belongs to another tokenizer: it can never be generated."""
+        """A vocabulary from a table. Declared end ids beyond the logits are ignored: they cannot be generated."""
         n_ids = len(table.tokens)
         rows = n_ids if width is None else width
         ends = {*given, *(i for i in declared if i < rows)}
@@ -145,7 +145,7 @@ class Vocabulary:
         return cls(*_packed(texts), ends, table.special)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything, the trie included, as arrays for the disk."""
+        """The vocabulary with its trie as arrays for the disk."""
         arrays: dict[str, NDArray[Any]] = {"data": self.data, "offsets": self.offsets}
         arrays["end_ids"] = np.array(self.end_ids, np.int64)
         arrays["special_ids"] = np.array(sorted(self.special_ids), np.int64)
@@ -203,7 +203,7 @@ class Vocabulary:
         """Would the tokenizer itself make these tokens of their text? Special and added tokens stand for themselves.
 
         Raises:
-            OptionError: that is not known of the tokenizer, see `canonical`; or an id is no row of the logits.
+            OptionError: it is not known how the tokenizer encodes, see `canonical`; or an id is no row of the logits.
         """
         ids = several("token_ids", token_ids, "a list of token ids")
         for i in ids:
@@ -214,10 +214,10 @@ class Vocabulary:
     def canonical(self) -> Canonical:
         """Tells which tokens keep a sequence canonical.
 
-        Made at the first use, in a second or two; how the tokenizer cuts texts is then kept on disk.
+        It is made at the first use, in a second or two; how the tokenizer cuts texts is then cached on disk.
 
         Raises:
-            OptionError: the vocabulary was not made `from_tokenizer`, or how that tokenizer encodes is not known:
+            OptionError: the vocabulary was not made by `from_tokenizer`, or it is not known how the tokenizer encodes:
                 structgen knows the byte-pair encodings of Hugging Face's `tokenizers`.
         """
         if self._backend is None:
@@ -230,7 +230,7 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that a mask depends on: bytes, ids, end ids and width."""
+        """A hash of what masks depend on: bytes, ids, end ids and width."""
         digest = hashlib.blake2b(digest_size=16)
         names = sorted(self.special_names.items())
         digest.update(repr((self.width, self.end_ids, sorted(self.special_ids), names)).encode())
@@ -240,9 +240,9 @@ class Vocabulary:
 
     @cached_property
     def with_special_text(self) -> Vocabulary:
-        """The same tokens, but special ones have bytes, `special_text` of their names, if they do not end the text.
+        """The same tokens, but special ones that do not end the text have bytes: the `special_text` of their names.
 
-        A byte FF stands in no UTF-8. Here it stands in special tokens alone: ordinary tokens with one have no bytes.
+        UTF-8 has no byte FF. Here only special tokens have it: ordinary tokens with one lose their bytes.
         """
         texts = [b"" if _MARK in (text := self.token(i)) else text for i in range(self.width)]
         named = {i: name for name, i in self.special_names.items() if i not in self.end_ids}
@@ -262,7 +262,7 @@ _TOKENS = "the bytes of each token by id, None for an id that is no text"
 
 
 def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The bytes of all tokens, and where each token starts and the last one ends in them."""
+    """The `data` and `offsets` of a vocabulary."""
     offsets = np.zeros(len(texts) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=offsets[1:])
     return np.frombuffer(b"".join(texts), np.uint8), offsets
@@ -270,7 +270,7 @@ def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32
 
 @cache
 def single_bytes() -> Vocabulary:
-    """A vocabulary of single bytes: masks over it are over texts, and what compiles for it compiles for any."""
+    """A vocabulary of single bytes, for masks over texts; a constraint that compiles for it compiles for any."""
     return Vocabulary.from_tokens([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
 
@@ -293,7 +293,7 @@ def _width(given: Any) -> int | None:
 
 
 def _named(names: Any, count: int) -> Mapping[str, int]:
-    """Names of special tokens and their ids."""
+    """The argument `names`, checked."""
     if names is None:
         return {}
     whole = isinstance(names, Mapping) and all(
@@ -304,7 +304,7 @@ def _named(names: Any, count: int) -> Mapping[str, int]:
 
 
 def special_text(name: str) -> bytes:
-    """The bytes of a special token in `Vocabulary.with_special_text`: none of them begins another."""
+    """The bytes of a special token in `Vocabulary.with_special_text`; none is a prefix of another."""
     return _MARK + name.encode() + _MARK
 
 
@@ -322,10 +322,6 @@ def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:
 
 
 def spelled(vocabulary: Vocabulary, token_ids: Sequence[int], silent: Sequence[int] = ()) -> bytes:
-    """The bytes of tokens, with special tokens by their names, for people and parsers to read.
-
-    Args:
-        silent: special tokens that are left out.
-    """
+    """The bytes of tokens for people and parsers to read: special tokens, except `silent` ones, by their names."""
     names = {i: name.encode() for name, i in vocabulary.special_names.items() if i not in silent}
     return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)

@@ -6,9 +6,9 @@
 - `added`: the contents of added tokens, which no other tokens may spell.
 - `model`: reads a tokenizer of Hugging Face; `canonical`: all of it together, one token after the other.
 
-It knows tokens and texts, and nothing of grammars. Sources: V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex
-Constraints* (2024), for what it is good for; T. Vieira et al., *Language Models over Canonical Byte-Pair Encodings*
-(2025), for the theorem on neighbours.
+It knows tokens and texts, and no grammars. Sources: V. Tran-Thien, *Fast, High-Fidelity LLM Decoding with Regex
+Constraints* (2024), for its use; T. Vieira et al., *Language Models over Canonical Byte-Pair Encodings* (2025), for the
+theorem on neighbours.
 """
 
 from structgen.vocabulary.canonical.canonical import Canonical, CanonicalState

@@ -1,7 +1,6 @@
-"""Added tokens, spelled by others: an encoder takes their contents out of the text before anything else.
+"""Added tokens must not be spelled by other tokens: an encoder takes their contents out of a text before it encodes.
 
-So the text of an added token is never encoded to other tokens. What is known of a text is the longest end of it with
-which such a content may begin.
+The state of a text is its longest suffix that is a proper prefix of a content.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class AddedContents:
         trie: of all tokens.
 
     Attributes:
-        whole: the tokens that have a content within.
-        beginning: those with the end of which one may begin.
+        whole: the tokens that contain a content.
+        beginning: the tokens that end with a proper prefix of a content.
     """
 
     def __init__(self, contents: Iterable[bytes], tokens: Sequence[bytes], trie: Trie) -> None:
@@ -43,11 +42,11 @@ class AddedContents:
         self.beginning = [i for i, end in ends.items() if end]
 
     def begun(self, before: bytes, text: bytes) -> bytes | None:
-        """The longest end of a text with which a content may begin; None where a content is complete.
+        """The state behind more text; None where a content is complete.
 
         Args:
-            before: that of the text without the bytes that are new.
-            text: the bytes that are new.
+            before: the state.
+            text: the new bytes.
         """
         if not before and self._opening.search(text) is None:
             return b""

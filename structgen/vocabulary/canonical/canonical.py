@@ -1,4 +1,4 @@
-"""The tokens that keep a sequence canonical: such as the tokenizer itself would have made of its text."""
+"""The tokens that keep a sequence canonical: equal to what the tokenizer itself makes of its text."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 from structgen.vocabulary.trie import Trie
 
 NO_TOKEN = -1
-"""In place of the last token, where a text begins."""
+"""In place of the last token at the start of a text."""
 UNPACKED = -1
 """In place of a packed state."""
 REMEMBERED = 256
-"""Masks that are kept of each kind: on JSON nine of ten are met again among as many."""
+"""Cached masks of each kind: on JSON, nine of ten requests are for one of them."""
 REMEMBERED_STATES = 4096
 
 
@@ -37,14 +37,15 @@ class CanonicalState(NamedTuple):
     Attributes:
         split: the state of `Splits` behind the last whole character.
         last: the last token; `NO_TOKEN` where a text begins.
-        pending: the bytes of a character that is not complete.
-        place: the kind of place before that character, see `Splits`.
-        begun: the end of the text with which an added token's content may begin, see `AddedContents`.
-        spaced: must the text begin with a space?
-        uncut: the pre-tokenizer must not cut here: a chunk that ends here would be one token.
-        tail: what more text may change where the tokenizer normalises texts, see `UnicodeForm`.
+        pending: the bytes of an incomplete character.
+        place: the kind of place before that character, see `splits`.
+        begun: the state of `AddedContents`.
+        spaced: whether the text must begin with a space.
+        uncut: whether the pre-tokenizer must not cut here, since a chunk that ends here would be one token.
+        tail: the tail of `UnicodeForm`, where the tokenizer normalises texts.
         recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
-        packed: `split` and `last` as one number, see `step_kernels`, where they tell all but `recent`; else -1.
+        packed: `split` and `last` as one number, see `step_kernels`, where all else but `recent` follows from them;
+            else `UNPACKED`.
     """
 
     split: int
@@ -60,31 +61,32 @@ class CanonicalState(NamedTuple):
 
     @property
     def future(self) -> int | CanonicalState:
-        """What tells how the text may go on; equal ones, equal masks. `recent` rarely counts, and is left out."""
+        """What the mask depends on. `recent`, which rarely matters behind later tokens, is left out."""
         return self.packed if self.packed >= 0 else self._replace(recent=())
 
 
 class Canonical:
-    """Tells canonical sequences of tokens, one token after the other.
+    """Recognises canonical sequences of tokens, token by token.
 
         state = canonical.start
         for token in tokens:
             canonical.mask(state)                     # what may come next: uint32[vocabulary.words]
             state = canonical.advance(state, token)   # None where the token is not among them
 
-    Allowed are the tokens whose text the pre-tokenizer may still cut as the tokens say, and that byte-pair encoding
-    would leave beside the last one or that begin a new chunk: `cut[state] | (free[state] & followers[last])`. Nothing
-    depends on a grammar. A state may be a dead end: nothing can follow a half character that no token completes.
+    A token is allowed if the pre-tokenizer may cut the text as the tokens do, and if byte-pair encoding would leave the
+    token beside the last one, or the token begins a new chunk: `cut[state] | (free[state] & followers[last])`. No
+    grammar is involved. A state may be a dead end: nothing follows a half character that no token completes.
 
     Args:
         tokens: the bytes of each token by id; empty for one that is no text.
-        special_ids: of tokens that exist and are no text.
+        special_ids: the tokens that exist and are no text.
         model: how the tokenizer encodes.
+        trie: the tokens as a tree.
 
     Attributes:
         start: the state before a text.
-        afresh: the state before a text of which nothing is asked: it may begin without a space.
-        base: where the tables are that kernels read, see `step_kernels`.
+        afresh: the state before a text that may begin without a space.
+        base: the address of the tables for kernels, see `step_kernels`.
     """
 
     def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel, trie: Trie) -> None:
@@ -118,7 +120,7 @@ class Canonical:
         return self.may_end(state)
 
     def behind(self, token_ids: Sequence[int]) -> CanonicalState:
-        """The state behind a prompt; of one that is not canonical, behind the last part that is."""
+        """The state behind a prompt; behind its last canonical part, where the whole is not canonical."""
         state = self.start
         for token in token_ids:
             state = self.advance(state, token) or self.advance(self.afresh, token) or self.afresh
@@ -177,15 +179,11 @@ class Canonical:
         return CanonicalState(packed >> 32, token, place=INSIDE, tail=tail, packed=packed)
 
     def mask(self, state: CanonicalState) -> Words:
-        """uint32[vocabulary.words]: the tokens that may come next. It is shared: do not write into it."""
+        """uint32[vocabulary.words]: the tokens that may come next. It is cached: do not write to it."""
         return self._mask(state.future)
 
     def among(self, state: CanonicalState, tokens: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]] | None:
-        """Some tokens that may come next, as a mask and by themselves; None where the whole mask has to be made.
-
-        Args:
-            tokens: int64[.]: those that are asked about.
-        """
+        """Those of some tokens, int64[.], that may come next, as a mask and as ids; None where only `mask` can tell."""
         words, kept = self._nothing.copy(), np.empty_like(tokens)
         count = UNTOLD if state.packed < 0 else among(self.base, state.packed, tokens, kept, words)
         return None if count < 0 else (words, kept[:count])
@@ -215,7 +213,7 @@ class Canonical:
         return words
 
     def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> TokenSets:
-        """The sets of tokens that every mask needs; those that the tables need."""
+        """Make the sets of tokens for masks; returns those for the tables."""
         alone = self._merges.alone
         whole = alone.copy()
         whole[list(self._whole)] = True
@@ -230,12 +228,12 @@ class Canonical:
 
     @cached_up_to(REMEMBERED)
     def _standing(self, split: int, place: int) -> Words:
-        """The tokens that may begin at a place of this kind."""
+        """The tokens that may stand behind a state of `Splits`, at a place of this kind."""
         return packed(self._signatures.alive(split, place) & self._candidates[place])
 
     @cached_up_to(REMEMBERED)
     def _continuing(self, split: int, place: int, pending: bytes, tail: str) -> Words:
-        """The tokens that may continue a character."""
+        """The tokens that may continue an incomplete character."""
         flags = np.zeros(len(self._texts), np.bool_)
         for token in self._signatures.continuing:
             read = self._signatures.read(split, place, pending, token)
@@ -243,13 +241,13 @@ class Canonical:
         return packed(flags & self._merges.alone)
 
     def _begun_chunks(self, recent: Recent) -> Recent:
-        """The last tokens as far as a chunk that is one token may begin with them."""
+        """The longest suffix of the last tokens that may begin a chunk that is one token."""
         tokens = tuple(token for token, _ in recent)
         starts = (start for start in range(len(tokens)) if tokens[start:] in self._begun)
         return recent[next(starts, len(recent)) :]
 
     def _may_be_whole(self, chunk: Sequence[int], recent: Recent) -> bool:
-        """Do the last tokens spell a token, and may they have begun a chunk that was not cut since?"""
+        """Are the last tokens the encoding of a token, and may they be an uncut chunk?"""
         last = recent[-len(chunk) :]
         if tuple(token for token, _ in last) != chunk or last[0][1] == DEAD:
             return False
@@ -258,7 +256,7 @@ class Canonical:
 
 
 def _by_last(encoded: Mapping[int, tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
-    """Sequences of tokens by their last one."""
+    """Sequences of tokens by their last token."""
     chunks: dict[int, list[tuple[int, ...]]] = {}
     for chunk in encoded.values():
         chunks.setdefault(chunk[-1], []).append(chunk)

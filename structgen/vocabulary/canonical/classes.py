@@ -1,8 +1,8 @@
-"""The kinds of characters that a pre-tokenizer tells apart, as the tokenizer's own library tells them.
+"""The classes of characters that a pre-tokenizer distinguishes.
 
-Its patterns are taken apart into their atoms (`\\p{L}`, `[^\\r\\n\\p{L}]`, a letter): each is a set of characters, and
-what the tokenizer cuts depends on nothing but in which of these sets each character is. The library that cuts is
-asked, not another one: two libraries with different editions of Unicode differ on thousands of code points.
+Its patterns consist of atoms (`\\p{L}`, `[^\\r\\n\\p{L}]`, a letter). Each is a set of characters, and where the
+tokenizer cuts depends only on the sets that each character is in. The members of a set are asked of the library that
+cuts: libraries with different editions of Unicode differ on thousands of code points.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from structgen.errors import OptionError, quoted
 
 MOST_CLASSES = 64
-"""More kinds of characters than any known pre-tokenizer tells apart."""
+"""More classes than any known pre-tokenizer distinguishes."""
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""The pattern within `ByteLevel(use_regex=True)`."""
+"""The pattern of `ByteLevel(use_regex=True)`."""
 _DIGITS = r"\p{Nd}|\p{Nl}|\p{No}"
 _SKIPPED = re.compile(r"\{\d*,?\d*\}|[?*+^$|]")
 _GROUP = re.compile(r"\((?:\?(?:(?P<flags>[imsx-]*)(?P<scope>[:)])|[=!>]|<[=!]))?")
@@ -30,7 +30,7 @@ _ANCHORS = frozenset(r"\b \B \A \z \Z \G".split())
 _CODE_POINTS = 0x110000
 SURROGATES = range(0xD800, 0xE000)
 _PLANES = range(0x40000, 0xE0000), range(0xE1000, 0xF0000), range(0xF0000, _CODE_POINTS)
-"""Characters that no edition of Unicode tells apart: unassigned ones, the same, and those for private use."""
+"""Blocks whose characters are all alike in every edition of Unicode: unassigned, or for private use."""
 
 
 def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
@@ -40,7 +40,7 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
         pre_tokenizer: its description, as in a `tokenizer.json`; None where there is none.
 
     Raises:
-        OptionError: it is of a kind whose cuts are not known, or tells too many kinds of characters apart.
+        OptionError: it is not known how it cuts, or it distinguishes too many classes.
     """
     signature = np.zeros(_CODE_POINTS, np.int64)
     atoms = dict.fromkeys(atom for pattern in _patterns(pre_tokenizer) for atom in _atoms(pattern))
@@ -58,7 +58,7 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
 
 
 def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> Iterator[str]:
-    """The regular expressions by which it cuts."""
+    """The regular expressions with which a pre-tokenizer cuts."""
     if pre_tokenizer is None:
         return
     kind = pre_tokenizer["type"]
@@ -80,8 +80,8 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _atoms(pattern: str) -> Iterator[str]:
-    """The sets of characters that a pattern names, each as a pattern of its own."""
-    folding = [False]  # in each group that is open: is case ignored?
+    """The atoms of a pattern, each as a pattern of its own."""
+    folding = [False]  # for each open group: is case ignored?
     offset = 0
     while offset < len(pattern):
         if skipped := _SKIPPED.match(pattern, offset):
@@ -121,7 +121,7 @@ def _atom() -> Any:
 
 @cache
 def _sample() -> tuple[str, NDArray[np.int64]]:
-    """Every character that may be told from others, as a text and as code points."""
+    """All characters but surrogates, and one for each of the `_PLANES`: as a text, and as code points."""
     apart = np.ones(_CODE_POINTS, np.bool_)
     for block in (SURROGATES, *_PLANES):
         apart[block.start : block.stop] = False
@@ -132,7 +132,7 @@ def _sample() -> tuple[str, NDArray[np.int64]]:
 
 @cache
 def _same_but_for_case() -> Mapping[str, str]:
-    """For each folded character, the characters that fold to it."""
+    """The characters that fold to each folded character."""
     folded: dict[str, str] = {}
     for character in _sample()[0]:
         key = character.casefold()
@@ -141,7 +141,7 @@ def _same_but_for_case() -> Mapping[str, str]:
 
 
 def _members(atom: str) -> NDArray[np.bool_]:
-    """bool[0x110000]: the characters that an atom takes."""
+    """bool[0x110000]: the characters that an atom matches."""
     text, places = _sample()
     folded = _FOLDED.fullmatch(atom)
     letter = atom if folded is None else folded[1]
@@ -158,7 +158,7 @@ def _members(atom: str) -> NDArray[np.bool_]:
 
 
 def _left(atom: str, text: str) -> Iterator[tuple[int, int]]:
-    """The parts of a text without characters that an atom takes."""
+    """The spans of a text that are left when the characters that an atom matches are removed."""
     from tokenizers import Regex
     from tokenizers.pre_tokenizers import Split
 

@@ -1,7 +1,7 @@
-"""Kernels of `merges`: how each token is merged, and with which tokens merges cross its end.
+"""Kernels of `merges`: the last merge of each token, and the merges that cross the end of a token.
 
-A time is `stage << RANK_BITS | rank`. The rank is the merge's place in the list; the stage is the highest rank that had
-to happen before it, its own among them: a merge whose parts come later in the list than itself waits for these.
+A time is `stage << RANK_BITS | rank`. The rank is the position of a merge in the list. The stage is the highest rank
+among the merge and those that made its parts: a merge waits for parts that are made by later merges of the list.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Words = npt.NDArray[np.uint32]
 RANK_BITS = 21
 """More bits than a rank has: no vocabulary has two million tokens."""
 int64: Any = np.int64
-"""In kernels: makes an integer read from a table as wide as all others. To the type checker it stays an int."""
+"""In kernels: widens an integer that is read from a table. To the type checker it stays an int."""
 _SPREAD = 0x9E3779B97F4A7C15 >> 1
 """Fibonacci hashing: the golden ratio as a fraction of 2^63."""
 PAIR, PAIR_RANK, PAIR_TIME = 0, 1, 1
-"""Of each slot: the two parts as one number, and the rank of their merge, in whose place its time comes later."""
+"""Columns of a slot: the two parts as one number, and the rank of their merge, later replaced by its time."""
 FREE_SLOT = -1
-"""In place of the two parts."""
+"""In place of the two parts, in a free slot."""
 NEVER = 1 << 62
-"""The time of what no merge makes, and the rank in a free slot."""
+"""The time of a merge that does not exist, and the rank in a free slot."""
 LEFT, RIGHT, TIME = range(3)
-"""Of each token: its last two parts, and when they are merged."""
+"""Columns of a token: its last two parts, and the time of their merge."""
 
 
 @inner_kernel
 def pair_slot(pairs: Int64, count: int, a: int, b: int) -> int:
-    """The slot of a hash table that holds the merge of two parts, or the free one where it would be.
+    """The slot that has the merge of two parts in a hash table, or the free slot for it.
 
     Args:
         pairs: int64[count, 2]: see `PAIR`.
@@ -55,15 +55,15 @@ def derive(
 ) -> None:  # fmt: skip
     """Encode the text of each token.
 
-    The plain loop: while two neighbours have a merge, do the one with the least rank, the leftmost of equals.
+    The plain loop: while two neighbours have a merge, do the merge with the least rank, the leftmost of equal ones.
 
     Args:
         atoms: int64[.]: the atoms of token `i` from `offsets[i]` on; its encoding, `counts[i]` long, replaces them.
         merged: int64[merges, 3]: left part, right part, and what they make.
         pairs: int64[2^k, 2], free slots: gets the hash table of the merges, with their times.
-        by_length: the tokens, those with fewer atoms first.
+        by_length: the tokens, by the number of their atoms.
         parts: int64[tokens, 3]: gets the last merge of each token that is its own encoding.
-        alone: gets which tokens are.
+        alone: gets whether a token is its own encoding.
     """
     for rank in range(len(merged)):
         slot = pair_slot(pairs, len(pairs), merged[rank, 0], merged[rank, 1])
@@ -98,7 +98,7 @@ def derive(
 
 @inner_kernel
 def _time(parts: Int64, merged: Int64, rank: int) -> int:
-    """When a merge happens."""
+    """The time of a merge."""
     stage: int = max(rank, max(parts[merged[rank, 0], TIME] >> RANK_BITS, parts[merged[rank, 1], TIME] >> RANK_BITS))
     return stage << RANK_BITS | rank
 
@@ -114,7 +114,7 @@ def preorder(
         starts: int64[tokens + 1]: the children of token `i` are `children[starts[i]:starts[i + 1]]`.
         stack: scratch, int64[tokens + 1].
         order: gets the tokens in preorder.
-        first, last: get each token's place in it, and the place behind its subtree.
+        first, last: get the range of each token's subtree in `order`.
     """
     count = 0
     for root in roots:
@@ -140,7 +140,7 @@ def preorder(
 def reach(
     rights: Int64, times: Int64, starts: Int64, children: Int64, parts: Int64, first: Int64, last: Int64, highs: Int64
 ) -> None:  # fmt: skip
-    """The end of each merge's interval: behind the last child of its right part that is merged no sooner."""
+    """Write the end of each merge's interval: behind the last child of its right part that is not merged earlier."""
     for m in range(len(rights)):
         token = rights[m]
         highs[m] = first[token] + 1
@@ -154,12 +154,12 @@ def reach(
 def outermost(
     sort: Int64, lefts: Int64, times: Int64, lows: Int64, highs: Int64, stack: Int64, outer: Flags
 ) -> None:  # fmt: skip
-    """Tell the merges whose interval is not within that of a merge of the same left part that comes no later.
+    """Find the merges whose interval is not within that of another one of the same left part and no later time.
 
     Args:
-        sort: the merges by left part, then by where their intervals begin, the longer ones first.
+        sort: the merges by left part, then by the start of their intervals, longer ones first.
         stack: scratch, int64[merges + 1, 2].
-        outer: is written.
+        outer: filled.
     """
     depth, part = 0, -1
     for m in sort:
@@ -179,14 +179,14 @@ def followers(
     token: int, parts: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64,
     order: npt.NDArray[np.uint32], inside: Words, cut: Words, words: Words,
 ) -> None:  # fmt: skip
-    """Write the tokens that may stand behind `token`: not those that a merge across the joint would change there.
+    """Write the tokens that may stand behind `token`: those that no merge across the joint would change.
 
     Args:
         starts: int64[tokens + 1]: the merges with left part `i` are those from `starts[i]` to `starts[i + 1]`.
         times, lows, highs: of each merge, sorted by time within its left part.
-        order: tokens in preorder. The loop over it takes most of the time: with signed numbers it takes twice as much.
+        order: tokens in preorder. The loop over it takes most of the time, and twice as much with signed numbers.
         inside, cut: uint32[.]: see `Merges.followers`.
-        words: uint32[.]: is written.
+        words: uint32[.]: filled.
     """
     for i in range(len(words)):
         words[i] = inside[i]

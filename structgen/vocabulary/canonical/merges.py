@@ -1,16 +1,16 @@
 """Which tokens may follow each other inside one chunk: byte-pair encoding as a relation of neighbours.
 
-A chunk is what the pre-tokenizer cuts off; byte-pair encoding runs on each alone. Theorem: tokens are the encoding of
-their text if and only if every two neighbours are the encoding of theirs. (A run on the whole, restricted to two
-neighbours, makes the same choices: the order of merges, by rank and then from the left, is kept by substrings. So the
-first merge that crosses a joint would also happen in the run on the two tokens around it.) The same statement is in
+The pre-tokenizer cuts a text into chunks, and byte-pair encoding runs on each chunk alone. Theorem: tokens are the
+encoding of their text if and only if every two neighbours are the encoding of theirs. (A run on the whole, restricted
+to two neighbours, makes the same choices, since substrings keep the order of merges: by rank, then from the left. So
+the first merge that crosses a joint would also happen in the run on the two tokens around it.) The same statement is in
 Vieira et al., *Language Models over Canonical Byte-Pair Encodings* (2025), and in the `bpe` crate of rust-gems.
 
-Of a token, only how it is merged from its parts matters. A merge (x, y) crosses the joint of a and b where x is on the
-right spine of a (a, its right part, the right part of that, ...), y is on the left spine of b, and the merge comes
-before x is merged into its parent in a and not after y is merged into its parent in b. The tokens with y on their left
-spine are a subtree of the forest in which a token's parent is its left part; with children ordered by when they are
-merged, latest first, those for which the merge comes early enough are one interval in preorder.
+The theorem needs only how each token is merged from its parts. A merge (x, y) crosses the joint of a and b where x is
+on the right spine of a (a, its right part, the right part of that, ...), y is on the left spine of b, and the merge
+comes before x is merged into its parent in a and not after y is merged into its parent in b. The tokens with y on their
+left spine are a subtree of the forest in which a token's parent is its left part. With children in the order of their
+merges, latest first, the tokens for which the merge comes early enough are one interval in preorder.
 """
 
 from __future__ import annotations
@@ -37,26 +37,25 @@ Int64 = NDArray[np.int64]
 Words = NDArray[np.uint32]
 
 NO_PART = -1
-"""In place of the parts of a token that is not merged from any."""
+"""In place of the parts of a token that no merge makes."""
 
 
 class Merges:
     """The merges of a byte-pair encoding, and the tokens that may stand side by side.
 
     Args:
-        atoms: int64[.]: the atoms of all tokens: the ids of their characters.
-        offsets: int64[tokens + 1]: those of token `i` are `atoms[offsets[i]:offsets[i + 1]]`; none where no text is
+        atoms: int64[.]: the atoms of all tokens, the ids of their characters.
+        offsets: int64[tokens + 1]: token `i` has the atoms `atoms[offsets[i]:offsets[i + 1]]`; none where no text is
             encoded to it.
-        merged: int64[merges, 3]: of each merge, the most urgent first, its left part, its right part, and what they
-            make.
+        merged: int64[merges, 3]: for each merge its left part, its right part and its result, by rank.
 
     Attributes:
-        alone: bool[tokens]: the encoding of the token's text is the token.
-        encoded: of each token that is not `alone` and has atoms, the encoding of its text by merges.
+        alone: bool[tokens]: whether the encoding of the token's text is the token.
+        encoded: the encoding by merges of each token that is not `alone` and has atoms.
         merged: int64[merges, 3]: the argument.
-        pairs: int64[2^k, 2]: when each happens, see `pair_slot`.
-        parts: int64[tokens, 3]: the last two parts of each token that is `alone`, `NO_PART` where it has none, and when
-            they are merged (see `merge_kernels`), -1 where it has none.
+        pairs: int64[2^k, 2]: the times of the merges, see `pair_slot`.
+        parts: int64[tokens, 3]: the last two parts of each token that is `alone`, and the time of their merge (see
+            `merge_kernels`); `NO_PART` and -1 where it has none.
     """
 
     def __init__(self, atoms: Int64, offsets: Int64, merged: Int64) -> None:
@@ -100,12 +99,12 @@ class Merges:
         self._times, self._lows, self._highs = times[outer], lows[outer], highs[outer]
 
     def followers(self, token: int, inside: Words, cut: Words) -> Words:
-        """uint32[words]: the tokens that may stand behind this one.
+        """uint32[words]: the tokens that may stand behind a token.
 
         Args:
-            token: is in the text.
-            inside: of the tokens that are `alone`, those that may stand behind it where both are in a chunk.
-            cut: those that may where another chunk begins.
+            token: the last token of the text.
+            inside: the tokens that are `alone` and may go on in the same chunk, as far as cuts tell.
+            cut: the tokens that may begin another chunk.
         """
         words: Words = cut.copy()
         if not self.alone[token]:

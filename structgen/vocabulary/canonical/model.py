@@ -22,22 +22,22 @@ from structgen.vocabulary.table import digest
 
 SPACE = "\u2581"
 _FORMAT = 1
-"""Counts up when what is stored on disk, or how it is found, changes."""
+"""Is increased when the stored arrays, or the way they are found, change."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderModel:
-    """What a tokenizer says of how it encodes.
+    """How a tokenizer encodes.
 
     Attributes:
         atoms, offsets, merged: see `Merges`.
         splits: where it cuts.
-        byte_tokens: the tokens that are one byte of a character that the vocabulary lacks.
-        characters: those that the vocabulary has.
-        spaced: does a text begin with a space, which the encoder adds? At its start, and behind an added token.
-        whole: a chunk that is a token is encoded to it, whatever the merges say.
+        byte_tokens: the tokens that are one byte of a character that the vocabulary lacks, and the byte.
+        characters: the characters that the vocabulary has.
+        spaced: whether the encoder adds a space at the start of a text, and whether it adds one behind an added token.
+        whole: whether a chunk that is a token is encoded to it, whatever the merges say.
         added: the contents of added tokens, by id.
-        composed: are texts normalised to form C?
+        composed: whether texts are normalised to form C.
     """
 
     atoms: NDArray[np.int64]
@@ -53,11 +53,7 @@ class EncoderModel:
 
 
 def encoder_model(backend: Any, width: int) -> EncoderModel:
-    """Reads a `tokenizers.Tokenizer`.
-
-    Args:
-        backend: the tokenizer.
-        width: of the logits.
+    """Reads a `tokenizers.Tokenizer`; `width` is that of the logits.
 
     Raises:
         OptionError: it is no byte-pair encoding, or changes texts in a way that is not known.
@@ -92,7 +88,7 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """A JSON object. Half a million merges are as many lists: the garbage collector waits until they are all there."""
+    """A JSON object, parsed without garbage collection: with half a million lists of merges, that takes a third."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -106,12 +102,12 @@ def _parsed(text: str) -> dict[str, Any]:
 def _spelled(
     pieces: Sequence[str], ids: Mapping[str, int], byte_tokens: Iterable[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The atoms of all tokens, and where those of each begin; none of a token that has a character without a token.
+    """The `atoms` and `offsets` of `Merges`. A token with a character that is no token has none.
 
     Args:
-        pieces: of each token, empty for one that no text is encoded to.
-        ids: of all pieces.
-        byte_tokens: each is an atom by itself.
+        pieces: the piece of each token, empty where no text is encoded to it.
+        ids: the ids of all pieces.
+        byte_tokens: each of them is an atom.
     """
     pieces, byte_tokens = list(pieces), list(byte_tokens)
     for i in byte_tokens:
@@ -132,7 +128,7 @@ def _spelled(
 
 
 def _merged(merges: Sequence[str | Sequence[str]], ids: Mapping[str, int]) -> NDArray[np.int64]:
-    """int64[merges, 3]: the merges whose parts and result are tokens. Lists of numbers are quick to make."""
+    """int64[merges, 3]: the merges whose parts and results are tokens."""
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     columns = (
         [ids.get(a, -1) for a, _ in pairs],
@@ -148,14 +144,14 @@ class _Changes:
 
     Args:
         normalizer: its description; None where there is none.
-        pre_tokenizer: the same.
+        pre_tokenizer: its description, in the same way.
 
     Attributes:
-        pre_tokenizer: what of it cuts; None where nothing does.
+        pre_tokenizer: the description, if it cuts; else None.
         spaced, composed: see `EncoderModel`.
 
     Raises:
-        OptionError: something that is not known.
+        OptionError: a step is not known.
     """
 
     def __init__(self, normalizer: Mapping[str, Any] | None, pre_tokenizer: Mapping[str, Any] | None) -> None:
@@ -179,8 +175,8 @@ class _Changes:
                 self.spaced = True, True
 
     def splits(self, pre_tokenizer: Any) -> Splits:
-        """What the pre-tokenizer does, learned once and then kept on disk."""
-        library = version("tokenizers")  # whose edition of Unicode tells the classes
+        """Where the pre-tokenizer cuts, learned once and then cached on disk."""
+        library = version("tokenizers")  # its edition of Unicode decides the classes
         key = digest("splits", str(_FORMAT), library, json.dumps(self.pre_tokenizer, sort_keys=True)).hex()
         if (stored := load(key)) is not None:
             return Splits(**stored)
@@ -194,7 +190,7 @@ class _Changes:
 
 
 def _steps(description: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
-    """What is done, one after the other."""
+    """The steps of a normalizer or pre-tokenizer."""
     if description is None:
         return
     if description["type"] != "Sequence":

@@ -1,4 +1,4 @@
-"""Tokens as the classes of their characters: which of them a state of `Splits` survives."""
+"""Tokens as sequences of character classes, and how a state of `Splits` reads them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Flags = NDArray[np.bool_]
 
 
 class TokenSignatures:
-    """The tokens of a vocabulary, told apart by nothing but their classes of characters.
+    """The tokens of a vocabulary by their signatures: the classes of their whole characters.
 
     Args:
         texts: the bytes of each token by id; empty for one that no text is encoded to.
         splits: the classes, and the automaton.
         byte_tokens: the tokens that are one byte of a character that the vocabulary lacks, and the byte.
-        characters: those that it has.
+        characters: the characters that the vocabulary has.
 
     Attributes:
         continuing: the tokens that begin within a character.
-        starting: bool[tokens]: those that do not, and with which a text may go on.
-        complete: bool[tokens]: those that are whole characters, and no single byte of one.
-        number: int32[tokens]: the signature of each token; that of its whole characters.
+        starting: bool[tokens]: the tokens that begin with a character and may stand in a text.
+        complete: bool[tokens]: the tokens that are whole characters, without those of `byte_tokens`.
+        number: int32[tokens]: the signature of each token.
         starts, classes: the classes of signature `i` are `classes[starts[i]:starts[i + 1]]`.
     """
 
@@ -68,7 +68,7 @@ class TokenSignatures:
         self._goes_on: Flags = goes_on.reshape(-1, splits.following.shape[1])  # where there are none, too
 
     def alive(self, split: int, place: int) -> Flags:
-        """bool[tokens]: those that may stand behind a state, their first character at a place of that kind."""
+        """bool[tokens]: the tokens that may stand behind a state; `place` is the kind of place before them."""
         following = self._splits.following
         states = np.full(len(self.starts) - 1, split, np.int64)
         follow_all(self.starts, self.classes, following, place, states)
@@ -79,17 +79,17 @@ class TokenSignatures:
         return flags
 
     def read(self, split: int, place: int, pending: bytes, token: int) -> tuple[int, str, bytes, int] | None:
-        """What a token makes of the text before it; None where that is not canonical, whatever follows.
+        """Read a token; None where the text is not canonical, whatever follows.
 
         Args:
-            split: the state before it.
-            place: the kind of place before the first character that is complete now.
-            pending: the bytes of a character that is open.
-            token: comes next.
+            split: the state before the token.
+            place: the kind of place before the first character that the token completes.
+            pending: the bytes of an incomplete character before the token.
+            token: the token.
 
         Returns:
-            The state of `Splits` behind it, the characters that are complete now, the bytes of one that is open, and
-            the kind of place before that one.
+            The state of `Splits` behind the token, the characters that it completes, the bytes of an incomplete
+            character at its end, and the kind of place before that character.
         """
         text = pending + self._texts[token]
         parts = _whole_characters(text)
@@ -105,7 +105,7 @@ class TokenSignatures:
 
     @cached_method
     def _classes_of(self, begun: bytes) -> Flags:
-        """bool[classes]: those of the characters with these first bytes."""
+        """bool[classes]: the classes of the characters with these first bytes."""
         low, high = _code_points(begun)
         members = self._splits.classes[low : high + 1]
         if low <= SURROGATES.start <= high:
@@ -121,7 +121,7 @@ class TokenSignatures:
 
 
 def _code_points(begun: bytes) -> tuple[int, int]:
-    """The lowest and the highest character with these first bytes; surrogates lie among them."""
+    """The lowest and the highest character with these first bytes. Surrogates may be between them."""
     size = 1 if begun[0] < 0x80 else 2 if begun[0] < 0xE0 else 3 if begun[0] < 0xF0 else 4
     lowest = 0 if size == 1 else (0x80, 0x800, 0x10000)[size - 2]
     highest = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)[size - 1]
@@ -133,7 +133,7 @@ def _code_points(begun: bytes) -> tuple[int, int]:
 
 
 def _whole_characters(text: bytes) -> tuple[str, bytes] | None:
-    """The characters that are complete, and the bytes of one that is not; None where no text goes on like this."""
+    """The complete characters, and the bytes of an incomplete one; None where they begin no UTF-8."""
     try:
         return text.decode(), b""
     except UnicodeDecodeError as error:

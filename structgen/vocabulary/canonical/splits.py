@@ -1,14 +1,15 @@
 """Where a pre-tokenizer cuts, as an automaton over the characters of a text and the joints of its tokens.
 
-It reads letters: the class of a character, and what is said of the place before it.
+A letter of the automaton is the class of a character, and the kind of the place before it.
 
-- `INSIDE`: within a token, so the pre-tokenizer must not cut there.
-- `CUT`: between two tokens that byte-pair encoding would not leave side by side, so it must cut there.
-- `FREE`: between two tokens that may stand side by side; it may cut there or not.
+- `INSIDE`: within a token, so the pre-tokenizer must not cut here.
+- `CUT`: between two tokens that byte-pair encoding would not leave side by side, so it must cut here.
+- `FREE`: between two tokens that may stand side by side; it may cut here or not.
 
-A text with its tokens is canonical where the pre-tokenizer cuts at all places marked `CUT` and at none marked `INSIDE`.
-What it does at a place may depend on what follows (`\\s+(?!\\S)`); states keep what is still owed. The automaton is
-learned by asking (Myhill and Nerode): two beginnings are one state where no short continuation tells them apart.
+A text with its tokens is canonical if the pre-tokenizer cuts at all places marked `CUT` and at none marked `INSIDE`.
+Whether it cuts may depend on what follows (`\\s+(?!\\S)`), so a state also knows which cuts are still to be confirmed.
+The automaton is learned by asking (Myhill and Nerode): two prefixes are one state if no short continuation
+distinguishes them.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from structgen.memo import cached_method
 
 INSIDE, CUT, FREE = 0, 1, 2
 DEAD, START = 0, 1
-"""States: no continuation is canonical, and nothing was read."""
+"""States: no continuation is canonical; nothing was read yet."""
 
 MOST_STATES = 1_000
 CHECKED = 1_000
-"""Random texts with which what was learned is tried."""
+"""Random texts that the learned automaton is tested with."""
 
 Cuts = Callable[[str], "list[int]"]
-"""The places where a pre-tokenizer cuts a text, but for its start and its end."""
+"""The places where a pre-tokenizer cuts a text, without its start and its end."""
 Word = tuple[tuple[int, int], ...]
 """Letters: class and place."""
 
@@ -45,7 +46,7 @@ class Splits:
     Attributes:
         classes: uint8[0x110000]: the class of each character.
         following: int16[states, classes, 3]: the state behind a letter; `DEAD` where that is not canonical.
-        may_end: bool[states]: may the text end?
+        may_end: bool[states]: whether the text may end.
     """
 
     classes: NDArray[np.uint8]
@@ -53,7 +54,7 @@ class Splits:
     may_end: NDArray[np.bool_]
 
     def follow(self, state: int, text: str, place: int) -> int:
-        """The state behind some characters, of which the first stands at a place of that kind."""
+        """The state behind some characters; `place` is the kind of place before the first one."""
         for character in text:
             state = self.following.item(state, self.classes.item(ord(character)), place)
             place = INSIDE
@@ -68,17 +69,13 @@ def learn(classes: NDArray[np.uint8], cuts: Cuts) -> Splits:
         cuts: asks the pre-tokenizer.
 
     Raises:
-        OptionError: the pre-tokenizer depends on more than was learned.
+        OptionError: the learned automaton does not predict the pre-tokenizer's cuts.
     """
     return _Learner(classes, cuts).splits
 
 
 class _Learner:
-    """Asks a pre-tokenizer until nothing tells its states apart any more. See `learn`.
-
-    Attributes:
-        splits: what was learned.
-    """
+    """Asks a pre-tokenizer until no test distinguishes further states; `splits` is the result. See `learn`."""
 
     def __init__(self, classes: NDArray[np.uint8], cuts: Cuts) -> None:
         self._cuts = cuts
@@ -118,7 +115,7 @@ class _Learner:
         return np.array(rows, np.int16), np.array(ends, np.bool_)
 
     def _answers(self, word: Word) -> tuple[int, ...]:
-        """For each test behind a word: -1 where the word is not canonical, else the cuts from its end on."""
+        """The answer to each test behind a word: -1 where the word is not canonical, else the cuts behind the word."""
         read = tuple(letter for letter, _ in word)
         inside = sum(1 << i for i, (_, place) in enumerate(word) if place == INSIDE)
         cut = sum(1 << i for i, (_, place) in enumerate(word) if place == CUT)
@@ -130,12 +127,12 @@ class _Learner:
 
     @cached_method
     def _bits(self, letters: tuple[int, ...]) -> int:
-        """The cuts of a text of these classes as bits; the start is one."""
+        """The cuts of a text of these classes as bits; its start counts as a cut."""
         text = "".join(self._members[letter][0] for letter in letters)
         return sum(1 << place for place in self._cuts(text)) | bool(text)
 
     def _check(self) -> None:
-        """Try what was learned on random texts."""
+        """Test the automaton with random texts."""
         draw = random.Random(0)
         for _ in range(CHECKED):
             letters = draw.choices(range(len(self._members)), k=draw.randint(1, 10))

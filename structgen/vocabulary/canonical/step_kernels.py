@@ -1,7 +1,7 @@
-"""Kernels of `Canonical`: one token on from a state that few numbers tell.
+"""Kernels of `Canonical`: a step from a packed state.
 
-They take the address of the registers of `StepTables`. A *packed* state is `split << 32 | last + 1`: what has to be
-known where the text ends with a whole character, and nothing else is owed (see `CanonicalState.packed`).
+They take the address of the registers of `StepTables`. A *packed* state is `split << 32 | last + 1`: all that has to be
+known where the text ends with a whole character and nothing is pending (see `CanonicalState.packed`).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Uint32 = NDArray[np.uint32]
 """Registers, see `StepTables`."""
 
 MET = 1 << 13
-"""Pairs of tokens of which it is kept whether they may stand side by side: looks ahead ask about the same ones again,
-and what they look up in the tables of merges is far apart. A pair takes the slot of an older one."""
+"""Slots of the cache of pairs of tokens that may, or may not, stand side by side. Lookahead asks about the same pairs
+again, and the tables of merges are read all over. A pair replaces an older one in its slot."""
 NEVER_MET = -1
-"""In a free slot; in others the pair, and the answer as its lowest bit: one number, so that threads may share it."""
+"""A free slot. Others have the pair, and the answer as the lowest bit: one number, so that threads may share it."""
 
 PLAIN, ALONE, BEGINS, ENDS, OUTER, SIMPLE, ABSENT = 1, 2, 4, 8, 16, 32, 64
 """Flags of a token. `PLAIN`: from a packed state it leads to a packed state or is refused. `ALONE`: see `Merges`.
-`BEGINS`, `ENDS`: it is the first, the last of several into which merges would make a chunk that is one token. `OUTER`:
-it is no text, and may stand where a text may end. `SIMPLE`: the tables tell whether it may come behind a packed state.
-`ABSENT`: its text never may."""
+`BEGINS`, `ENDS`: it is the first or last of the tokens that merges would make of a chunk that is one token. `OUTER`: it
+is no text, and may stand where a text may end. `SIMPLE`: the tables decide whether it may come behind a packed state.
+`ABSENT`: as text it never may."""
 REFUSED, UNTOLD = -1, -2
-"""In place of a packed state: the token is not canonical; more has to be known than the state and the tables tell."""
+"""In place of a packed state: the token is not canonical; the packed state and the tables do not decide."""
 _LOW = (1 << 32) - 1
 
 _flags_at = table(types.uint8, 0, T_FLAGS)
@@ -54,14 +54,14 @@ _met_at = table(types.int64, 0, T_MET)
 
 @inner_kernel
 def _merge_time(base: int, x: int, y: int) -> int:
-    """When two parts that stand side by side are merged; `NEVER` where no merge takes them."""
+    """The time of the merge of two parts; `NEVER` where there is none."""
     pairs = _pairs_at(base)
     return pairs[pair_slot(pairs, view_int64(base)[T_N_SLOTS], x, y), PAIR_TIME]
 
 
 @inner_kernel
 def _joined(base: int, a: int, b: int) -> bool:
-    """`joins` for tokens that are both their own encodings."""
+    """`joins` for tokens that are both `ALONE`, with a cache."""
     pair, slot = a << 32 | b, (a * 977 ^ b) & (MET - 1)
     met = _met_at(base)[slot]
     if met >> 1 != pair:
@@ -72,13 +72,13 @@ def _joined(base: int, a: int, b: int) -> bool:
 
 @inner_kernel
 def _stand(base: int, a: int, b: int) -> bool:
-    """`_joined` where it was not asked before.
+    """`_joined` without the cache.
 
-    The parts that touch at the joint are taken apart again, the one that was merged last first: those are all pairs
-    that ever stand side by side there.
+    The two parts at the joint are taken apart again, the one that was merged last first. This visits all pairs that
+    ever stand side by side at the joint.
     """
     parts = _parts_at(base)
-    x, y, taken_x, taken_y = a, b, int64(NEVER), int64(NEVER)  # when each becomes part of more
+    x, y, taken_x, taken_y = a, b, int64(NEVER), int64(NEVER)  # when each is merged into its parent
     while True:
         merge = _merge_time(base, x, y)
         if merge < taken_x and merge <= taken_y:
@@ -107,7 +107,7 @@ def may_end_packed(base: int, packed: int) -> bool:
 
 @inner_kernel
 def behind(base: int, packed: int, token: int) -> int:
-    """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are not looked at."""
+    """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are ignored."""
     flag = _flags_at(base)[token]
     if flag & PLAIN == 0:
         return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
@@ -126,7 +126,7 @@ def _read(base: int, packed: int, token: int) -> int:
 
 @inner_kernel
 def _split_behind(base: int, split: int, token: int, place: int) -> int:
-    """The state of `Splits` behind a token whose first character stands at a place of that kind."""
+    """The state of `Splits` behind a token; `place` is the kind of place before it."""
     following, classes, starts = _following_at(base), _classes_at(base), _sign_starts_at(base)
     sign, count = _signs_at(base)[token], view_int64(base)[T_N_CLASSES]
     for i in range(starts[sign], starts[sign + 1]):
@@ -139,7 +139,7 @@ def _split_behind(base: int, split: int, token: int, place: int) -> int:
 
 @inner_kernel
 def _fits(base: int, packed: int, token: int) -> bool:
-    """Is `_read` of a token that is `SIMPLE` no `REFUSED`? Merges are looked up only where that depends on them."""
+    """Is a token that is `SIMPLE` not `REFUSED` by `_read`? Merges are looked up only where they matter."""
     last, split = (packed & _LOW) - 1, packed >> 32
     if _split_behind(base, split, token, int64(CUT)) != DEAD:
         return True
@@ -150,7 +150,7 @@ def _fits(base: int, packed: int, token: int) -> bool:
 
 @inner_kernel
 def may_follow(base: int, packed: int, token: int) -> int:
-    """`REFUSED` and `UNTOLD` where `behind` is, else 0."""
+    """`REFUSED` or `UNTOLD` where `behind` gives it, else 0."""
     flag = _flags_at(base)[token]
     if flag & PLAIN == 0:
         return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
@@ -159,7 +159,7 @@ def may_follow(base: int, packed: int, token: int) -> int:
 
 @inner_kernel
 def ends_chunk(base: int, packed: int, token: int) -> bool:
-    """May the last token and this one end a chunk that is one token? Then the state behind them owes something."""
+    """May the last token and this one end a chunk that is one token? Then no packed state tells all behind them."""
     if _flags_at(base)[token] & ENDS == 0:
         return False
     pairs, key = _last_pairs_at(base), (packed & _LOW) - 1 << 32 | token
@@ -181,15 +181,15 @@ def follow(base: int, packed: int, token: int) -> int:
 
 @kernel
 def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> int:
-    """Which of some tokens may come behind a packed state?
+    """Find those of some tokens that may come behind a packed state.
 
     Args:
-        tokens: int64[.]: those that are asked about.
+        tokens: int64[.]: the tokens.
         kept: int64[len(tokens)]: gets those that may, in the same order.
         words: uint32[vocabulary.words]: gets their bits.
 
     Returns:
-        How many may; or `UNTOLD`.
+        The number of tokens in `kept`; or `UNTOLD`.
     """
     flags, count = _flags_at(base), int64(0)
     for i in range(len(tokens)):
@@ -212,8 +212,8 @@ def follow_all(starts: Int32, classes: Uint8, following: Int16, place: int, stat
 
     Args:
         following: see `Splits`.
-        place: the kind of place before the first character; the others are `INSIDE`.
-        states: int64[signatures]: the state before each becomes that behind it.
+        place: the kind of place before the first character; before the others it is `INSIDE`.
+        states: int64[signatures]: the state before each signature; replaced by the state behind it.
     """
     for sign in range(len(states)):
         state, kind = states[sign], place

@@ -1,4 +1,4 @@
-"""What the kernels of `Canonical` read: the tables of merges, of cuts and of tokens, by address."""
+"""The tables of merges, cuts and tokens that the kernels of `Canonical` read, by address."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from structgen.vocabulary.canonical.splits import Splits
 
 
 class TokenSets(NamedTuple):
-    """Tokens that are told apart.
+    """Sets of tokens.
 
     Attributes:
-        outer: bool[tokens]: those that are no text.
-        whole: bool[tokens]: those that may be all of a chunk.
-        changing: those that may depend on the text before them, or on its form.
-        beginning: those behind which more has to be known than a packed state.
+        outer: bool[tokens]: the tokens that are no text.
+        whole: bool[tokens]: the tokens that may be a whole chunk.
+        changing: the tokens that depend on the text before them, or on its normal form.
+        beginning: the tokens behind which a packed state is not enough.
     """
 
     outer: NDArray[np.bool_]
@@ -38,11 +38,11 @@ class StepTables:
         signatures: the tokens as classes of characters.
         splits: where the pre-tokenizer cuts.
         sets: of tokens.
-        chunks: encodings by merges of chunks that are one token.
+        chunks: the encodings by merges of chunks that are one token.
 
     Attributes:
         base: the address of the registers.
-        plain: bool[tokens]: those that lead from a packed state to a packed state, if they are canonical.
+        plain: bool[tokens]: the tokens that are `PLAIN`.
     """
 
     def __init__(

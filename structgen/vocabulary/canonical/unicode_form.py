@@ -1,6 +1,6 @@
-"""Texts that Unicode's normal form C leaves as they are, read one piece after the other.
+"""Texts that Unicode's normal form C does not change, read piece by piece.
 
-A tokenizer that normalises a text before it encodes it never writes a text that this changes.
+A tokenizer that normalises texts before it encodes them never writes other ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORM: Final = "NFC"
 
 @cache
 def _joining() -> frozenset[str]:
-    """The characters that may become one with those before them, or change places with them."""
+    """The characters that normalisation may compose with characters before them, or swap with them."""
     joining = set[str]()
     for code in range(0x110000):
         character = chr(code)
@@ -42,7 +42,7 @@ class UnicodeForm:
         texts: the bytes of each token by id.
 
     Attributes:
-        touchy: the tokens that are changed by themselves, or perhaps by what stands before them.
+        touchy: the tokens that normalisation changes, alone or perhaps behind other text.
     """
 
     def __init__(self, texts: Sequence[bytes]) -> None:
@@ -58,14 +58,13 @@ class UnicodeForm:
         self._count = len(texts)
 
     def after(self, tail: str, text: str) -> str | None:
-        """What more text may change of a text, which is none or its last character with what joins that.
+        """The tail behind more text: the end of a text that further text may change; None where the text is changed.
+
+        It is the last character, if there is one, with the joining characters behind it.
 
         Args:
-            tail: the same of the text before.
-            text: what is new.
-
-        Returns:
-            None where the text is changed.
+            tail: the tail before.
+            text: the new text.
         """
         joined = tail + text
         if joined.isascii():
@@ -79,7 +78,7 @@ class UnicodeForm:
 
     @cached_up_to(256)
     def kept(self, tail: str) -> Words:
-        """uint32[words]: the tokens with which the text stays as it is."""
+        """uint32[words]: the tokens behind which the text is still in normal form."""
         flags = np.ones(self._count, np.bool_)
         flags[self._changed] = False
         for beginning, tokens in self._joining.items():
