@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from structgen.errors import VocabularyError
 from structgen.kernels import kernel
 
+Int32 = NDArray[np.int32]
+Uint8 = NDArray[np.uint8]
+Uint16 = NDArray[np.uint16]
+
 MAX_TOKEN_BYTES = 65_535
 """Bytes of the longest token that `Trie.depth` (uint16) can hold. Llama-3's longest token has 128."""
 
@@ -36,12 +40,12 @@ class Trie:
     Invariants: `skip[i] > i`; `token[i] >= 0` on every leaf; a subtree is the range `i` to `skip[i]`.
     """
 
-    byte: NDArray[np.uint8]
-    depth: NDArray[np.uint16]
-    skip: NDArray[np.int32]
-    token: NDArray[np.int32]
-    twin: NDArray[np.int32]
-    first: NDArray[np.int32]
+    byte: Uint8
+    depth: Uint16
+    skip: Int32
+    token: Int32
+    twin: Int32
+    first: Int32
 
     def __post_init__(self) -> None:
         for array in self.arrays().values():
@@ -97,7 +101,7 @@ class Trie:
         return tokens
 
     @staticmethod
-    def build(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> Trie:
+    def build(data: Uint8, offsets: Int32) -> Trie:
         """The tree of the tokens `data[offsets[id]:offsets[id + 1]]`; ids of length 0 are left out.
 
         Raises:
@@ -121,7 +125,7 @@ class Trie:
         return Trie(byte, depth, skip, token, twin, first)
 
 
-def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[np.int32]:
+def sorted_ids(data: Uint8, offsets: Int32) -> Int32:
     """int32[t]: the ids that have bytes, by their bytes and then by id."""
     text = data.tobytes()
     bounds = offsets.tolist()
@@ -131,9 +135,7 @@ def sorted_ids(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> NDArray[n
 
 
 @kernel
-def shared_prefixes(
-    data: NDArray[np.uint8], offsets: NDArray[np.int32], order: NDArray[np.int32], shared: NDArray[np.int32]
-) -> None:
+def shared_prefixes(data: Uint8, offsets: Int32, order: Int32, shared: Int32) -> None:
     """Fill `shared`, int32[t]: the length of the prefix that each token shares with the one before it in `order`."""
     for k in range(1, len(order)):
         a, b = offsets[order[k - 1]], offsets[order[k]]
@@ -148,17 +150,9 @@ def shared_prefixes(
 
 @kernel
 def fill_trie(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int32],
-    order: NDArray[np.int32],
-    shared: NDArray[np.int32],
-    byte: NDArray[np.uint8],
-    depth: NDArray[np.uint16],
-    skip: NDArray[np.int32],
-    token: NDArray[np.int32],
-    twin: NDArray[np.int32],
-    open_nodes: NDArray[np.int32],
-) -> None:
+    data: Uint8, offsets: Int32, order: Int32, shared: Int32, byte: Uint8, depth: Uint16, skip: Int32, token: Int32,
+    twin: Int32, open_nodes: Int32,
+) -> None:  # fmt: skip
     """Fill the arrays of `Trie`: each token in order closes the nodes that it does not share, and opens its own.
 
     `open_nodes` is scratch: `open_nodes[d]` is the node at depth `d` on the path of the previous token.

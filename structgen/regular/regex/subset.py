@@ -14,6 +14,9 @@ from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, int
 from structgen.errors import LimitExceeded, quoted
 from structgen.kernels import inner_kernel, kernel
 
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
 START, END, BOUNDARY = int(Anchor.START), int(Anchor.END), int(Anchor.BOUNDARY)
 LIVE, STACK, SEEN = range(3)
 """Rows of the scratch space of `_closure`."""
@@ -90,7 +93,7 @@ class SubsetMachine:
         keys = [b"", state, *(row.tobytes() for row in rows[2 : progress[COUNT]])]
         return bool(final[1]), [keys[target] for target in next_[1].tolist()]
 
-    def subsets(self, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
+    def subsets(self, limit: int) -> tuple[Int32, Int32] | None:
         """The subset construction: `next[states, classes]` and `final[states]`; None beyond `limit` states."""
         rows = np.zeros((FIRST_ROWS, self.width), np.int64)
         rows[1, 0] = 1
@@ -107,14 +110,7 @@ class SubsetMachine:
             if done + 1 == count:
                 return next_[:count], final[:count]
 
-    def _expand(
-        self,
-        limit: int,
-        rows: NDArray[np.int64],
-        next_: NDArray[np.int32],
-        final: NDArray[np.int32],
-        progress: NDArray[np.int64],
-    ) -> None:
+    def _expand(self, limit: int, rows: Int64, next_: Int32, final: Int32, progress: Int64) -> None:
         scratch = np.zeros((3, 3 * len(self.code) + 64), np.int64)
         reached = np.zeros((self.count, self.width), np.int64)
         _expand(
@@ -123,9 +119,7 @@ class SubsetMachine:
         )  # fmt: skip
 
 
-def determinise(
-    pattern: str, tree: Node, *, anchored: bool, limit: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], list[int]]:
+def determinise(pattern: str, tree: Node, *, anchored: bool, limit: int) -> tuple[Int32, Int32, Int32, list[int]]:
     """A syntax tree as a deterministic automaton, not trimmed: the arguments of `chardfa.tidied`.
 
     Raises:
@@ -155,7 +149,7 @@ def _holds(place: int, before: int, after: int) -> bool:
 
 
 @inner_kernel
-def _push_members(row: NDArray[np.int64], words: int, stack: NDArray[np.int64]) -> int:
+def _push_members(row: Int64, words: int, stack: Int64) -> int:
     """Put the members of a bit set of `words` words on the stack; returns its height."""
     top = 0
     for word in range(words):
@@ -171,9 +165,7 @@ def _push_members(row: NDArray[np.int64], words: int, stack: NDArray[np.int64]) 
 
 
 @inner_kernel
-def _closure(
-    code: NDArray[np.int64], rows: NDArray[np.int64], state: int, after: int, scratch: NDArray[np.int64]
-) -> tuple[int, bool]:
+def _closure(code: Int64, rows: Int64, state: int, after: int, scratch: Int64) -> tuple[int, bool]:
     """The CHAR and MATCH instructions that `rows[state]`, a bit set, reaches without a character.
 
     The plain loop: while an instruction of the set is a SPLIT, or an ASSERT that holds, add those it leads to.
@@ -217,9 +209,8 @@ def _closure(
 
 @inner_kernel
 def _reach(
-    code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64], only: int,
-    live: NDArray[np.int64], count: int, reached: NDArray[np.int64],
-) -> None:  # fmt: skip
+    code: Int64, flat: Int64, starts: Int64, wordly: Int64, only: int, live: Int64, count: int, reached: Int64
+) -> None:
     """Add the targets of the first `count` CHAR instructions in `live` to `reached`, for the classes whose `wordly` is
     `only` (`ANY_CLASS`: for all)."""
     for i in range(count):
@@ -234,8 +225,7 @@ def _reach(
 
 @inner_kernel
 def _intern_reached(
-    wordly: NDArray[np.int64], context: int, rows: NDArray[np.int64], table: NDArray[np.int64],
-    next_: NDArray[np.int32], reached: NDArray[np.int64], state: int, count: int,
+    wordly: Int64, context: int, rows: Int64, table: Int64, next_: Int32, reached: Int64, state: int, count: int,
 ) -> int:  # fmt: skip
     """Make the rows of `reached` states, with edges from `state`, and clear them. Returns the number of states."""
     classes, words = reached.shape
@@ -256,10 +246,8 @@ def _intern_reached(
 
 @kernel
 def _expand(
-    code: NDArray[np.int64], flat: NDArray[np.int64], starts: NDArray[np.int64], wordly: NDArray[np.int64],
-    context: int, trailing: bool, limit: int, rows: NDArray[np.int64], table: NDArray[np.int64],
-    next_: NDArray[np.int32], final: NDArray[np.int32], scratch: NDArray[np.int64], reached: NDArray[np.int64],
-    progress: NDArray[np.int64],
+    code: Int64, flat: Int64, starts: Int64, wordly: Int64, context: int, trailing: bool, limit: int,
+    rows: Int64, table: Int64, next_: Int32, final: Int32, scratch: Int64, reached: Int64, progress: Int64,
 ) -> None:  # fmt: skip
     """Expand states until all are, the limit is passed, or there is no room for one more.
 
