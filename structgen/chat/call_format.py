@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from structgen.chat.arguments import ArgumentWriter, JsonLayout
-from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, joined, shown
+from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, joined, one_of, shown
 
 
 class WrittenCall(NamedTuple):
@@ -81,8 +80,7 @@ class CallFormat:
         Args:
             tokens: the names of the special tokens.
         """
-        longest_first = sorted(tokens, key=len, reverse=True)
-        names = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+        names = one_of(tokens)
 
         def bare(piece: Any) -> Any:
             return names.sub("", piece) if isinstance(piece, str) else piece

@@ -62,12 +62,13 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
     end = _end(skeleton.tail, behind, prompt, ends)
     closing = behind[: len(behind) - len(_end(behind, behind, prompt, ends))]
     content = Tags(without_thinking(before, prompt, thinking), closing)
-    if skeleton.between is not None and any(tag in skeleton.between for tag in ends):
-        skeleton = replace(skeleton, between=None)  # a token that ends the text stands between two calls
+    between = skeleton.between
+    if between is not None and any(tag in between for tag in ends):  # the text ends before a second call
+        between = None
     format_ = CallFormat(
         lead=without_thinking(skeleton.opening, prompt, thinking),
         body=skeleton.body,
-        between=skeleton.between,
+        between=between,
         closing=skeleton.tail[: len(skeleton.tail) - len(end)],
         end=end,
         arguments=writer,
@@ -97,11 +98,8 @@ def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
     if NAMES[1] not in both:
         opening, body, tail = _outer(alone)
         return _Skeleton(opening, body, None, tail)
-    pieces = _slots(probes, both, texts, 0)
-    last = max(place for place, piece in enumerate(pieces) if isinstance(piece, Slot))
-    first_of_two = _slots(probes, str(pieces[last + 1]) if last + 1 < len(pieces) else "", texts, 1)
-    opening, body, _ = _outer((*pieces[: last + 1], ""))
-    between, second, tail = _outer(first_of_two)
+    opening, body, rest = _outer(_slots(probes, both, texts, 0))
+    between, second, tail = _outer(_slots(probes, rest, texts, 1))
     return _with_index(opening, body, between, second, tail)
 
 

@@ -99,14 +99,9 @@ def _prompted(text: str, prompt: str) -> int:
     """
     if text.startswith(prompt):
         return len(prompt)
-    offset = 0
-    for char in "".join(prompt.split()):
-        offset += len(text[offset:]) - len(text[offset:].lstrip())
-        if text[offset : offset + 1] != char:
-            break
-        offset += 1
-    else:
-        return offset + len(text[offset:]) - len(text[offset:].lstrip())
+    with_other_blanks = re.match("".join(rf"\s*{re.escape(char)}" for char in "".join(prompt.split())) + r"\s*", text)
+    if with_other_blanks is not None:
+        return with_other_blanks.end()
     last = _LAST_TAG.search(prompt)
     if last is not None and last[0] in text:
         return text.rindex(last[0]) + len(last[0])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 
 from structgen.automaton.machine import Automaton
+from structgen.chat.pieces import one_of
 from structgen.memo import cached_method
 from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Switch, Texts
 from structgen.parts.special import Special
@@ -42,8 +42,7 @@ class Literals:
     """
 
     def __init__(self, tokens: Collection[str]) -> None:
-        longest_first = sorted(tokens, key=len, reverse=True)
-        self._tokens = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if tokens else None
+        self._tokens = one_of(tokens)
 
     @cached_method
     def plan(self, text: str) -> Plan:
@@ -57,12 +56,11 @@ class Literals:
 
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""
-        return self._tokens is not None and self._tokens.fullmatch(text) is not None
+        return self._tokens.fullmatch(text) is not None
 
     def split(self, text: str) -> list[str]:
         """Returns the pieces of a text: each is plain text, or the name of a special token."""
-        pieces = [text] if self._tokens is None else self._tokens.split(text)
-        return [piece for piece in pieces if piece]
+        return [piece for piece in self._tokens.split(text) if piece]
 
 
 def optional(plan: Plan) -> Plan:

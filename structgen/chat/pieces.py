@@ -46,18 +46,13 @@ def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
 
     If two values overlap, the earlier one becomes a slot, or else the longer one.
     """
-    pieces: list[Piece] = []
-    offset = 0
-    while offset < len(text):
-        starts = [(text.find(value, offset), -len(value), value) for value in values if value]
-        place, _, value = min(
-            ((place, size, value) for place, size, value in starts if place >= 0), default=(-1, 0, "")
-        )
-        if place < 0:
-            break
-        pieces += [text[offset:place], values[value]]
-        offset = place + len(value)
-    return joined([*pieces, text[offset:]])
+    return joined(values.get(part, part) if part else "" for part in one_of(values).split(text))
+
+
+def one_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Returns a pattern of texts, the longest first; its only group is the text. An empty text is none of them."""
+    longest_first = sorted(filter(None, texts), key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 
 
 def between(text: str, before: str, behind: str) -> str:
