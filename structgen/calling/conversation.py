@@ -173,7 +173,7 @@ def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
     """Returns the tools, each of which has a function."""
     tools: list[Tool[..., Any]] = [Tool.of(each) for each in given]
     for tool in tools:
-        require(tool.can_run, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
+        require(tool.function is not None, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
     return tools
 
 

@@ -99,7 +99,7 @@ class ToolCall(Generic[R]):
         return await asyncio.to_thread(self._result)
 
     def _result(self) -> Any:
-        if self.tool is None or not self.tool.can_run:
+        if self.tool is None or self.tool.function is None:
             raise OptionError(f"the tool {quoted(self.name)} has no function: nothing can be invoked")
         return self.tool.run(self.arguments)
 
@@ -197,13 +197,11 @@ class Tool(Generic[P, R]):
     def _docstring(self) -> Described:
         return described(self.function)
 
-    @property
+    @cached_property
     def type(self) -> Any:
         """The Python type of the arguments: a typed dict for a function, a model itself, None for a JSON Schema."""
-        return None if self._schema is not None else self._type
-
-    @cached_property
-    def _type(self) -> Any:
+        if self._schema is not None:
+            return None
         function = self.function
         if not isinstance(function, type):
             return value_type(function)
@@ -224,8 +222,8 @@ class Tool(Generic[P, R]):
         if self._schema is not None:
             return cast("dict[str, Any]", strict(self._schema))
         self.arguments_schema  # noqa: B018 - what cannot be called is refused by name here
-        schema = strict(_without_titles(TypeAdapter(self._type).json_schema()))
-        if self.function is self._type:
+        schema = strict(_without_titles(TypeAdapter(self.type).json_schema()))
+        if self.function is self.type:
             schema.pop("description", None)  # it is the description of the tool
         members: dict[str, Any] = schema.setdefault("properties", {})
         for key, values in (("description", self._docstring.parameters), ("default", self._defaults())):
@@ -237,11 +235,11 @@ class Tool(Generic[P, R]):
     @cached_property
     def arguments_schema(self) -> dict[str, Any]:
         """JSON Schema that the mask follows: every value of it is accepted by the arguments' types."""
-        return self.parameters if self._schema is not None else from_type(self._type)[0]
+        return self.parameters if self._schema is not None else from_type(self.type)[0]
 
     def _defaults(self) -> dict[str, Any]:
         """Returns the defaults of a function's parameters, without those that JSON cannot write."""
-        if isinstance(self.function, type) and self.function is self._type:
+        if isinstance(self.function, type) and self.function is self.type:
             return {}
         defaults = {}
         for parameter in inspect.signature(self.function or _nothing).parameters.values():
@@ -268,7 +266,7 @@ class Tool(Generic[P, R]):
         """
         try:
             if self._schema is None:
-                return validated(from_type(self._type)[1], arguments)
+                return validated(from_type(self.type)[1], arguments)
             value = json.loads(arguments)
             jsonschema.validate(value, self.parameters, jsonschema.Draft202012Validator)
         except (ValueError, jsonschema.ValidationError) as refusal:
@@ -295,11 +293,6 @@ class Tool(Generic[P, R]):
         """Does a call of the function return a coroutine?"""
         call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object that is callable
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
-
-    @property
-    def can_run(self) -> bool:
-        """Does the tool have a function?"""
-        return self.function is not None
 
     def run(self, arguments: Any) -> Any:
         """Calls the function with arguments from `parse` and returns its result: a coroutine if the tool is async."""
