@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
@@ -14,7 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from structgen.arguments import is_whole, require, require_flag
 from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
-from structgen.batch_jobs.progress import ProgressBar
+from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
@@ -51,16 +51,28 @@ class Extraction:
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
-    def collect(self, entries: Iterable[Entry], files: ResultFiles | None, bar: ProgressBar) -> None:
-        """Counts entries as they come, and writes them into the files, or else into `results`."""
-        for entry in entries:
-            self.failed += "error" in entry
-            self.done += "error" not in entry
-            if files is None:
-                self.results.append(entry)
-            else:
-                files.add(entry)
-            bar.tell(self.done, self.failed, self.skipped)
+    def collect(
+        self, entries: Iterable[Entry], files: ResultFiles | None, total: int | None, *, progress: bool
+    ) -> None:
+        """Counts entries as they come, and writes them into the files, or else into `results`.
+
+        Args:
+            total: the number of inputs; None if it is unknown.
+            progress: show a bar.
+        """
+        began = time.perf_counter()
+        if files is not None:
+            files.begin()
+        with progress_bar(total, shown=progress) as tell:
+            for entry in entries:
+                self.failed += "error" in entry
+                self.done += "error" not in entry
+                if files is None:
+                    self.results.append(entry)
+                else:
+                    files.add(entry)
+                tell(self.done, self.failed, self.skipped)
+        self.seconds = time.perf_counter() - began
 
 
 def extract_many(
@@ -112,10 +124,8 @@ def extract_many(
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
     job = _Job(owner, schema, call_options, prompt_of)
-    began = time.perf_counter()
-    with files or nullcontext(), ProgressBar(total, shown=progress) as bar:
-        job.report.collect(job.entries(read_inputs(inputs), files.done if files is not None else set()), files, bar)
-    job.report.seconds = time.perf_counter() - began
+    entries = job.entries(read_inputs(inputs), files.done if files is not None else set())
+    job.report.collect(entries, files, total, progress=progress)
     job.report.results.sort(key=lambda entry: job.places[entry["id"]])
     return job.report
 

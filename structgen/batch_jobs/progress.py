@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-from typing_extensions import Self
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from structgen.waiting import muted, waiting
 
+Tell = Callable[[int, int, int], None]
+"""Shows how many inputs are done, have failed, and were skipped."""
 
-class ProgressBar:
+
+@contextmanager
+def progress_bar(total: int | None, *, shown: bool) -> Iterator[Tell]:
     """A bar on the standard error; without a total it only counts. If not shown, a long job has a status line."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
+    task, told = bar.add_task("extract", total=total), "no input done yet"
 
-    def __init__(self, total: int | None, *, shown: bool) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
-        self._task = self._bar.add_task("extract", total=total)
-        self._shown, self._told = shown, "no input done yet"
-        self._within = ExitStack()
+    def tell(done: int, failed: int, skipped: int) -> None:
+        nonlocal told
+        told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
+        bar.update(task, completed=done + failed + skipped, description=told)
 
-    def __enter__(self) -> Self:
-        if self._shown:
-            self._within.enter_context(muted())
-            self._within.enter_context(self._bar)
-        else:
-            self._within.enter_context(waiting(lambda: self._told))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._within.close()
-
-    def tell(self, done: int, failed: int, skipped: int) -> None:
-        """Shows the counts of inputs."""
-        self._told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
-        self._bar.update(self._task, completed=done + failed + skipped, description=self._told)
+    with muted() if shown else waiting(lambda: told), bar:
+        yield tell

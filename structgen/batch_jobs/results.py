@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO
-
-from typing_extensions import Self
+from typing import Any
 
 from structgen.errors import OptionError, excerpt
 
@@ -30,8 +27,6 @@ class ResultFiles:
             if not resume:
                 raise OptionError(f"out={str(path)!r} is there already: pass resume=True to go on, or another name")
             self._read()
-        self._results: BinaryIO | None = None
-        self._errors: BinaryIO | None = None
 
     def _read(self) -> None:
         """Reads which inputs are done, and cuts off an incomplete last line."""
@@ -49,25 +44,13 @@ class ResultFiles:
                 whole += len(line)
             file.truncate(whole)
 
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
+        """Makes the file of results, and removes that of failed inputs."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()
         self.errors_path.unlink(missing_ok=True)
-        self._results = self.path.open("ab")
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        for file in (self._results, self._errors):
-            if file is not None:
-                file.close()
 
     def add(self, entry: dict[str, Any]) -> None:
         """Writes an entry; one with an `error` is a failed input."""
-        if "error" in entry:
-            if self._errors is None:
-                self._errors = self.errors_path.open("ab")
-            file = self._errors
-        else:
-            assert self._results is not None
-            file = self._results
-        file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        file.flush()
+        with (self.errors_path if "error" in entry else self.path).open("ab") as file:
+            file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
@@ -14,7 +13,6 @@ from structgen.arguments import is_number, require, require_count, require_flag
 from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
 from structgen.batch_jobs.inputs import Prompt
 from structgen.batch_jobs.job import Entry, failed_entry
-from structgen.batch_jobs.progress import ProgressBar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
@@ -68,7 +66,7 @@ def extract_on_ray(
         require_count(name, count, 1)
     require_share(model, num_cpus, num_gpus)
     require_flag("resume", resume)
-    began, report, files = time.perf_counter(), Extraction(), ResultFiles(out, resume=resume)
+    report, files = Extraction(), ResultFiles(out, resume=resume)
     rows = _rows(read_inputs(inputs), files.done, report)
     failed = [failed_entry(row.id, OptionError(row.error)) for row in rows if row.error]
     fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
@@ -85,9 +83,7 @@ def extract_on_ray(
                 report.tokens += entry.pop("tokens")
                 yield entry
 
-    with files, ProgressBar(len(rows) + report.skipped, shown=progress) as bar:
-        report.collect(entries(), files, bar)
-    report.seconds = time.perf_counter() - began
+    report.collect(entries(), files, len(rows) + report.skipped, progress=progress)
     return report
 
 
