@@ -54,7 +54,7 @@ def derive(template: ChatTemplate, ends: Collection[str]) -> CallFormat:
 
 def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> CallFormat:
     prompt = probes.prompt()
-    thinking = thinking_tags(probes, prompt)
+    thinking = thinking_tags(probes)
     skeleton = _skeleton(probes, writer)
     before, answered, behind = probes.answer(CONTENT).partition(CONTENT)
     if not answered:

@@ -27,9 +27,9 @@ _TAG = r"(?:<[^<>\s]+>|\[[A-Z_]+\])"
 _LAST_TAG = re.compile(rf"(?:{_TAG}(?:think|thought|reason)\w*)?{_TAG}[^<>\[\]]*\Z")
 
 
-def thinking_tags(probes: Probes, prompt: str) -> Tags | None:
+def thinking_tags(probes: Probes) -> Tags | None:
     """Returns the tags that a template puts around thinking; None if it has none."""
-    plain = probes.answer(CONTENT).partition(CONTENT)[0]
+    prompt, plain = probes.prompt(), probes.answer(CONTENT).partition(CONTENT)[0]
     for field in FIELDS:
         try:
             text = probes.answer(CONTENT, **{field: THOUGHT})

@@ -87,8 +87,7 @@ def thinking_tags_of(tokenizer: Any, vocabulary: Vocabulary) -> Tags | None:
 
 @once_per_object
 def _thinking_alone(tokenizer: Any, source: str) -> Tags | None:
-    probes = Probes(TokenizerTemplate(tokenizer))
     try:
-        return thinking_tags(probes, probes.prompt())
+        return thinking_tags(Probes(TokenizerTemplate(tokenizer)))
     except OptionError:
         return None

@@ -67,4 +67,4 @@ def told_format(template: ChatTemplate, response: Any = None) -> CallFormat | No
         return None
     spelled = next((format_ for words, format_ in SPELLINGS.items() if words in told), None)
     format_ = response_format(response, told, prompt) or spelled
-    return None if format_ is None else replace(format_, end=end, thinking=thinking_tags(probes, prompt))
+    return None if format_ is None else replace(format_, end=end, thinking=thinking_tags(probes))

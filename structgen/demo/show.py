@@ -107,12 +107,9 @@ def show(console: Console | None = None) -> None:
     table.add_column("unconstrained", ratio=4)
     table.add_column("constrained", ratio=4)
     for result in results:
-        table.add_row(escape(result.sentence), _free_cell(result), escape(repr(result.value)))
+        verdict = f"[red]{escape(result.complaint)}[/red]" if result.complaint else "[green]valid[/green]"
+        free = f"{escape(result.free)}\n{verdict}"
+        table.add_row(escape(result.sentence), free, escape(repr(result.value)))
     console.print(table)
     valid, total = sum(not result.complaint for result in results), len(results)
     console.print(f"valid: {valid} of {total} unconstrained, {total} of {total} constrained")
-
-
-def _free_cell(result: Comparison) -> str:
-    verdict = f"[red]{escape(result.complaint)}[/red]" if result.complaint else "[green]valid[/green]"
-    return f"{escape(result.free)}\n{verdict}"

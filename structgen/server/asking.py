@@ -74,7 +74,12 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
     options |= {"template_options": request.extras.template_options, "prompt_schema": request.extras.prompt_schema}
-    choice, parallel = _tool_choice(request), _parallel(request)
+    given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
+    choice = given.function.name if isinstance(given, NamedChoice) else given
+    if parallel is None:
+        parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models
+    if not tools:
+        choice = "auto"  # some clients send a choice without tools
     turns = []
     for sampling in _samplings(model, request, settings):
         own = {**options, "sampling": sampling}
@@ -255,20 +260,6 @@ def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
         told = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
         raise Problem(400, told, "invalid_value", param="top_logprobs")
     return (top or 0) if wanted else None
-
-
-def _parallel(request: ChatRequest) -> bool:
-    """May there be several calls? By default yes, but not of a tool that the request names, as with OpenAI's models."""
-    given = request.parallel_tool_calls
-    return not isinstance(request.tool_choice, NamedChoice) if given is None else given
-
-
-def _tool_choice(request: ChatRequest) -> Any:
-    """Returns `choice=` of `call`. Some clients send a choice without tools: it has no effect."""
-    if not request.tools:
-        return "auto"
-    given = request.tool_choice
-    return given.function.name if isinstance(given, NamedChoice) else given or "auto"
 
 
 def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -72,14 +72,14 @@ class Service:
         """
         texts = self._admitted(request)
         run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics)
-        run.at_end.append(partial(self._free, texts))
+        run.at_end.callback(self._free, texts)
         try:
             ask, answer = _KINDS[type(request)]
             asked = await self._asked(partial(ask, self._model, request, self.settings))
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             job = EngineJob(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
-            run.at_end.append(partial(self._engine.cancel, job))
+            run.at_end.callback(self._engine.cancel, job)
             self._engine.submit(job)
         except BaseException:  # a request that is cancelled gives its places back, too
             run.close()
@@ -122,12 +122,12 @@ class Service:
 
     def _deliver(self, told: list[tuple[EngineJob, News]]) -> None:
         """Brings the news of a step from the model's thread to the event loop, by one call."""
-        self._loop.call_soon_threadsafe(_tell, told)
 
+        def tell() -> None:
+            for job, news in told:
+                job.tell(news)
 
-def _tell(told: list[tuple[EngineJob, News]]) -> None:
-    for job, news in told:
-        job.tell(news)
+        self._loop.call_soon_threadsafe(tell)
 
 
 def warm_up(model: Model) -> None:
@@ -160,7 +160,7 @@ class RunningRequest:
 
     def __init__(self, deadline: float, metrics: Metrics) -> None:
         self.news: asyncio.Queue[News] = asyncio.Queue()
-        self.at_end: list[Callable[[], None]] = []
+        self.at_end = ExitStack()
         self.status = "cancelled"
         self._deadline, self._metrics = deadline, metrics
 
@@ -189,8 +189,7 @@ class RunningRequest:
 
     def close(self) -> None:
         """Frees what the request holds."""
-        while self.at_end:
-            self.at_end.pop()()
+        self.at_end.close()
 
     async def _next(self) -> list[Body]:
         """Waits for news. Returns the pieces that a stream sends of them."""

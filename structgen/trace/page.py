@@ -142,10 +142,13 @@ def _text_card(report: Report, *, modes: bool = True) -> str:
         for value, name in choices
     )
     chosen = f'<fieldset class="modes"><legend>Colour shows</legend>{buttons}</fieldset>' if modes else ""
+    caps = [cap for cap in report.caps if not _is_of_thinking(cap)]
+    first = len(_thought(report)[0]), len(report.thinking_undone)
+    answer = "".join(_tokens(report.tokens, report.undone, caps, first=first))
     return (
         f'<section class="card text"><h2>Text, token by token</h2>{chosen}{_legend(report)}'
         '<div class="tokens" role="listbox" aria-label="Tokens of the text; arrow keys move">'
-        f"{_thinking(report)}{''.join(_answer(report))}</div></section>"
+        f"{_thinking(report)}{answer}</div></section>"
     )
 
 
@@ -183,12 +186,6 @@ def _thought(report: Report) -> tuple[list[TracedToken], str]:
 
 def _is_of_thinking(cap: Cap) -> bool:
     return cap.name.startswith("thinking.")
-
-
-def _answer(report: Report) -> Iterator[str]:
-    caps = [cap for cap in report.caps if not _is_of_thinking(cap)]
-    first = len(_thought(report)[0]), len(report.thinking_undone)
-    return _tokens(report.tokens, report.undone, caps, first=first)
 
 
 def _tokens(
