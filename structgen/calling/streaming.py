@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, noted, reply
-from structgen.calling.watching import Thought, TurnWatch
 from structgen.chat.messages import Messages
 from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.stream import in_one_run
+from structgen.decoding.session import Session
+from structgen.decoding.stream import RowEvents, in_one_run
 from structgen.errors import OptionError, StructgenError
+from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
 from structgen.waiting import first_waited
@@ -26,6 +27,56 @@ if TYPE_CHECKING:
 
     from structgen.api import AnyModel
     from structgen.calling.request import TurnOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thinks before it answers."""
+
+    text: str
+
+
+class TurnWatch:
+    """Turns the thinking and the text of a turn into events, and remembers which events have been given."""
+
+    def __init__(self, asked: TurnRequest) -> None:
+        self._asked, thinking = asked, asked.session.thinking
+        self._thoughts = None if thinking is None else RowEvents(thinking, str, is_json=False, row=asked.row)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser, self._read = self._asked.parser(), b""
+
+    def events(self, session: Session) -> tuple[list[TurnEvent | Thought], bool]:
+        """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
+
+        Raises:
+            CallSyntaxError: the text is over, and a call is not complete.
+        """
+        pieces = [] if self._thoughts is None else self._thoughts.events()
+        thoughts = [Thought(piece.text) for piece in pieces if piece.text]
+        if session.error is not None or (session.before is not None and not session.before.done):
+            return [*thoughts], False
+        events, back = self._written(session)
+        if session.done and self._parser is not None:
+            events += self._parser.finish()
+        return [*thoughts, *events], back
+
+    def _written(self, session: Session) -> tuple[list[TurnEvent], bool]:
+        """Returns the events of the text, as `events` does."""
+        text = session.said if self._parser is None else self._asked.written(session.tokens)
+        if not session.done:
+            text = text[: len(text) - max(begun_character(text), session.unsettled())]
+        back = not text.startswith(self._read)
+        if back:
+            if len(text) < len(self._read) and self._read.startswith(text):
+                return [], False  # the same text may come again
+            self._begin()
+        new = text[len(self._read) :].decode("utf-8", errors="replace")
+        self._read = text
+        if self._parser is not None:
+            return self._parser.feed(new), back
+        return [TextPiece(new)] if new else [], back
 
 
 @dataclass(frozen=True, slots=True)

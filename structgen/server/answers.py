@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.calling.watching import Thought
+from structgen.calling.streaming import Thought
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
@@ -115,9 +115,9 @@ class Answer(ABC):
     def _last_pieces(self, index: int) -> Iterable[Body]:
         """Returns the pieces that tell the end of a text."""
 
-    @abstractmethod
     def opening(self) -> Iterator[Event]:
-        """Yields the events before anything is known."""
+        """Yields the events before anything is known; by default none."""
+        return iter(())
 
     @abstractmethod
     def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
@@ -192,9 +192,6 @@ class Completion(Answer):
     def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
         delta = self._texts[index].add(event)
         return [self._chunk_choice(index, delta)] if delta else []
-
-    def opening(self) -> Iterator[Event]:
-        return iter(())
 
     def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
         """Yields a chunk for each choice."""

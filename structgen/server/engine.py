@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.calling.watching import Thought, TurnWatch
+from structgen.calling.streaming import Thought, TurnWatch
 from structgen.chat.parser import TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
 
-from structgen.calling.watching import Thought
+from structgen.calling.streaming import Thought
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
 from structgen.server.answers import Answer, Body, Event
 from structgen.server.asking import Asked
