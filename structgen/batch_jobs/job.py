@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from typing import Any
 
 from pydantic_core import to_jsonable_python
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from structgen.arguments import is_whole, require, require_flag
 from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
-from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.results import ResultFiles
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
@@ -25,9 +26,30 @@ from structgen.errors import StructgenError
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.rendering import with_schema
+from structgen.waiting import muted, waiting
 
 Entry = dict[str, Any]
 """A line of results: `id` with `value` and `finish`, or with `error`."""
+
+
+@contextmanager
+def _progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """A bar on the standard error; without a total it only counts. If not shown, a long job has a status line.
+
+    Yields:
+        A function that shows how many inputs are done, have failed, and were skipped.
+    """
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
+    task, told = bar.add_task("extract", total=total), "no input done yet"
+
+    def tell(done: int, failed: int, skipped: int) -> None:
+        nonlocal told
+        told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
+        bar.update(task, completed=done + failed + skipped, description=told)
+
+    with muted() if shown else waiting(lambda: told), bar:
+        yield tell
 
 
 @dataclass(slots=True)
@@ -63,7 +85,7 @@ class Extraction:
         began = time.perf_counter()
         if files is not None:
             files.begin()
-        with progress_bar(total, shown=progress) as tell:
+        with _progress_bar(total, shown=progress) as tell:
             for entry in entries:
                 self.failed += "error" in entry
                 self.done += "error" not in entry

@@ -1,6 +1,6 @@
 """One turn of a model with tools: what may be called, how often, and what comes back.
 
-Covers `chat.known`, `request`, `streaming` and `validating`.
+Covers `request`, `streaming` and `validating`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.spellings import told_format
+from structgen.chat.known import told_format
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from structgen.tools import Tool

@@ -7,9 +7,9 @@ import pytest
 from structgen.chat import Tags, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.known import SPELLINGS
 from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import CallEnded, TurnParser
-from structgen.chat.spellings import SPELLINGS
 from structgen.chat.templates import JinjaTemplate
 from structgen.testing import scripted_chat
 from structgen.tools import Tool, ToolCall
