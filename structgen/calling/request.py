@@ -78,11 +78,7 @@ class TurnRequest:
 
 
 class CallRequest(NamedTuple):
-    """The turns of a call.
-
-    Attributes:
-        many: was a list of conversations given? Then a list is returned.
-    """
+    """The turns of a call. `many`: was a list of conversations given? Then a list is returned."""
 
     request: Request
     turns: list[TurnRequest]

@@ -72,8 +72,7 @@ Groups = dict[Beside, dict[str, ValueWriter]]
 class ArgumentFormat:
     """How an argument of one JSON type is written: `<param name="`, the key, `">`, the value, `</param>`.
 
-    Attributes:
-        before: the text before the value, with a slot for the key.
+    The texts before and behind the value have slots for the key.
     """
 
     before: Pieces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,10 +92,9 @@ def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
     alone = _slots(probes, probes.calls(ARGUMENTS[0]), texts, 0)
     if Slot.NAME not in alone or Slot.ARGUMENTS not in alone:
         raise Underivable("the name and the arguments of a call do not come out as they were given")
-    try:
+    both = ""
+    with suppress(CannotRender):
         both = "" if probes.single else probes.calls(*ARGUMENTS[:2])
-    except CannotRender:
-        both = ""
     if NAMES[1] not in both:
         opening, body, tail = _outer(alone)
         return _Skeleton(opening, body, None, tail)

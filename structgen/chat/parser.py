@@ -38,11 +38,7 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class CallBegun:
-    """A call has begun.
-
-    Attributes:
-        index: the number of the call in the turn, from 0.
-    """
+    """A call has begun; `index` is its number in the turn, from 0."""
 
     index: int
     name: str

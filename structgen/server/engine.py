@@ -78,8 +78,8 @@ class Engine:
         self.patience = patience
         self._model, self._rows, self._deliver = model, rows, deliver
         self._wake = threading.Condition()
-        self._arrived: deque[EngineJob] = deque()
-        self._cancelled: deque[EngineJob] = deque()
+        self._arrived: list[EngineJob] = []
+        self._cancelled: list[EngineJob] = []
         self._stopping = False
         self.running = self.waiting = self.steps = 0
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
@@ -111,23 +111,20 @@ class Engine:
 
     def _run(self) -> None:
         with evaluating(self._model.module):
-            while self._wait():
+            while True:
+                with self._wake:
+                    self._wake.wait_for(lambda: self._arrived or self._stopping)
+                    if self._stopping:
+                        return
                 with closing(OpenBatch(self._model, rows=self._rows)) as batch:
                     _Shift(self, batch).work()
-
-    def _wait(self) -> bool:
-        """Waits for jobs. Returns False when the engine is being closed."""
-        with self._wake:
-            self._wake.wait_for(lambda: self._arrived or self._stopping)
-            return not self._stopping
 
     def _changes(self) -> tuple[list[EngineJob], list[EngineJob], bool]:
         """Returns the jobs that came and that were cancelled since the last step, and whether to go on."""
         with self._wake:
-            arrived, cancelled = list(self._arrived), list(self._cancelled)
-            self._arrived.clear()
-            self._cancelled.clear()
-            return arrived, cancelled, not self._stopping
+            changes = self._arrived, self._cancelled, not self._stopping
+            self._arrived, self._cancelled = [], []
+            return changes
 
 
 class _Shift:

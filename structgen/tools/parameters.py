@@ -22,11 +22,7 @@ _NESTED = ("items", "additionalProperties", "contains")
 
 
 class Described(NamedTuple):
-    """The descriptions in a docstring.
-
-    Attributes:
-        description: the description of the function, without the docstring's sections.
-    """
+    """The descriptions in a docstring: of the function, without the docstring's sections, and of its parameters."""
 
     description: str
     parameters: dict[str, str]
@@ -55,11 +51,7 @@ def described(owner: Any) -> Described:
 
 
 class Declared(NamedTuple):
-    """A tool as a list declares it.
-
-    Attributes:
-        parameters: the JSON Schema of the arguments, an object.
-    """
+    """A tool as a list declares it, with the JSON Schema of its arguments, an object."""
 
     name: str
     description: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -48,9 +50,9 @@ def view(report: Report) -> RenderableType:
         ("taken back", "red strike"), style="dim",
     )  # fmt: skip
     panel = Panel(Group(*parts), title=f"structgen: {report.finish}", subtitle=legend, title_align="left")
-    more = [_undone(report), _caps(report), _tree(report)]
     error = [Text(report.error, "red")] if report.error else []
-    return Group(panel, *error, *(each for each in more if each is not None), Text(" · ".join(counts), "dim"))
+    more = [*error, *_undone(report), *_caps(report), *_tree(report)]
+    return Group(panel, *more, Text(" · ".join(counts), "dim"))
 
 
 def _text(report: Report) -> Text:
@@ -84,9 +86,9 @@ def _spark(report: Report) -> str:
     return "".join(BLOCKS[min(8, round(8 * height))] for height in highest)
 
 
-def _undone(report: Report) -> RenderableType | None:
+def _undone(report: Report) -> Iterator[RenderableType]:
     if not report.undone:
-        return None
+        return
     rows = Text("taken back\n", "bold")
     for undone in report.undone[:MOST]:
         place = "" if undone.pointer is None else f"{undone.pointer or 'the whole value'}: "
@@ -95,26 +97,21 @@ def _undone(report: Report) -> RenderableType | None:
         rows.append(f"  {place}{undone.reason}\n", "dim")
     if len(report.undone) > MOST:
         rows.append(f"  {len(report.undone) - MOST} more\n", "dim")
-    return rows
+    yield rows
 
 
-def _caps(report: Report) -> RenderableType | None:
-    if not report.caps:
-        return None
-    told = [f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}" for cap in report.caps]
-    return Text("\n".join(told) + "\n", "yellow")
+def _caps(report: Report) -> Iterator[RenderableType]:
+    told = [f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}\n" for cap in report.caps]
+    if told:
+        yield Text("".join(told), "yellow")
 
 
-def _tree(report: Report) -> RenderableType | None:
-    if not report.is_json or not report.fields:
-        return None
-    try:
-        value = json.loads(report.text)
-    except (ValueError, RecursionError):
-        return None
-    root = Tree(Text("value", "bold"))
-    _grow(root, value, "", report)
-    return root
+def _tree(report: Report) -> Iterator[RenderableType]:
+    if report.is_json and report.fields:
+        with suppress(ValueError, RecursionError):  # a text that has failed
+            root = Tree(Text("value", "bold"))
+            _grow(root, json.loads(report.text), "", report)
+            yield root
 
 
 def _grow(tree: Tree, value: Any, pointer: str, report: Report) -> None:

@@ -114,7 +114,7 @@ def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
         "{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
     probes = Probes(JinjaTemplate(source))
-    assert thinking_tags(probes, probes.prompt()) == Tags("<think>\n", "\n</think>\n\n")
+    assert thinking_tags(probes) == Tags("<think>\n", "\n</think>\n\n")
     silent = Probes(JinjaTemplate(source.replace("</think>", "</other>")))
     assert thinking_tags(silent, silent.prompt()) is None
 

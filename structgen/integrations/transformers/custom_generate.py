@@ -106,10 +106,8 @@ def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[
     """Refuses options that the loop does not have."""
     for criterion in stopping:
         if not isinstance(criterion, (MaxLengthCriteria, EosTokenCriteria)):
-            name = type(criterion).__name__
-            raise OptionError(
-                f"{name}: a constraint says itself where its text ends; leave out this stopping criterion"
-            )
+            why = "a constraint says itself where its text ends; leave out this stopping criterion"
+            raise OptionError(f"{type(criterion).__name__}: {why}")
     asked = [name for name in ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
              if getattr(config, name, None)]  # fmt: skip
     if asked:
