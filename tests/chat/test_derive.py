@@ -116,7 +116,7 @@ def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
     probes = Probes(JinjaTemplate(source))
     assert thinking_tags(probes) == Tags("<think>\n", "\n</think>\n\n")
     silent = Probes(JinjaTemplate(source.replace("</think>", "</other>")))
-    assert thinking_tags(silent, silent.prompt()) is None
+    assert thinking_tags(silent) is None
 
 
 def test_json_layouts_are_found():
