@@ -54,9 +54,9 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
         super().__init__()
         self._grammars, self._end_ids = grammars, tuple(end_ids)
 
-    def _compiled(self, kind: str, text: str) -> BaseGrammarObject:
+    def _compiled(self, kind: str, key_string: str) -> BaseGrammarObject:
         try:
-            return SGLangGrammar(self._grammars.grammar(kind, text, self._end_ids))
+            return SGLangGrammar(self._grammars.grammar(kind, key_string, self._end_ids))
         except (StructgenError, ValueError) as error:
             return InvalidGrammarObject(str(error))
 
