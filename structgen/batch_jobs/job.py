@@ -73,29 +73,6 @@ class Extraction:
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
-    def collect(
-        self, entries: Iterable[Entry], files: ResultFiles | None, total: int | None, *, progress: bool
-    ) -> None:
-        """Counts entries as they come, and writes them into the files, or else into `results`.
-
-        Args:
-            total: the number of inputs; None if it is unknown.
-            progress: show a bar.
-        """
-        began = time.perf_counter()
-        if files is not None:
-            files.begin()
-        with _progress_bar(total, shown=progress) as tell:
-            for entry in entries:
-                self.failed += "error" in entry
-                self.done += "error" not in entry
-                if files is None:
-                    self.results.append(entry)
-                else:
-                    files.add(entry)
-                tell(self.done, self.failed, self.skipped)
-        self.seconds = time.perf_counter() - began
-
 
 def extract_many(
     model: Any,
@@ -147,7 +124,7 @@ def extract_many(
     prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
     job = _Job(owner, schema, call_options, prompt_of)
     entries = job.entries(read_inputs(inputs), files.done if files is not None else set())
-    job.report.collect(entries, files, total, progress=progress)
+    collect(job.report, entries, files, total, progress=progress)
     job.report.results.sort(key=lambda entry: job.places[entry["id"]])
     return job.report
 
@@ -211,6 +188,30 @@ class _Job:
                 yield failed_entry(row.id, generation.error)
             else:
                 yield {"id": row.id, "value": to_jsonable_python(generation.value), "finish": generation.finish}
+
+
+def collect(
+    report: Extraction, entries: Iterable[Entry], files: ResultFiles | None, total: int | None, *, progress: bool
+) -> None:
+    """Counts entries as they come, and writes them into the files, or else into the report's `results`.
+
+    Args:
+        total: the number of inputs; None if it is unknown.
+        progress: show a bar.
+    """
+    began = time.perf_counter()
+    if files is not None:
+        files.begin()
+    with _progress_bar(total, shown=progress) as tell:
+        for entry in entries:
+            report.failed += "error" in entry
+            report.done += "error" not in entry
+            if files is None:
+                report.results.append(entry)
+            else:
+                files.add(entry)
+            tell(report.done, report.failed, report.skipped)
+    report.seconds = time.perf_counter() - began
 
 
 def failed_entry(id: str, error: StructgenError) -> Entry:
