@@ -1,7 +1,4 @@
-"""One line on a terminal says what takes long, nothing where nobody looks, and nothing is left of it.
-
-Covers `batch_jobs.progress`.
-"""
+"""One line on a terminal says what takes long, nothing where nobody looks, and nothing is left of it."""
 
 from __future__ import annotations
 
