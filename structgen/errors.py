@@ -145,9 +145,8 @@ class RefusedToken:
     expected: str
 
     def __str__(self) -> str:
-        given = f"{self.keyword}={quoted(self.argument)}" if self.keyword and not self.rule else self.keyword
-        said = f"{self.keyword} {quoted(self.argument)}" if self.rule else given
-        where = f"at {excerpt(self.pointer) or 'the root'}" + (f": {said}" if said else "")
+        refused_by = f": {self.keyword}{' ' if self.rule else '='}{quoted(self.argument)}" if self.keyword else ""
+        where = f"at {excerpt(self.pointer) or 'the root'}{refused_by}"
         place = f", at byte {self.offset} of {quoted(self.token)}" if self.token else ""
         return f"{where}; expected {self.expected}{place}"
 

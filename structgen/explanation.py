@@ -95,15 +95,15 @@ class Explanation:
         Args:
             every: all rules, in the order of the schema. By default masked ones without a remark are only counted.
         """
-        told = [*self.rules] if every else [rule for rule in self.rules if rule.how != MASKED or rule.why]
+        shown = [*self.rules] if every else [rule for rule in self.rules if rule.how != MASKED or rule.why]
         if not every:
-            told.sort(key=lambda rule: (NOT_ENFORCED, CHECKED, MASKED).index(rule.how))
-        width = min(max((len(rule.pointer) for rule in told), default=0), 80)
-        lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in told]
+            shown.sort(key=lambda rule: (NOT_ENFORCED, CHECKED, MASKED).index(rule.how))
+        width = min(max((len(rule.pointer) for rule in shown), default=0), 80)
+        lines = [f"{rule.pointer:<{width}}  {rule.how}" + (f": {rule.why}" if rule.why else "") for rule in shown]
         lines += [f"note {cliff.pointer or '/'}: {cliff.what}" for cliff in self.cliffs]
-        masked = [rule.keyword for rule in self.rules if rule not in told]
+        masked = [rule.keyword for rule in self.rules if rule not in shown]
         if masked:
-            count = f"{len(masked)} more" if told else f"{len(masked)}"
+            count = f"{len(masked)} more" if shown else f"{len(masked)}"
             lines.append(f"{count} {'is' if len(masked) == 1 else 'are'} masked: {', '.join(dict.fromkeys(masked))}")
         return "\n".join(lines)
 
@@ -233,7 +233,7 @@ class _Explaining:
             how, why = self._pattern(value)
             return how, "; ".join(filter(None, (why, _dialect(value))))
         if name == "patternProperties":
-            how, why = next((told for told in map(self._pattern, value) if told[0] == CHECKED), (MASKED, ""))
+            how, why = next((each for each in map(self._pattern, value) if each[0] == CHECKED), (MASKED, ""))
             return how, "; ".join(filter(None, (why, *map(_dialect, value))))
         if name in ("enum", "const", "properties"):
             repeated = _repeated(value) if name == "enum" else ""

@@ -45,8 +45,8 @@ class Patience:
     def check(self) -> None:
         """Raises `LimitExceeded` where the time is up; called within a block."""
         if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds + self._added:
-            told = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
-            raise LimitExceeded(told)
+            message = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
+            raise LimitExceeded(message)
 
 
 class _Thread(threading.local):

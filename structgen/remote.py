@@ -88,8 +88,8 @@ class Remote:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:
                 reply: Any = json.load(answer)
         except urllib.error.HTTPError as error:
-            told = f"{address} answers {error.code}: {_message(error.read())}"
-            raise (OptionError(told) if error.code in (400, 404, 413, 422) else RunError(told)) from error
+            message = f"{address} answers {error.code}: {_message(error.read())}"
+            raise (OptionError(message) if error.code in (400, 404, 413, 422) else RunError(message)) from error
         except (OSError, ValueError) as error:
             raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
         if not isinstance(reply, dict) or not reply.get("choices"):
@@ -125,8 +125,8 @@ class RemoteRequest:
         """The outcome of each row; a row's failure stays in the row."""
         if not self.rows:
             return []
-        told = f"waiting for {self.remote.model}"
-        with waiting(told), ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
+        work = f"waiting for {self.remote.model}"
+        with waiting(work), ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
             return list(pool.map(self._result, range(len(self.rows))))
 
     def _result(self, row: int) -> Generation[Any]:
@@ -226,8 +226,8 @@ def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOption
     for each, target, drawn, bounds, words in zip(prompts, targets, sampling, limits, banned, strict=True):
         extras = _extras(target, drawn, bounds, words, options)
         if extras and not remote.structgen:
-            told = f"{', '.join(extras)}: OpenAI's interface has no field for that"
-            raise OptionError(f"{told}; Remote(structgen=True) sends it to a server of structgen's own")
+            unknown = f"{', '.join(extras)}: OpenAI's interface has no field for that"
+            raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")
         body = {"model": remote.model, "messages": _messages(each), **_fields(remote, target, drawn, bounds)}
         rows.append(({**body, "structgen": extras} if extras else body, target))
     return RemoteRequest(remote, many, rows, limits, min(AT_ONCE, options.batch_size))

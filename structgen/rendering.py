@@ -61,18 +61,18 @@ def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
     Raises:
         OptionError: a prompt of another kind.
     """
-    told = f"{lead}\n{render(schema)}"
+    schema_text = f"{lead}\n{render(schema)}"
     if isinstance(prompt, str):
-        return f"{prompt}\n\n{told}\n"
+        return f"{prompt}\n\n{schema_text}\n"
     if isinstance(prompt, (list, tuple)) and prompt:
         if not is_listed(prompt, Mapping):
             return [with_schema(each, schema, lead) for each in prompt]
         last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
         content = prompt[last].get("content") if last >= 0 else None
         if isinstance(content, (str, list)):
-            behind = f"\n\n{told}"
-            told_behind = content + behind if isinstance(content, str) else [*content, {"type": "text", "text": behind}]
-            return [*prompt[:last], {**prompt[last], "content": told_behind}, *prompt[last + 1 :]]
+            behind = f"\n\n{schema_text}"
+            extended = content + behind if isinstance(content, str) else [*content, {"type": "text", "text": behind}]
+            return [*prompt[:last], {**prompt[last], "content": extended}, *prompt[last + 1 :]]
     raise OptionError(
         f"prompt_schema=True with prompt={quoted(prompt)}: expected a string, or messages with a user's text"
     )

@@ -48,8 +48,8 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
     try:
         validate_repo_id(given)
     except HFValidationError as error:
-        told = "and an id on the Hugging Face hub is name or owner/name"
-        raise OptionError(f"{where}: there is no such folder{_beside(path)}, {told}") from error
+        ids = "and an id on the Hugging Face hub is name or owner/name"
+        raise OptionError(f"{where}: there is no such folder{_beside(path)}, {ids}") from error
     offline = constants.HF_HUB_OFFLINE or bool(shared.get("local_files_only"))
     if offline or _downloaded(given, shared) or _hub_answers():
         return

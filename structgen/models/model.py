@@ -269,10 +269,12 @@ def _no_model(model: Any) -> str:
         return (
             f"model={quoted(model)}, a {kinds[0]}: expected what structgen.load(...) returns, or a transformers model"
         )
-    told = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
+    message = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
     if "PeftModel" in kinds:
-        return f"{told}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
-    return f"{told}; to have it compiled, call its compile()" if "OptimizedModule" in kinds else told
+        return (
+            f"{message}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
+        )
+    return f"{message}; to have it compiled, call its compile()" if "OptimizedModule" in kinds else message
 
 
 def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:

@@ -181,7 +181,7 @@ class SlotModel:
         return sum(room.nbytes for layer in self.layers for room in layer.kept)
 
     def __call__(
-        self, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, *, last: int = 1, **told: Any
+        self, ids: Tensor, positions: Tensor, slots: Tensor, places: SlotPlaces, *, last: int = 1, **options: Any
     ) -> Tensor:
         """The logits after each of the last columns: float[rows, last, width].
 
@@ -190,22 +190,21 @@ class SlotModel:
             positions: of the ids in the model's own counting, int64[rows, columns].
             slots: the last slot that each id sees, int64[rows, columns]; its own, except for padding.
             places: where their keys and values go.
-            told: further arguments of the model.
+            options: further arguments of the model.
         """
         module: Any = self._module()
         self._places[0] = places
         places.copies.clear()  # a static step's places are tensors whose numbers change
-        if last > 1 and self.options:
-            told["logits_to_keep"] = last
+        options |= dict.fromkeys(self.options, last)
         if self._takes_positions:
-            told["position_ids"] = positions
+            options["position_ids"] = positions
         with self._experts.reading(ids.shape[1]):
             output = module(
                 input_ids=ids,
                 attention_mask=self._masks(slots, places),
                 use_cache=True,
                 return_dict=True,
-                **{self._argument: self._cache, **self.options, **told},
+                **{self._argument: self._cache, **options},
             )
         logits: Tensor = output.logits[:, -last:]
         return logits

@@ -228,9 +228,9 @@ class SlotForward(Forward):
         positions = inputs[1]
         if any(row.shift for row in rows):
             positions = positions + upload_one([[row.shift] for row in rows], self._device)
-        told = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
+        prompts = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
         last = 1 + max(map(len, drafts))
-        return self._model(inputs[0], positions, inputs[1], places, last=last, **told)
+        return self._model(inputs[0], positions, inputs[1], places, last=last, **prompts)
 
     def _run_static(self, steps: StaticSteps, rows: Sequence[Row], foreseen: Foreseen | None, width: int) -> Tensor:
         """`_run` by a step of a rounded shape: rows by their places, or picked where few of many are read."""

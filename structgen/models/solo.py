@@ -109,13 +109,13 @@ class SoloForward(Forward):
 
     def _run(self, kept: Kept[Any], row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
         """Reads ids behind what the row's cache holds. The logits after the last of them: float[last, width]."""
-        told: dict[str, Any] = dict.fromkeys(self._options, last)
+        options: dict[str, Any] = dict.fromkeys(self._options, last)
         if self._module.config.is_encoder_decoder:
-            told["encoder_outputs"] = encoded(self._module, row)
+            options["encoder_outputs"] = encoded(self._module, row)
         if "prompt_tokens" in arguments_of(self._module):
-            told["prompt_tokens"] = [row.given]
+            options["prompt_tokens"] = [row.given]
         self.count += 1
-        logits = read_ids(self._module, ids, kept.length + row.shift, kept.state, **told)
+        logits = read_ids(self._module, ids, kept.length + row.shift, kept.state, **options)
         kept.length += len(ids)
         self._remember(kept)
         return logits[-last:]

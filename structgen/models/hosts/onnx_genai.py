@@ -138,9 +138,9 @@ class OnnxGenai(Host):
         """Can it go back, and give the logits of all tokens that were read together?"""
         place = self.free[-1]
         self.append({place: NewTokens([self.vocabulary.end_ids[0]] * 2)})
-        told = self._generators[place].get_output("logits").shape[1] == 2
+        every = self._generators[place].get_output("logits").shape[1] == 2
         chunks = self._api.GeneratorParams(self._model).get_search_options()["chunk_size"]
-        return self.rewind(place, 1) == 1 and told and not chunks
+        return self.rewind(place, 1) == 1 and every and not chunks
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         try:
