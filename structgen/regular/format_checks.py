@@ -39,10 +39,11 @@ def is_international_host_name(text: str) -> bool:
     Labels are separated by the dots of RFC 3490, section 3.1: three other full stops count as dots.
     """
     names = [_decoded(label) for label in _DOTS.split(text)]
-    lengths = [_encoded_length(name) for name in names if name is not None]
+    known = [name for name in names if name is not None]
+    lengths = [len(name) if name.isascii() else len(name.encode("punycode")) + 4 for name in known]
     if None in names or any(length > _LABEL_LENGTH for length in lengths):
         return False
-    return sum(lengths) + len(lengths) - 1 <= _HOST_LENGTH and _directed([name or "" for name in names])
+    return sum(lengths) + len(lengths) - 1 <= _HOST_LENGTH and _directed(known)
 
 
 def is_email(text: str) -> bool:
@@ -71,10 +72,6 @@ def _decoded(label: str) -> str | None:
     except (idna.IDNAError, UnicodeError):
         return None
     return name
-
-
-def _encoded_length(name: str) -> int:
-    return len(name) if name.isascii() else len(name.encode("punycode")) + 4
 
 
 def _directed(labels: list[str]) -> bool:

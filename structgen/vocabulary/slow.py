@@ -47,12 +47,14 @@ def _spelled(speller: Speller, token_id: int, piece: str) -> bytes:
 
 
 def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
-    """The bytes of a piece of this tokenizer, as its attributes tell."""
+    """The function that gives the bytes of this tokenizer's pieces, chosen by its attributes."""
     if isinstance(getattr(tokenizer, "byte_decoder", None), Mapping):
         alphabet = tokenizer.byte_decoder
         return lambda piece: bytes(alphabet[character] for character in piece)
     if hasattr(tokenizer, "sp_model"):
-        return _sentencepiece_speller(tokenizer.sp_model)
+        ids = list(range(tokenizer.sp_model.get_piece_size()))
+        bytes_as_pieces = {f"<0x{b:02X}>" for b in range(256)} if any(tokenizer.sp_model.is_byte(ids)) else set()
+        return lambda piece: spell_piece(piece, piece in bytes_as_pieces)
     if hasattr(tokenizer, "wordpiece_tokenizer"):
         decoder = {"type": "WordPiece", "prefix": "##", "cleanup": False}
         return lambda piece: spell([piece], decoder)[0]
@@ -62,12 +64,6 @@ def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
         f"{type(tokenizer).__name__} does not say which bytes its tokens stand for (token {min(pieces)} is "
         f"{quoted(pieces[min(pieces)])}): use its fast version, or Vocabulary.from_tokens(tokens, end_ids)"
     )
-
-
-def _sentencepiece_speller(processor: Any) -> Speller:
-    byte_pieces = {f"<0x{b:02X}>" for b in range(256)}
-    has_bytes = any(processor.is_byte(list(range(processor.get_piece_size()))))
-    return lambda piece: spell_piece(piece, has_bytes and piece in byte_pieces)
 
 
 def _special_in_model(tokenizer: Any, vocab: Mapping[Any, int]) -> set[int]:

@@ -81,12 +81,13 @@ class PatternParser(PatternScanner):
         references: whether there was a back-reference.
         total, known: `groups` and `names` of the whole pattern, in the second reading; `total` is -1 in the first.
         dotall, multiline: the flags `s` and `m`.
-        way: the index of the option at each choice around this place.
-        ways: `way` at each named group. Groups of one name must be in different options of a choice.
+        options: the index of the option at each choice around this place.
+        options_at: `options` at each named group. Groups of one name must be in different options of a choice.
     """
 
     __slots__ = (
-        "choices", "depth", "dotall", "groups", "known", "multiline", "names", "references", "total", "way", "ways",
+        "choices", "depth", "dotall", "groups", "known", "multiline", "names", "options", "options_at", "references",
+        "total",
     )  # fmt: skip
 
     def __init__(self, text: str, *, strict: bool) -> None:
@@ -96,8 +97,8 @@ class PatternParser(PatternScanner):
         self.known: dict[str, list[int]] = {}
         self.total = -1
         self.references = self.dotall = self.multiline = False
-        self.way: dict[int, int] = {}
-        self.ways: dict[int, dict[int, int]] = {}
+        self.options: dict[int, int] = {}
+        self.options_at: dict[int, dict[int, int]] = {}
 
     def whole(self) -> Node:
         tree = self.choice()
@@ -107,12 +108,12 @@ class PatternParser(PatternScanner):
 
     def choice(self) -> Node:
         number = self.choices = self.choices + 1
-        self.way[number] = 0
+        self.options[number] = 0
         options = [self.sequence()]
         while self.accept("|"):
-            self.way[number] += 1
+            self.options[number] += 1
             options.append(self.sequence())
-        del self.way[number]
+        del self.options[number]
         return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def sequence(self) -> Node:
@@ -298,10 +299,10 @@ class PatternParser(PatternScanner):
             raise self.error("expected a group name and '>'")
         numbers = self.names.setdefault(self.text[self.at : close], [])
         for other in numbers:
-            if all(self.way.get(choice, option) == option for choice, option in self.ways[other].items()):
+            if all(self.options.get(choice, option) == option for choice, option in self.options_at[other].items()):
                 raise self.error("a group of this name is there already")
         numbers.append(self.groups + 1)
-        self.ways[self.groups + 1] = dict(self.way)
+        self.options_at[self.groups + 1] = dict(self.options)
         self.at = close + 1
 
     def escape(self) -> Node:
