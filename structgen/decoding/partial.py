@@ -16,6 +16,7 @@ from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 
 from structgen.automaton.pointers import Span
 from structgen.errors import ValidatorError
+from structgen.memo import kept_where_hashable
 from structgen.schema.python.users_code import validated
 
 UNSET: Any = object()
@@ -85,8 +86,8 @@ def _child(tp: Any, key: str | int) -> Any:
     origin, given = get_origin(tp), get_args(tp)
     if origin in (Union, types.UnionType):
         inner = [_child(arm, key) for arm in given if arm is not type(None)]
-        known = {tp for tp in inner if tp is not ANY and _is_hashable(tp)}
-        return known.pop() if len(known) == 1 else ANY
+        known = [tp for tp in inner if tp is not ANY]
+        return known[0] if known and all(tp == known[0] for tp in known) else ANY
     if isinstance(key, int):
         if origin is tuple and not (len(given) == 2 and given[1] is Ellipsis):
             return given[key] if key < len(given) else ANY
@@ -122,14 +123,6 @@ def _plain(tp: Any) -> Any:
             return tp
 
 
-def _is_hashable(tp: Any) -> bool:
-    try:
-        hash(tp)
-    except TypeError:
-        return False
-    return True
-
-
 @lru_cache(maxsize=256)
 def _fields(tp: Any) -> Mapping[str, Any]:
     """The members that a type declares, each as pydantic's `FieldInfo` or as its type."""
@@ -150,6 +143,6 @@ def _spelled(field: Any, name: str) -> str:
     return alias if isinstance(alias, str) else name
 
 
-@lru_cache(maxsize=1024)
+@kept_where_hashable(1024)
 def _adapter(tp: Any) -> TypeAdapter[Any]:
     return TypeAdapter(tp)

@@ -85,9 +85,7 @@ class ExactSession(Session):
         self._node, self._then = mass.root, 0.0
         self._tries: Counter[float] = Counter()
         self._begun = self._reads = 0
-        self._texts_undone: list[Undone] = []
         self._path: list[Prefix] = []
-        self._records = False
         self._weighs, self._log_weight = sampling.exact == "weights", -math.inf
         super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
 
@@ -99,19 +97,10 @@ class ExactSession(Session):
         """False: the tree has what the next try needs."""
         return False
 
-    def measured_in(self, ledger: Ledger | None) -> None:
-        """Choices are measured in the tree if the batch has a ledger."""
-        self._records = ledger is not None
-
     @property
     def rollbacks(self) -> int:
         """The number of tries that were given up."""
         return max(self._begun - 1, 0)
-
-    @property
-    def undone(self) -> list[Undone]:
-        """The texts of this row that a guard, a validator or the budget refused."""
-        return self._texts_undone
 
     @property
     def validity(self) -> LogValidity | None:
@@ -235,7 +224,7 @@ class ExactSession(Session):
             return taken
         self._mass.refuse(taken)
         said.cut(len(said.tokens) - 1)
-        self._texts_undone.append(replace(refused, count=len(said.tokens) + 1))
+        self.undone.append(replace(refused, count=len(said.tokens) + 1))
         return None
 
     def _ends_with(self, token: int) -> Finish | None:
@@ -284,7 +273,7 @@ class ExactSession(Session):
         if words is not None:
             allowed = bits_of(words, len(scores))[ids]
             ids, chances = ids[allowed], chances[allowed]
-        return NextTokens(ids, chances, logits.numpy() if self._records else None, words)
+        return NextTokens(ids, chances, None if self._rollback.ledger is None else logits.numpy(), words)
 
     def _allowed_words(self) -> Words | None:
         """The canonical tokens of the constraint's mask; None for every token."""

@@ -179,7 +179,6 @@ class SeenTexts:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._texts = set[bytes]()
-        self._longest = 0
 
     def add(self, tokens: Sequence[int], start: int) -> None:
         """Adds the texts of a refused text's first `start + 1`, `start + 2`, ... tokens, except the whole text."""
@@ -187,12 +186,9 @@ class SeenTexts:
         for token in tokens[start:-1]:
             text += self._vocabulary.token(token)
             self._texts.add(text)
-        self._longest = max(self._longest, len(text))
 
     def again(self, text: bytes | bytearray) -> Words | None:
         """The mask of the tokens with which a text becomes a seen one; None if there are none."""
-        if len(text) >= self._longest:
-            return None
         prefix, size = bytes(text), len(text)
         rests = {seen[size:] for seen in self._texts if len(seen) > size and seen.startswith(prefix)}
         tokens = {token for rest in rests for token in self._vocabulary.trie.tokens_of(rest)}

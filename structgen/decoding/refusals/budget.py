@@ -313,7 +313,7 @@ class Steering:
             for name, token in zip_longest(refused.names, refused.tokens):
                 text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
                 reader = None if name == self._name else self._cap_reader
-                limit = self._budget if reader is None else reader.limit(name)
+                limit = self._budget if reader is None else getattr(reader.limits, name)
                 offset, pointer = len(b"".join(pieces[:count])), pointer_at(text) if is_json else ""
                 wanted = b"" if token is None else self._grammar.vocabulary.token(token)
                 caps.append(Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace")))

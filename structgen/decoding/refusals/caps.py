@@ -58,11 +58,12 @@ class CapReader:
     """Watches one row's JSON text.
 
     Attributes:
+        limits: the caps.
         until: a text of at most `until` bytes need not be read.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self.limits = limits
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
@@ -99,7 +100,7 @@ class CapReader:
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
-        limits, level, items = self._limits, state.top, min(self._items, default=sys.maxsize)
+        limits, level, items = self.limits, state.top, min(self._items, default=sys.maxsize)
         while level is not None:  # each open array may still begin so many items
             if level.array and limits.max_items is not None:
                 items = min(items, limits.max_items - level.items)
@@ -110,7 +111,7 @@ class CapReader:
         return min(string + self._characters, scalar + self._digits, blank + self._blanks, of_items)
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
-        limits, length = self._limits, len(said) - state.start
+        limits, length = self.limits, len(said) - state.start
         if state.kind == STRING and length > self._characters:
             return "max_characters"
         if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
@@ -129,10 +130,6 @@ class CapReader:
         """Does the text behind the first `length` bytes add items to the array that has reached a cap?"""
         before = next(state for state in reversed(self._states) if state.end <= length)
         return any(array.start == self._full for array in _read_on(before, said)[1])
-
-    def limit(self, name: str) -> int:
-        number: int = getattr(self._limits, name)
-        return number
 
     def fork(self) -> CapReader:
         twin = copy(self)
