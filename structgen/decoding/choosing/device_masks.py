@@ -43,7 +43,7 @@ class MaskRows:
 
     Attributes:
         table: int32[rows, words].
-        uploaded: the number of rows sent so far, for tests and benchmarks.
+        uploaded: the number of rows sent so far.
     """
 
     def __init__(self, vocabulary: Vocabulary, device: torch.device, kept_bytes: int = KEPT_BYTES) -> None:
@@ -53,7 +53,6 @@ class MaskRows:
         rows = min(FIRST_ROWS, self._most)
         self.table = torch.zeros((rows, vocabulary.words), dtype=torch.int32, device=device)
         self._fresh = EVERYTHING + 1
-        self._is_new = True
         self.uploaded = 0
 
     def places(self, masks: Sequence[Words | None]) -> tuple[list[int], NDArray[np.int64], NDArray[np.int32]]:
@@ -67,8 +66,7 @@ class MaskRows:
         """
         self._make_room(len(masks))
         new: dict[int, Words] = {}
-        if self._is_new:
-            self._is_new = False
+        if not self.uploaded:
             new[EVERYTHING] = self._everything
         numbers = [EVERYTHING if mask is None else self._place(mask, new) for mask in masks]
         self.uploaded += len(new)

@@ -48,8 +48,6 @@ def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical:
     Raises:
         OptionError: the message says why.
     """
-    if not sampling.exact:
-        return
     why = None
     if beams:
         why = "beams= looks for the likeliest text, and draws none"
