@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -19,42 +18,9 @@ from structgen.decoding.run import Run
 from structgen.masks import find_masks
 from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
-from structgen.models.row import Forward, Over, Row
+from structgen.models.row import Over, Row
 from structgen.options import Beams
 from structgen.vocabulary import Vocabulary
-
-
-class ReadAlong:
-    """Reads rows, and in the same forward pass the forced text of searches all of whose beams have some.
-
-    The beams choose step by step as ever. As long as they choose the forced text, the logits behind it are known.
-
-    Attributes:
-        saved: the steps of each search without a forward pass.
-    """
-
-    def __init__(self, forward: Forward) -> None:
-        self._forward, self._reader = forward, DraftReader()
-        self.saved: Counter[BeamSearch] = Counter()
-
-    def read(self, searches: Sequence[BeamSearch]) -> Tensor:
-        """The logits after the last token of each row: float[rows, width]."""
-        rows = [row for search in searches for row in search.rows]
-        known = {row: logits for row in rows if (logits := self._reader.confirm(row)) is not None}
-        if not known:
-            return self._read_now(rows, searches)
-        self.saved.update(search for search in searches if known.keys() >= set(search.rows))
-        if left := [row for row in rows if row not in known]:
-            fresh = [search for search in searches if known.keys().isdisjoint(search.rows)]
-            known |= zip(left, self._read_now(left, fresh), strict=True)
-        return torch.stack([known[row] for row in rows])
-
-    def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
-        """Reads rows, with the forced text of the `fresh` searches, all of whose rows are among them."""
-        room = self._forward.columns_for(rows) - 1
-        spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
-        drafts = [spans.get(row, ()) for row in rows]
-        return self._reader.read(self._forward, rows, drafts) if any(drafts) else self._forward.read(rows)
 
 
 class BeamBatch(Run[BeamSearch]):
@@ -91,12 +57,10 @@ class BeamBatch(Run[BeamSearch]):
             at_once=max(1, rows // options.count),
             ledger=Ledger(traced=True) if record else None,
         )
-        self._reading: ReadAlong | None = ReadAlong(forward)
-        self._drafted = self._reading.saved
+        self._reader = DraftReader()
 
     def _advance(self) -> None:
-        assert self._reading is not None  # nothing is read after `close`
-        logits = self._reading.read(self._active)
+        logits = self._read()
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
         step = StepLogits(without_padding(logits, self._vocabulary), self._everything, self.ledger)
@@ -113,7 +77,30 @@ class BeamBatch(Run[BeamSearch]):
             self._forward.release(row)
         self._active = [search for search in self._active if not search.done]
 
+    def _read(self) -> Tensor:
+        """The logits after the last token of each row: float[rows, width].
+
+        The forced text of searches all of whose beams have some is read in the same forward pass. The beams choose step
+        by step as ever. As long as they choose the forced text, the logits behind it are known.
+        """
+        rows = [row for search in self._active for row in search.rows]
+        known = {row: logits for row in rows if (logits := self._reader.confirm(row)) is not None}
+        if not known:
+            return self._read_now(rows, self._active)
+        self._drafted.update(search for search in self._active if known.keys() >= set(search.rows))
+        if left := [row for row in rows if row not in known]:
+            fresh = [search for search in self._active if known.keys().isdisjoint(search.rows)]
+            known |= zip(left, self._read_now(left, fresh), strict=True)
+        return torch.stack([known[row] for row in rows])
+
+    def _read_now(self, rows: Sequence[Row], fresh: Sequence[BeamSearch]) -> Tensor:
+        """Reads rows, with the forced text of the `fresh` searches, all of whose rows are among them."""
+        room = self._forward.columns_for(rows) - 1
+        spans = {row: span for search in fresh for row, span in zip(search.rows, search.next_forced(room), strict=True)}
+        drafts = [spans.get(row, ()) for row in rows]
+        return self._reader.read(self._forward, rows, drafts) if any(drafts) else self._forward.read(rows)
+
     def close(self) -> None:
         """Also frees the logits that were read along."""
         super().close()
-        self._reading = None
+        self._reader = DraftReader()
