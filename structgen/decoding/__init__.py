@@ -1,5 +1,5 @@
 """The decode loop: sessions ask a model for logits and say tokens until their texts are complete.
 
-`request` makes sessions of what a caller gave, `loop` runs them, `stream` tells of them as they go. What one row does
-is in `session`, with its policies in the folders below.
+`request` makes sessions from a caller's arguments, `loop` runs them, `stream` gives their events. `session` is one row,
+with its policies in the folders below.
 """

@@ -128,7 +128,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
 
 
 def _arguments(given: dict[str, Any]) -> str:
-    """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, with those that they need to have an effect."""
+    """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, with others that they need to have an effect."""
     if not given.keys().isdisjoint(_NO_EFFECT_WHEN_GREEDY):
         given = {"temperature": 1.0, **given}
     elif given.keys() & {"length_penalty", "early_stopping"}:

@@ -34,13 +34,13 @@ async def in_thread(call: Callable[[], T]) -> T:
     """Runs a call in a thread. When cancelled, it sets `stopped_by` for the call and waits for the step in progress."""
     stop, context = Event(), copy_context()
     context.run(stopped_by.set, stop)
-    # a future, no task: the end of `asyncio.run` cancels every task, and the thread would be forgotten
+    # not a task: the end of `asyncio.run` cancels every task, and nobody would wait for the thread
     future = asyncio.get_running_loop().run_in_executor(None, context.run, call)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop.set()
-        while not future.done():  # a step that has begun cannot be stopped, however often that is asked for
+        while not future.done():  # a step that has begun cannot be stopped
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([future])
         future.exception()
