@@ -42,18 +42,22 @@ class DraftReader:
         self._known |= {row: known for row, known in behind.items() if len(known[2]) > 1}
         return torch.stack([logits[0] for _, _, logits in behind.values()])
 
-    def confirm(self, row: Row) -> Tensor | None:
-        """Marks the drafted tokens that a row has taken as read. The logits after its last token, if they are known."""
-        if row not in self._known:
-            return None
-        ids, start, logits = self._known[row]
-        if row.valid >= start and row.ids[:start] == ids[:start]:
-            taken = common(row.ids[start:], ids[start:])
-            row.valid = start + taken
-            if row.is_read:
-                return logits[taken]
-        del self._known[row]
-        return None
+    def confirm(self, rows: Sequence[Row]) -> dict[Row, Tensor]:
+        """Marks the drafted tokens that rows have taken as read.
+
+        Returns:
+            The logits after the last token of each row that has taken only drafted tokens. All others are forgotten.
+        """
+        confirmed = {}
+        for row in (row for row in rows if row in self._known):
+            ids, start, logits = self._known[row]
+            if row.valid >= start and row.ids[:start] == ids[:start]:
+                taken = common(row.ids[start:], ids[start:])
+                row.valid = start + taken
+                if row.is_read:
+                    confirmed[row] = logits[taken]
+        self._known = {row: self._known[row] for row in confirmed}
+        return confirmed
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +108,14 @@ class Drafts:
 
     def confirmed(self) -> tuple[list[Session], Tensor | None]:
         """The sessions that have taken only drafted tokens, and the logits behind these."""
-        sessions, logits = [], []
-        for session in (draft.session for draft in self._drafts if not draft.session.done):
-            before = session.row.valid
-            known = self._reader.confirm(session.row)
+        read = {draft.session: draft.session.row.valid for draft in self._drafts if not draft.session.done}
+        known = self._reader.confirm([session.row for session in read])
+        for session, before in read.items():
             self.accepted[session] += session.row.valid - before
             if self._ledger is not None:
                 self._ledger.drafted.update(session.entries_between(before, session.row.valid))
-            if known is not None:
-                sessions.append(session)
-                logits.append(known)
-        return sessions, torch.stack(logits) if logits else None
+        sessions = [session for session in read if session.row in known]
+        return sessions, torch.stack([known[session.row] for session in sessions]) if sessions else None
 
     def forget(self, session: Session) -> None:
         """The session is over: nothing is kept of it except its number in `accepted`."""

@@ -84,7 +84,7 @@ class BeamBatch(Run[BeamSearch]):
         by step as ever. As long as they choose the forced text, the logits behind it are known.
         """
         rows = [row for search in self._active for row in search.rows]
-        known = {row: logits for row in rows if (logits := self._reader.confirm(row)) is not None}
+        known = self._reader.confirm(rows)
         if not known:
             return self._read_now(rows, self._active)
         self._drafted.update(search for search in self._active if known.keys() >= set(search.rows))
