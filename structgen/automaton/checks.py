@@ -81,7 +81,7 @@ class FreshName:
         inner: Open | None = reading.inner
         while inner is not None:
             if inner.is_object:
-                names += _names(inner)
+                names += [name for name in inner.log.names(inner.size) if name is not None]
                 if inner.name is not None:
                     names.append(inner.name)
             inner = inner.parent
@@ -163,11 +163,6 @@ class NumberCheck:
 
     def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
         return None
-
-
-def _names(read: Open) -> list[str]:
-    """The names of the finished members of an object."""
-    return [name for name in read.log.names(read.size) if name is not None]
 
 
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:

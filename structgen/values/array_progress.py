@@ -156,9 +156,10 @@ class ItemSteps:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
                 if len(steps) > MOST_OPTIONS:
                     raise LimitExceeded(f"one item may meet rules of contains in more than {MOST_OPTIONS} ways")
-        if plan.few:
-            return [step for before in steps for step in self._told(*before)]
-        return [step for before in steps for step in self._split(*before)] if plan.compared else steps
+        if not (plan.few or plan.compared):
+            return steps
+        told = self._told if plan.few else self._split
+        return [step for before in steps for step in told(*before)]
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that satisfies `each`, and one that does not; or any item, where its count makes no difference."""

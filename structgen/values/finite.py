@@ -50,7 +50,7 @@ class FewValues:
         return self._known[node]
 
     def count(self, node: Node) -> int | None:
-        """At least as many as the node has different values; None: unknown or too many."""
+        """An upper bound of the number of different values; None: unknown or too many."""
         total = 0
         for shape in () if node.is_any else node.shapes:
             if shape.arrays is not None or shape.objects is not None:
@@ -131,8 +131,8 @@ class FewValues:
 
     @cached_method
     def split(self, node: Node) -> tuple[Values, Node | None]:
-        """The values that are told one by one although others are not, and the node of the others; None: there are
-        none. A listed value may be among the others too."""
+        """The words and literals of a node that are told one by one, and the node of its other values (None: there are
+        no others). A listed value may be among the others too."""
         parts = [_split_shape(shape) for shape in node.shapes]
         values = self(Node(lambda: node.pointer, lambda: tuple(listed for listed, _ in parts)))
         if not values:
@@ -141,7 +141,7 @@ class FewValues:
         return values, Node(lambda: node.pointer, lambda: others) if others else None
 
     def _add(self, nodes: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
-        """Add a value; of two spellings of a number the freer one stays."""
+        """Add a value. Of two equal numbers the one that allows more spellings stays."""
         key = canonical(value)
         if key in nodes and plain:
             return

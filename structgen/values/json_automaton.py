@@ -36,10 +36,10 @@ class JsonAutomaton(Automaton):
 
     Args:
         any_order: may declared members come in any order?
-        algebra: the one that made `root`, where there is one: it knows conjunctions that will be wanted again.
+        algebra: the one that made `root`, if any: it remembers conjunctions that will be needed again.
         within: an automaton in whose tables this one lives.
         finite: are numbers but integers and literals only those that a double holds?
-        prelude: does it begin with the frames of bare types and of any value? Not where it lives in other tables.
+        prelude: does it begin with the values of bare types and any value? Ignored with `within`.
 
     Attributes:
         names: the writer of names; how many it writes at once can be set.
@@ -163,7 +163,11 @@ class JsonAutomaton(Automaton):
         return state
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:
-        """Where a value beginning at `state` is one of many objects, write what follows their commonest first name."""
+        """Where a value is one of many objects, write what follows the name that most of them require first.
+
+        Args:
+            state: the first state of the value.
+        """
         firsts = (next((p.name for p in lane.part.properties if p.required), None) for lane in choice.objects.lanes)
         names = Counter(name for name in firsts if name is not None)
         name, count = max(names.items(), key=itemgetter(1), default=("", 0))
@@ -181,7 +185,7 @@ class JsonAutomaton(Automaton):
         return self.later(partial(self._expand_value, node, depth))
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
-        """Write the first state of a value, as that of another value with the same shapes."""
+        """Write the first state of a value: where another value has the same shapes, a copy of its row."""
         shapes = node.shapes
         nested = depth and any(shape.arrays or shape.objects for shape in shapes)
         key = shapes, depth if nested else 0

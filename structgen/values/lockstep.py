@@ -1,8 +1,8 @@
 """Choices: the nodes that a value is read against in lockstep, and the lanes in which its containers are read.
 
-A *driver* keeps a value alive: only what may still satisfy one of the drivers is allowed. A *watched* node never does;
-at the end of the value it is told whether the value satisfies it. A *lane* is one array or object set of one of
-these nodes; the sets that a lane excludes (`without`) are watched in lanes of their own.
+A *driver* keeps a value alive: only what may still satisfy one of the drivers is allowed. A *watched* node does not; it
+only matters whether the finished value satisfies it. A *lane* is one set of arrays or of objects of one of these nodes.
+The sets that a lane excludes (`without`) are watched in lanes of their own.
 """
 
 from __future__ import annotations

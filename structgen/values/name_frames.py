@@ -1,12 +1,12 @@
-"""Names of members: the writer of frames that read a name, where other names than the declared ones may come or those
-are many.
+"""Names of members: the writer of frames that read a name, for objects with many names or with undeclared ones.
 
-A frame of names says which name came by its outcome: the rank of a name in its table, or the place of another name's
-marks behind the ranks. It knows nothing else of its object, so all progresses of all objects with these names share its
-states. Which names may come is told behind the outcome, where any name of the table may go on to become another name
-(`{"patternProperties": {"^x-": {}}}`: after `"id`, a name that came, `"idle"` may come). Else it is told by the prefix:
-the states below a prefix are the same wherever the same names below it may come. They are written when a walk meets
-them, a few names at a time, so that a member of an object with thousands costs about what its own name costs.
+The outcome of such a frame tells which name came: its rank in a table of names or, behind the ranks, the number of an
+other name's marks. The frame knows nothing else of its object, so all objects with these names share its states.
+
+Some names may not come any more. Where any name of the table may go on to become another one, this is decided behind
+the outcome: in `{"patternProperties": {"^x-": {}}}`, `"idle"` may come although `"id"` came before. Elsewhere the
+states have no way to such names. States below the same prefix are shared where the same names may come below it. They
+are written when a walk meets them, a few names at a time, so one of thousands of names costs little more than another.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class NameTable:
 
     Attributes:
         names: each name once.
-        spellings: the spelling of each, closing quote included: no one is a prefix of another.
-        ranks: where each name stands in `names`.
+        spellings: the spelling of each, closing quote included, so that none is a prefix of another.
+        ranks: the index of each name in `names`.
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -49,7 +49,8 @@ class NameTable:
 
     @cached_method
     def groups(self, first: int, end: int) -> tuple[bytes, list[int]]:
-        """What the names from `first` to `end` begin with, and where each next byte's names begin; `end` last."""
+        """The common prefix of the names from `first` to `end`, and the first name of each group with the same byte
+        behind the prefix, with `end` as the last."""
         spellings = self.spellings
         low, high = spellings[first], spellings[end - 1]  # sorted: these two have the least in common
         common = low[: next(i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)]
@@ -61,12 +62,12 @@ class NameTable:
 
 
 class NameRange(NamedTuple):
-    """The names of a table from `first` to `end`, of which `depth` bytes, the same in all, have been read.
+    """The names of a table from `first` to `end`, of which the first `depth` bytes, the same in all, have been read.
 
     Attributes:
         allowed: the names that may come, as bits from `first` on.
-        inside: the free string that every other name is, which takes the names of the table too; else 0.
-        fallback: the state in which other names are behind those bytes; 0 when none of them begins so.
+        inside: where any name may come, the free string that reads it; else 0.
+        fallback: the state in which other names are behind these bytes; 0 when no other name begins so.
     """
 
     table: NameTable
@@ -99,8 +100,10 @@ class NameWriter:
         return NameTable(names)
 
     def frame(self, table: NameTable, allowed: Flags, others: int) -> int:
-        """The callee that reads an `allowed` name of a table, or one that the state `others` takes, which takes no name
-        of the table. It starts behind the opening quote and ends with the closing one."""
+        """The callee that reads an `allowed` name of a table, or an other name that the state `others` takes.
+
+        It starts behind the opening quote and ends with the closing one.
+        """
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
         return self._range(NameRange(table, 0, len(table.names), 0, bits, 0, others)) if bits else others
 
@@ -108,11 +111,11 @@ class NameWriter:
     def others(self, table: NameTable, names: Joint | None, living: tuple[bool, ...]) -> tuple[int, bool]:
         """The state of the names that are not in a table (0: there are none), and whether it takes the table's too.
 
-        It does where each of them may go on to become another name: no prefix then depends on which of them may come,
-        so all positions of an object share the state, and a name that may not come is refused behind its outcome.
+        It takes them where each name of the table may go on to become another name. All positions of an object then
+        share the state, and a name that may not come is refused behind its outcome.
 
         Args:
-            names: the rules that tell other names apart; None: there are none, and any name may come.
+            names: the rules that tell other names apart; None where there are none, and any name may come.
             living: bool[names.others]: may names with these marks come?
         """
         count = len(table.names)
@@ -141,7 +144,7 @@ class NameWriter:
 
     @cached_method
     def free(self, close: int) -> int:
-        """The free name that is closed into state `close`."""
+        """The state of any name; its closing quote leads to `close`."""
         return free_string(self._automaton, NAME, close)
 
     def _range(self, names: NameRange) -> int:

@@ -1,7 +1,7 @@
-"""Names of members: which rules of an object speak of a name, and the automaton that tells.
+"""Names of members: which rules of an object apply to a name, and the automaton that decides it.
 
-A set of names is a `Strings`. *Marks* are the sets that hold a name, as bits. Declared names have marks too, but they
-are known one by one; all others are told apart by one automaton over all sets at once.
+A set of names is a `Strings`. The *marks* of a name are the sets that hold it, as bits. Names told one by one have
+marks too; all other names are told apart by one automaton over all sets at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
 
 MOST_DOUBTFUL = 8
-"""Patterns that are asked about at the end of one name: each doubles what the name may turn out to be."""
+"""The most patterns that are asked about at the end of a name: each doubles the possible marks."""
 
 
 @lru_cache(65536)
@@ -29,23 +29,23 @@ def is_named(names: Strings, name: str) -> bool:
 
 
 def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
-    """The members of combined sets that end with one of these final masks, which stay."""
+    """Combined sets without the members whose final mask is not in `kept`."""
     if set(dfa.kinds[0]).difference(kept) <= {0}:
         return dfa
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
 
 
 MOST_BYTES = 1 << 26
-"""What the automata of names that are kept may take together."""
+"""The bytes that all kept automata of names may take together."""
 
 
 class Joint:
-    """All names against several sets, and against names that are told one by one.
+    """One automaton that tells for any name which of several sets hold it, and which name of a list it is.
 
     Attributes:
         sets: bit `k` of a name's marks stands for `sets[k]`.
         listed: the names told one by one.
-        doubtful: the sets whose bit must still be confirmed by their predicate, as bits.
+        doubtful: the sets, as bits, whose mark must still be confirmed by their predicate.
     """
 
     def __init__(self, sets: tuple[Strings, ...], listed: frozenset[str]) -> None:
@@ -55,7 +55,7 @@ class Joint:
         self._dfa = beside((told, numbered(self.listed)), 1 + len(sets)) if listed else told
 
     def _combined(self) -> CharDfa:
-        """The sets in one automaton. Where that is too large, the largest sets are asked about where a name ends.
+        """The sets in one automaton. While it is too large, the largest set is left to its predicate at a name's end.
 
         Raises:
             LimitExceeded: too many sets would have to be asked about.
@@ -105,7 +105,7 @@ class Joint:
         return tuple(dict.fromkeys([marks for final in self.unlisted for marks in self.resolved(self.marks(final))]))
 
     def resolved(self, marks: int) -> list[int]:
-        """What the marks may turn out to be when the doubtful ones are asked."""
+        """The marks that a name may have when the doubtful ones have been asked about."""
         possible, doubtful = [marks], marks & self.doubtful
         while doubtful:
             bit = doubtful & -doubtful
@@ -114,12 +114,12 @@ class Joint:
         return possible
 
     def go_on(self, kept: frozenset[int]) -> bool:
-        """Does each listed name go on to a name that ends with one of these final masks?"""
+        """Is each listed name the beginning of a name that ends with one of these final masks?"""
         return all(self.language(kept).state_after(name) for name in self.listed)
 
     @cached_method
     def language(self, kept: frozenset[int]) -> CharDfa:
-        """The names that end with one of these final masks, which stay."""
+        """The names that end with one of these final masks."""
         return ending(self._dfa, kept)
 
 
@@ -189,7 +189,7 @@ class Outline:
         return self.joint.others if self.ruled else (0,)
 
     def count_others(self, living: Collection[int], limit: int) -> int | None:
-        """How many undeclared names have marks among `living`, or at most; None when more than `limit`."""
+        """An upper bound of the number of undeclared names with marks among `living`; None when more than `limit`."""
         return count_members(self._others_language(living), limit) if self.ruled else None
 
     def few_others(self, living: Collection[int]) -> tuple[tuple[str, int], ...] | None:

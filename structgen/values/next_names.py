@@ -1,7 +1,7 @@
 """Which names may come next in an object, and with which values: questions about progress; nothing is written here.
 
-A progress *knows* some names one by one: those of its declared members and, where only few other names are possible,
-those too. All its *other* names differ only in their marks (the sets that hold a name, as bits; see `names`).
+A progress *knows* some names one by one: the declared ones, and undeclared ones where only few are possible. Its
+*other* names differ only in their marks: the sets that hold a name, as bits (see `names`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from structgen.values.names import Joint
 from structgen.values.object_progress import Members
 
 MOST_PROGRESS = 1 << 13
-"""Progress whose other names are remembered."""
+"""How much progress is remembered with its other names."""
 
 
 class NextMember(NamedTuple):
     """A member that may come next.
 
     Attributes:
-        maybe_repeated: must its name be compared with those that came? True where it is an other name to the progress,
-            and others have come before.
+        maybe_repeated: must its name be compared with the names that came? True where the progress does not know it,
+            and other such names came before.
     """
 
     node: Node
@@ -80,9 +80,10 @@ class NextNames:
     def allowed(self, progress: Members, table: NameTable) -> Flags:
         """bool[names of the table]: has this progress a next member under each?"""
         objects, own = progress.objects, self.other_marks(progress)
+        outline, known = self._outline(objects), self.known_names(objects)
         flags: Flags = np.zeros(len(table.names), np.bool_)
-        for marks, places in self._others_in(table, objects).items() if own else ():
-            flags[places] = marks in own
+        for place, name in enumerate(table.names if own else ()):
+            flags[place] = name not in known and outline.marks(name) in own
         flags[[table.ranks[name] for name in self.open_names(progress)]] = True
         return flags
 
@@ -102,20 +103,10 @@ class NextNames:
         outline = self._outline(objects)
         return {i: name for name, i in outline.declared.items() if not self._is_empty(outline.member(i))}
 
-    @cached_method
-    def _others_in(self, table: NameTable, objects: Objects) -> dict[int, list[int]]:
-        """The places in a table of the names that these objects do not know, by their marks."""
-        outline, known = self._outline(objects), self.known_names(objects)
-        others: dict[int, list[int]] = {}
-        for place, name in enumerate(table.names):
-            if name not in known:
-                others.setdefault(outline.marks(name), []).append(place)
-        return others
-
     @cached_up_to(MOST_PROGRESS)
     def _rest(self, kind: type[Members], progress: Members, marks: int) -> NextMembers:
-        """The next members under an other name with these marks: most states of an object with many lanes differ in the
-        progress of one.
+        """The next members under an other name with these marks. Remembered, since most states of an object with many
+        lanes differ in the progress of one lane.
 
         Args:
             kind: the class of `progress`, which equality does not look at.
@@ -134,7 +125,7 @@ class NextNames:
         return tuple([NextMember(each, then, maybe_repeated) for each, then in options])
 
     def other_marks(self, progress: Members) -> Collection[int]:
-        """The marks that other names may have that may come next."""
+        """The marks of the other names that may come next."""
         return self._other_marks(type(progress), progress) if self._is_empty.inhabited(progress.objects).others else ()
 
     @cached_up_to(MOST_PROGRESS)
@@ -150,7 +141,7 @@ class NextNames:
 
     @cached_method
     def known_names(self, objects: Objects) -> Collection[str]:
-        """The names that a progress of these objects knows, whether they may come next or not."""
+        """All names that a progress of these objects knows."""
         declared, few = self._outline(objects).declared, self._few(objects)
         return {**declared, **few} if few else declared
 
@@ -186,5 +177,5 @@ def names_are_ruled(members: Iterable[Members]) -> bool:
 
 
 def maybe_repeated(following: NextMembers) -> bool:
-    """Must the name be compared with those that came? Not where one progress knows that it is new."""
+    """Must the name be compared with the names that came? Not where one progress knows that it is new."""
     return following[0].maybe_repeated and all(each.maybe_repeated for each in following)

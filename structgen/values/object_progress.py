@@ -1,7 +1,7 @@
 """What an object may still hold: one lane's progress through its members.
 
-A progress is a frozen value that says which members may come next and whether the object may close; equal progress,
-equal future. A member that may meet an existential rule (`some`) has several options, as items have (see
+A progress is a frozen value that says which members may come next and whether the object may close: equal progress,
+equal future. A member that can satisfy an existential rule (`some`) has several options, as items have (see
 `array_progress`).
 """
 
@@ -38,10 +38,10 @@ class Members(NamedTuple):
 
     Attributes:
         phase: declared properties before this one can come no more.
-        members: members so far, as far as a bound on their number needs it.
-        met: the `some` that were met, as bits.
-        others: 1 once a member has come whose name is not told one by one; how many have come where that is bounded.
-        taken: where the undeclared names are few: which have come, as bits.
+        members: how many members came, up to the number from which on more make no difference.
+        met: the rules of `some` that were satisfied, as bits.
+        others: 1 once a member came whose name is not known one by one; how many came where their number is bounded.
+        taken: where the undeclared names are few, those that came, as bits.
     """
 
     lane: int
@@ -157,15 +157,15 @@ class UnorderedMembers(Members):
 
 
 class Inhabited(NamedTuple):
-    """What of an object set can be, once the emptiness of its nodes is known.
+    """Which members the objects of a set can have.
 
     Attributes:
-        members: the declared members with a value; none where their number does not matter.
+        members: the declared members with a value; none where the number of members does not matter.
         others: the marks of undeclared names with a value.
-        few: those names and their marks, where they are few.
-        total: how many those names are at most, where that is no more than the members that are needed.
-        candidates: the members that can satisfy the `some`.
-        uncounted: may any member that has a value come, as far as counts and other members tell?
+        few: these names and their marks, where they are few.
+        total: an upper bound of their number, where it is no more than the members that are needed.
+        candidates: the members that can satisfy the rules of `some`.
+        uncounted: do neither counts nor `some` decide which members may come?
     """
 
     members: frozenset[str]
@@ -198,7 +198,7 @@ class MemberSteps:
         return Outline(objects, self._algebra)
 
     def inhabited(self, objects: Objects) -> Asking[Inhabited]:
-        """What of `objects` can be."""
+        """Which members these objects can have."""
         counted = objects.some or objects.min_properties or objects.max_properties is not None
         if not counted and not objects.patterns:
             return _CLOSED if objects.rest is None or (yield objects.rest) else _OPEN
@@ -251,7 +251,7 @@ class MemberSteps:
         return impossible > 0 and missing <= others + sum([p.name in can.members for p in progress.left()])
 
     def _waiting(self, progress: Members, can: Inhabited) -> int | None:
-        """How many members must come for the `some` alone; None where the rules cannot be met any more."""
+        """How many members the rules of `some` need; None where they cannot be satisfied any more."""
         named, marked = can.candidates
         left = [(p.required, named[p.name]) for p in progress.left() if p.name in named]
         if can.few is None:
@@ -264,7 +264,7 @@ class MemberSteps:
         return fewest((1 << len(progress.objects.some)) - 1 & ~progress.met, owed, others)
 
     def options(self, node: Node, after: Members, marks: int) -> Options:
-        """A member with this schema whose name has these marks: it may meet any of the `some` still open."""
+        """The options of a member whose name has these marks: it may satisfy any open rules of `some`."""
         rules = self.outline(after.objects).open_rules(marks, after.met) if after.objects.some else []
         if len(rules) > MAX_RULES_OF_MEMBER:
             raise LimitExceeded(f"{len(rules)} existential rules on the same name; the limit is {MAX_RULES_OF_MEMBER}")

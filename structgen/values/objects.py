@@ -24,11 +24,11 @@ from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
 
 MOST_CLOSES = 16
-"""Closing braces, and names that must come, that are remembered: a state and its cheapest way out ask for the same."""
+"""How many results are remembered for closing braces and for owed names: a state and its way out ask for the same."""
 
 
 class _Between(NamedTuple):
-    """What a state before a name or the closing brace is for.
+    """A state before a name or the closing brace.
 
     Attributes:
         choice, members, depth: the nodes that the object is read against, the progress of each lane, and the nesting.
@@ -92,7 +92,7 @@ class ObjectWriter:
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     def _cheapest(self, state: int, between: _Between) -> int:
-        """Between members: the closing brace where it may come, else the names of which one is owed."""
+        """The way out between members: the closing brace where it may come, else the owed names."""
         choice, members, depth, before, last = between
         if close := self._close(choice, members):
             return self._automaton.later(lambda new: self._context.write_behind_gap(new, [(last, close)]))
@@ -104,14 +104,14 @@ class ObjectWriter:
         )
 
     def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[str]:
-        """The names of which one must come before the closing brace; none where none are known."""
+        """The owed names that may come next; none where none are known."""
         named = [(name, self._next.named(members, name)) for name in owed_names(choice, members)]
         if any(following and maybe_repeated(following) for _, following in named):
             return []
         return [name for name, following in named if _driven(choice, following)]
 
     def _cheapest_name(self, state: int, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """In a name: the rest of a name that is owed."""
+        """The way out in a name: the rest of an owed name."""
         owed = [] if self._close(choice, members) else self._owed(choice, members)
         if not owed:
             return state
@@ -122,7 +122,7 @@ class ObjectWriter:
     def _least_behind(
         self, choice: Lockstep, members: tuple[Members, ...], depth: int, table: NameTable, outcome: int
     ) -> int:
-        """Bytes at least between a name, told by the outcome of its frame, and the end of the object."""
+        """A lower bound of the bytes between a name, given by the outcome of its frame, and the end of the object."""
         value = len(self._layout.colon) + 1
         owed = self._must_come(choice, members)
         if not owed or (outcome < len(table.names) and table.names[outcome] in owed):
@@ -131,7 +131,7 @@ class ObjectWriter:
 
     @cached_up_to(MOST_CLOSES)
     def _must_come(self, choice: Lockstep, members: tuple[Members, ...]) -> frozenset[str]:
-        """Names of which one must come before the closing brace; none where none are known."""
+        """The owed names; none where the closing brace may come."""
         return frozenset() if self._close(choice, members) else frozenset(owed_names(choice, members))
 
     @cached_up_to(MOST_CLOSES)
@@ -157,7 +157,7 @@ class ObjectWriter:
         self._context.write_behind_gap(state, literals)
 
     def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
-        """What stands before a name, and the state behind it; `name` is the state behind the name's quote."""
+        """The literal before a name and the state behind it, where `name` is the state behind the name's quote."""
         if not self._layout.bound or not before:
             return before + b'"', name
         return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
@@ -165,7 +165,7 @@ class ObjectWriter:
     def _before_names(
         self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
-        """What stands before names, and the names as far as they follow at once."""
+        """Literals of what stands before names, with the names themselves where no free white space comes between."""
         if self._layout.bound and before and names:
             following = self._automaton.later(
                 lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, names, depth, b'"'))
@@ -177,7 +177,7 @@ class ObjectWriter:
         """The state that calls a frame for the name; 0 where none may come.
 
         Args:
-            free: those of the members that take other names.
+            free: the members that take other names.
         """
         table = self._table(tuple([progress.objects for progress in members]))
         names = self._joint(tuple([progress.objects for progress in free]), table) if names_are_ruled(free) else None
@@ -204,14 +204,14 @@ class ObjectWriter:
 
     @cached_method
     def _joint(self, sets: tuple[Objects, ...], table: NameTable) -> Joint:
-        """The automaton of the names that are not in the table, against the rules of these sets."""
+        """The automaton that tells which rules of these sets apply to a name that is not in the table."""
         ruled = [each for objects in sets for each in self._is_empty.members.outline(objects).sets]
         return joint(tuple(dict.fromkeys(ruled)), frozenset(table.names))
 
     def _names_frame(
         self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, names: Joint | None
     ) -> int:
-        """The frame that reads a name of the table, or an other one (against rules: `names`); 0 when none may come."""
+        """The frame that reads a name of the table, or an other one (`names`: their rules); 0 when none may come."""
         driving = _driving(choice, members)
         others, takes_table = self._names.others(table, names, self._next.living_marks(driving, names))
         if takes_table:
@@ -224,8 +224,7 @@ class ObjectWriter:
     def _literals_of(
         self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
-        """Names that none of the members has seen, and the states behind them, where their values are called (written
-        when met)."""
+        """New names as literals, with the states behind them, which call their values and are written when met."""
         if not names:
             return []
         behind = b'"' if self._layout.bound else b'"' + self._layout.colon

@@ -1,6 +1,6 @@
-"""Names of which one must still come before an object can be closed: where the search for a cheapest end branches.
+"""Owed names: names of which one must come before an object can be closed. A search for a cheapest end tries no others.
 
-Without them it would try all members in all orders, which are as many as there are sets of names.
+Without them it would try all members in all orders: as many ways as there are sets of names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from structgen.values.object_progress import Members, UnorderedMembers
 
 
 def owed_names(choice: Lockstep, members: Sequence[Members]) -> list[str]:
-    """Names one of which may come next on a cheapest way to a closing brace; none where no such names are known."""
+    """Names of which one may come next on a cheapest way to the closing brace; none where such names are not known."""
     required = [each.name for progress in members if (each := progress.first_required)]
     if len(required) == len(members):
         return list(dict.fromkeys(required))
@@ -22,10 +22,10 @@ def owed_names(choice: Lockstep, members: Sequence[Members]) -> list[str]:
 
 
 class _Owed:
-    """What each owner of lanes needs, as names of which one must come. No names: that is not known.
+    """What each owner of lanes needs, as names of which one must come. No names: it is not known.
 
-    An owner accepts by a lane that has its required members, and whose excluded owners do not accept. So what is owed
-    alternates: a name for each lane of one that must accept, and of one that must not, a name that ends one lane of it.
+    An owner accepts by a lane that has its required members and whose excluded owners do not accept. So for an owner
+    that must accept, a name is owed for each of its lanes; for one that must not, a name that ends its accepting lane.
     """
 
     def __init__(self, lanes: Sequence[Lane[Objects]], members: Sequence[Members]) -> None:
@@ -35,7 +35,7 @@ class _Owed:
             self._of.setdefault(lanes[progress.lane].owner, []).append(progress)
 
     def by_drivers(self) -> list[str]:
-        """For one of the owners that keep the object alive to accept."""
+        """The names owed for one of the driving owners to accept."""
         driving = [progress for progress in self._members if self._lanes[progress.lane].drives]
         names: list[str] = []
         for progress in driving:
@@ -51,12 +51,12 @@ class _Owed:
         return list(dict.fromkeys(names))
 
     def _watched_names(self) -> list[str]:
-        """What those that do not drive declare and may still take."""
+        """The declared names that lanes which do not drive may still take."""
         watched = [progress for progress in self._members if not self._lanes[progress.lane].drives]
         return [member.name for progress in watched for member in progress.left()]
 
     def _for_lane(self, progress: Members) -> list[str]:
-        """For a lane to accept that does not accept now."""
+        """The names owed for a lane to accept that does not accept now."""
         if (first := progress.first_required) is not None:
             return [first.name]
         if not progress.may_close:
@@ -65,12 +65,12 @@ class _Owed:
         return next((names for owner in excluded if (names := self._against(owner))), [])
 
     def _for(self, owner: int) -> list[str]:
-        """For an owner to accept that does not accept now."""
+        """The names owed for an owner to accept that does not accept now."""
         each = [self._for_lane(progress) for progress in self._of.get(owner, ())]
         return [name for names in each for name in names] if all(each) else []
 
     def _against(self, owner: int) -> list[str]:
-        """For an owner that accepts now to do so no more."""
+        """The names owed for an owner that accepts now to accept no more."""
         lane = next(progress for progress in self._of[owner] if self._lane_accepts(progress))
         objects, without = lane.objects, self._lanes[lane.lane].without
         if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:

@@ -65,7 +65,7 @@ class NumberWriter:
         return self.digits[key]
 
     def _tested(self, dfa: CharDfa, ends: _Acceptance) -> list[Edge] | tuple[int, int]:
-        """A frame for the number alone: it ends before the byte behind it, and the tests come then."""
+        """The call of a frame for the number alone. It ends before the byte behind the number; then come the tests."""
         states = {final: ends.tested(final, NumberCheck) for final in dfa.kinds[0] if final}
         outcomes = [final for final, state in states.items() if state]
         dfa = ending(dfa, outcomes)
@@ -166,7 +166,7 @@ class StringWriter:
     def _literals(
         self, choice: Lockstep, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
     ) -> int:
-        """A trie of literals, before any text where a free string is an alternative too."""
+        """A trie of literals; where a free string is an alternative too, any text may leave the trie."""
         always = union(i for i, _ in free)
         inner = self._free_string(choice, free) if free else 0
         accepted: dict[str, int] = {}
@@ -206,8 +206,8 @@ class _Acceptance:
     """From the final masks of combined languages to the nodes that accept.
 
     Args:
-        nodes: of each language, the index of its node in the choice.
-        predicates: of each language that holds too many texts, the function that tells its members.
+        nodes: for each language, the index of its node in the choice.
+        predicates: for each language that accepts too much, the function that tells its real members; else None.
     """
 
     def __init__(
@@ -233,16 +233,16 @@ class _Acceptance:
         return accepting
 
     def outcome(self, final: int) -> int:
-        """The outcome with which a value that ends so leaves its frame."""
+        """The outcome with which a value with this final mask leaves its frame."""
         return self._choice.outcomes[self.nodes(final)]
 
     def driven(self, dfa: CharDfa) -> CharDfa:
-        """The members of combined languages that some driver accepts."""
+        """Combined languages without the members that no driver accepts."""
         if len(self._choice.nodes) == self._choice.drivers:
             return dfa
         return ending(dfa, [final for final in dfa.kinds[0] if self.nodes(final) & self._choice.driving])
 
     def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
-        """The state that leaves the frame of a value that ends so, behind the tests of the predicates; 0: refused."""
+        """The state that tests a value with this final mask by the predicates, and leaves its frame; 0: refused."""
         accept = lambda marks: self._context.accept(self._choice, self.nodes(marks))  # noqa: E731
         return self._context.confirmed(self.predicates, final, check, accept)

@@ -14,7 +14,7 @@ import pytest
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, TARGET
-from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
+from structgen.automaton.writing.chars import PlainWays, shortest_ends
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import FrameSearch, NoWayOut

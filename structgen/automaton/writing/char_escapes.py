@@ -1,9 +1,9 @@
 """Kernels that write what stands behind a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
 
-Between the digits of `\\uXXXX` there is a state for each beginning of which not all continuations lead to the same
-place. It is a stub until a walk meets it, and its row says what it stands for: A holds the DFA's state in front of the
-character, and B what was read, see `beginning`. Both stay when the row is written. A state behind which every
-continuation leads to one state of the DFA is shared by all states that lead there.
+Between the digits of `\\uXXXX` there is a state for each prefix whose continuations lead to different states of the
+DFA. It is a stub until a walk meets it. Column A of its row holds the DFA's state in front of the character, and B the
+prefix (see `beginning`); both stay when the row is written. Where all continuations lead to one state of the DFA, the
+state between the digits is shared by all DFA states that lead there.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
 
 DIGITS = 4
-"""Digits of an escape."""
+"""How many digits an escape has."""
 PAIR = 7
-"""In place of the number of digits that are left: the second escape of a pair is."""
+"""In place of the number of digits that are left: the second escape of a surrogate pair is missing."""
 SHARED = COUNTING + 1
-"""Rows of `per_state`: of each state of the DFA, from `SHARED` on, the state before one, two and three digits,
-whichever they are, that lead there; 0 where it is not written yet."""
+"""The first of three rows of `per_state`: for each state of the DFA, the shared states from which any one, two or three
+digits lead there; 0 where they are not written yet."""
 ROWS = SHARED + DIGITS - 1
 """How many rows `per_state` has."""
 _SHORT: Int32 = np.array(
@@ -37,7 +37,7 @@ _SLASH = 0x2F
 CONTROLS: Int32 = np.array([(0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F)], np.int32)
 """The characters that names spell by digits: control characters without a short escape."""
 MOST_STATES, MOST_EDGES = 17, 48
-"""No call of a kernel below writes more new states, and more edges."""
+"""The most new states and edges that one call of a kernel below writes."""
 
 
 def beginning(mark: int) -> tuple[int, int, int]:

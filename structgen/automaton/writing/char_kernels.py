@@ -16,12 +16,12 @@ from structgen.kernels import inner_kernel, kernel
 
 MAX_DEPTH = 255
 ALSO, UNEVEN = 1, 2
-"""Why a row is not whole when the kernel has written it: its caller has more edges for it, or characters beyond ASCII
-lead to several states."""
+"""Why `lift_rows` leaves a row unfinished: its caller has more edges for it, or characters beyond ASCII lead to several
+states."""
 SEVERAL = -1
-"""In place of the one state to which characters beyond ASCII lead: they lead to several."""
+"""In place of the state to which characters beyond ASCII lead: they lead to several."""
 MANY = 64
-"""Depths below this are told exactly: more than the masks tell apart."""
+"""Depths below this are exact. Masks do not tell larger ones apart."""
 
 COMPLETE = -1
 """In place of the state that follows: the character is complete."""

@@ -1,35 +1,39 @@
 """A `CharDfa` lifted to bytes: its characters as UTF-8, plain or as they stand inside a JSON string.
 
-State `q` of the DFA becomes state `first + q - 1`, expanded in chunks by one kernel call. Characters beyond ASCII
-share seven states per target where all of them lead to the same one (the usual case) and get states of their own,
-one byte at a time, where they do not. Inside JSON strings every spelling of a character is accepted, in names one.
+State `q` of the DFA becomes state `first + q - 1`. A kernel call expands a chunk of states. Where all characters beyond
+ASCII lead to the same state (the usual case), they share seven states for their bytes; elsewhere they get states of
+their own. Inside JSON strings every spelling of a character is accepted, in names only one.
 
-A longest length needs no product: characters are counted, and a state may be entered as long as its shortest way to an
-end still fits.
+A longest length needs no product of automata: characters are counted, and a state may be entered while its shortest way
+to an end still fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
+    CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
     CONTROLS, MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, lift_rows, write_wide
-from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
 from structgen.automaton.writing.counted_runs import counted_runs
 from structgen.automaton.writing.outline import outline_of
 from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 
 CHUNK = 64
+MOST_CELLS = 1 << 18
+"""In larger tables (states times classes) distances are not computed, and all ways are kept."""
+_PREFERRED = bytes(byte for byte in dict.fromkeys((*b"a0 ", *range(0x20, 0x7F))) if byte not in b'"\\')
+"""Printable ASCII that needs no escape, what is preferred first."""
 
 
 class Lifted:
@@ -41,9 +45,9 @@ class Lifted:
         quoted: inside a JSON string, or plain UTF-8?
         name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
         most: the longest length in characters.
-        also: by the DFA's final mask: further edges of a state, with bytes that stand in no character.
-        runs: where no length is counted: are runs of states (see `counted_runs`)? Then states are no longer the DFA's
-            own. Not for names, which are read beside others.
+        also: by the DFA's final mask, further edges of a state, for bytes that are in no character.
+        runs: are runs of states folded and counted (see `counted_runs`), where the length is not? Not for names, which
+            are read beside others.
 
     Attributes:
         start: the automaton's state for the DFA's start.
@@ -72,7 +76,7 @@ class Lifted:
         self._ends, self._limits = self._per_state[ENDS], self._per_state[LIMITS]
         self._ends[:] = np.array(by_kind, np.int32)[kinds]
         self._between: set[int] = set()
-        """States that `_write` has left: between the digits of an escape, and some others."""
+        """The states that `_write` has made, most of them between the digits of an escape."""
         self._counted = most is not None
         self._limits[:] = UNBOUNDED if folded is None else folded.limits
         slack = 0
@@ -99,7 +103,7 @@ class Lifted:
         self._settings: Int64 = np.array(numbers, np.int64)
 
     def _expand_chunk(self, state: int) -> None:
-        """Expand a state, and of those around it the stubs from which characters beyond ASCII lead to one state."""
+        """Expand a state, and the stubs around it from which all characters beyond ASCII lead to one state."""
         tables, dfa, asked = self._automaton.tables, self._dfa, state - self._first + 1
         if any(tables.row(state)[START : COUNT + 1]):  # the kernel has written all but its characters beyond ASCII
             self._complete(asked)
@@ -121,7 +125,7 @@ class Lifted:
                 self._complete(low + i)
 
     def _complete(self, q: int) -> None:
-        """Write the row of `q`, of which the kernel has written all but some edges and the kind."""
+        """Write the edges and the kind that `lift_rows` has left out of the row of `q`."""
         tables, outline, state = self._automaton.tables, self._outline, self._first + q - 1
         if len(set(self._dfa.next[q, outline.wides].tolist())) > 1:
             spelling, ends = outline.spelling
@@ -158,7 +162,7 @@ class Lifted:
         self._between.update(range(taken[0], tables.n_states))
 
     def _plain_ways(self, state: int) -> int:
-        """With one byte to each next state, where all others are no shorter."""
+        """The way out of a state: one byte to each next state, where no other spelling is shorter."""
         q = state - self._first + 1
         led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
         if led is None:
@@ -173,7 +177,7 @@ class Lifted:
         return PlainWays(self._dfa, one_end=len(set(self._ends.tolist()) - {0}) == 1)
 
     def _short_escapes(self, state: int) -> int:
-        """Behind a backslash, without `\\u`, which hardly any cheapest way takes; the same where there is no other."""
+        """The way out behind a backslash: without `\\u`, unless there is no other escape."""
         tables = self._automaton.tables
         if not self._escapes <= state < self._escapes + len(self._dfa.next) - 1:
             return state
@@ -182,7 +186,7 @@ class Lifted:
         return tables.ranges(tables.stub(), edges, hi=limit) if edges else state
 
     def _few_digits(self, state: int) -> int:
-        """Between digits, with as few next ones as lead to all targets; pairs only where nothing else does."""
+        """The way out between digits: a few digits that lead to all targets; pairs only where nothing else does."""
         tables = self._automaton.tables
         if state not in self._between:
             return state
@@ -204,7 +208,7 @@ class Lifted:
         return tables.ranges(tables.stub(), edges)
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
-        """Where the characters lead that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
+        """The DFA's states behind characters that UTF-16 units in `low..high` begin (end, after a high surrogate)."""
         row = self._dfa.next[q].tolist()
         return {row[c] for c in self._unit_classes(low, high, high_surrogate)} - {0}
 
@@ -223,3 +227,64 @@ class Lifted:
 
 def _astral(high: int, low: int) -> int:
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+
+
+def shortest_ends(dfa: CharDfa, classes: Sequence[int] | None = None) -> Int32:
+    """int32[states]: the fewest characters (of these classes, if given) from each state to a final one; `MAX_COUNT`
+    where there are none, 0 for the dead state."""
+    table = dfa.next if classes is None else dfa.next[:, list(classes)]
+    distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
+    distances[0] = MAX_COUNT
+    while True:
+        shorter = np.minimum(distances, distances[table].min(axis=1, initial=MAX_COUNT) + 1)
+        shorter[0] = MAX_COUNT
+        if (shorter == distances).all():
+            break
+        distances = shorter
+    distances[0] = 0
+    return distances
+
+
+class PlainWays:
+    """The ways through a `CharDfa` that a search for the cheapest way must look at: one byte to each next state.
+
+    Args:
+        dfa: of the characters between quotes.
+        one_end: it does not matter in which final state the text ends.
+    """
+
+    def __init__(self, dfa: CharDfa, *, one_end: bool) -> None:
+        self._dfa, self._one_end = dfa, one_end and dfa.next.size <= MOST_CELLS
+
+    def of(self, q: int) -> dict[int, int] | None:
+        """The next states of `q` and the byte to each; None where a character that needs more bytes leads elsewhere.
+
+        Where one end is as good as another, only what is on a shortest way, if plain ASCII has one.
+        """
+        led: dict[int, int] = {}
+        row = self._dfa.next[q].tolist()
+        for byte, each in self._plain:
+            if row[each]:
+                led.setdefault(row[each], byte)
+        left = int(self._distances[q])
+        if left < MAX_COUNT:
+            return dict([each for each in led.items() if self._distances[each[0]] == left - 1][:1])
+        return led if led.keys() >= set(row) - {0} else None
+
+    @cached_property
+    def _plain(self) -> list[tuple[int, int]]:
+        """`(character, class)`: the classes with a character that is one byte, and one such."""
+        bounds, classes = self._dfa.bounds.tolist(), self._dfa.classes.tolist()
+        first_bytes: dict[int, int] = {}
+        for byte in _PREFERRED:
+            first_bytes.setdefault(classes[bisect_right(bounds, byte) - 1], byte)
+        return [(byte, each) for each, byte in first_bytes.items()]
+
+    @cached_property
+    def _distances(self) -> Int32:
+        """int32[states]: the fewest characters to an end where plain ASCII has as few as any way; else `MAX_COUNT`."""
+        if not self._one_end:
+            return np.full(len(self._dfa.next), MAX_COUNT, np.int32)
+        plain = shortest_ends(self._dfa, [each for _, each in self._plain])
+        distances: Int32 = np.where(plain == shortest_ends(self._dfa), plain, MAX_COUNT).astype(np.int32)
+        return distances

@@ -1,7 +1,7 @@
-"""Runs of states of a `CharDfa` that differ in nothing but how many characters have been counted, each as one state.
+"""Runs: chains of states of a `CharDfa` that differ only in how many characters were read: one state each.
 
-Up to 308 digits may stand before the point of a number: an automaton of characters has a state for each. In the tables
-of a byte automaton, which can count, they are one state that leads to itself as long as its counter has room.
+Example: up to 308 digits may stand before the point of a number, so its `CharDfa` has a state for each. A byte
+automaton can count: there they are one state that leads to itself as long as its counter has room.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from structgen.memo import cached_method, once_per_object
 from structgen.regular.chardfa import CharDfa
 
 LEAST = 8
-"""Steps of the shortest run that is counted."""
+"""The fewest steps of a run that is folded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class CountedRuns:
     """A `CharDfa` whose runs are one state each.
 
     Attributes:
-        dfa: it accepts more than it should: how often a run's state leads to itself is in `limits`.
+        dfa: accepts more than it should, since only `limits` says how often a run's state may lead to itself.
         limits: int32[states]: how often a state may lead to itself; `UNBOUNDED` for those that are no run.
     """
 
@@ -58,7 +58,7 @@ def counted_runs(dfa: CharDfa) -> CountedRuns | None:
 
 @inner_kernel
 def _follows(nexts: Int32, kinds: Int32, q: int, t: int) -> int:
-    """By how many classes `q` leads to `t`, where that is as `q` in all else and no start; else 0."""
+    """The number of classes by which `q` leads to `t`, if `t` is like `q` otherwise, and not the start; else 0."""
     counting: int = int64(0)
     if t < 2 or t == q or kinds[t] != kinds[q]:
         return counting
@@ -72,7 +72,7 @@ def _follows(nexts: Int32, kinds: Int32, q: int, t: int) -> int:
 
 @inner_kernel
 def _goes_on(nexts: Int32, q: int, t: int, u: int) -> bool:
-    """Do just those characters lead from `t` to `u` that lead from `q` to `t`?"""
+    """Do the same characters lead from `t` to `u` as from `q` to `t`?"""
     for c in range(nexts.shape[1]):  # noqa: SIM110 (kernels have no generators)
         if (nexts[q, c] == t) != (nexts[t, c] == u):
             return False

@@ -1,4 +1,4 @@
-"""Many literals at once: a whole key trie is written by one kernel call, never byte by byte from Python."""
+"""Tries of literals: a whole trie of names is written by one kernel call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from structgen.kernels.views import view_uint8
 
 LITERAL_WORDS, NODE_WORDS = 3, 5
 """Numbers of a literal, and of a node on the stack, in the work space of `insert`."""
-MANY_BYTES = 1 << 14
-"""Literals of more bytes are counted before there is made room for them: mostly they have much in common."""
 
 
 def write_literals(
@@ -26,12 +24,12 @@ def write_literals(
 ) -> None:
     """Expand `state` into a trie of `(literal, target)`. No literal may be a prefix of another.
 
-    Register B of each state of the trie is the place of the shortest literal that goes on there, from 1 on.
+    Column B of each state of the trie is the number of the shortest literal below it, from 1 on.
 
     Args:
-        inner: where `other` is inside a free string, the state of its block in which any text goes on; else 0.
-        other: a state of the same frame that takes every text that leaves the trie. What the literals have in common
-            with it must have been written.
+        inner: where `other` is inside a free string, the first state of its block; else 0.
+        other: a state of the same frame, which takes every text that leaves the trie; 0 for none. The states that it
+            has in common with the literals must have been written.
     """
     pairs = sorted(literals)
     blob = b"".join([literal for literal, _ in pairs])
@@ -39,18 +37,14 @@ def write_literals(
     ends = accumulate([len(literal) for literal, _ in pairs])
     data = array("i", [*ends, *[target for _, target in pairs]]).tobytes() + blob
     tables.scratch(len(data) + work_space(count))[: len(data)] = data
-    if size > MANY_BYTES:
-        size = different_prefixes(tables.base, count)
-        size += size // 4  # to move many states once more, when the next one is added, would take long
-    tables.reserve(states=size, edges=size)
     tables.n_states, tables.n_edges = insert_literals(
         tables.base, count, len(blob), state, inner, other, *tables.take(size, size)
     )
 
 
 def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target: int) -> None:
-    """Expand `state` into a trie of words that all lead to `target`, and of each of its states tell the cheapest way
-    out: that of the shortest word, for which no search has to look at the others."""
+    """Expand `state` into a trie of words that all lead to `target`. The way out of each of its states is the shortest
+    word, so no search has to look at the others."""
     tables, root = automaton.tables, automaton.tables.stub()
     write_literals(automaton, root, [(word, target) for word in words])
     first, last = root + 1, tables.n_states
@@ -69,7 +63,7 @@ def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target
 
 
 def after_text(automaton: Automaton, state: int, text: bytes) -> int:
-    """The state after `text`, where none of it leaves the frame or counts; 0 when it is not taken. All is written."""
+    """The state after `text`, of which no byte leaves the frame or counts; 0 when it is not taken. Expands all."""
     for byte in text:
         automaton.expand(state)
         edges = automaton.tables.edges_of(state)
@@ -80,26 +74,8 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
 
 
 def work_space(count: int) -> int:
-    """Bytes of scratch that `insert` needs for so many literals, one literal's for each to be aligned among them."""
+    """Bytes of scratch space that `insert` needs for this number of literals, with some to spare for alignment."""
     return 4 * (LITERAL_WORDS + NODE_WORDS) * (count + 2)
-
-
-@kernel
-def different_prefixes(base: int, count: int) -> int:
-    """How many different beginnings, all but the empty one, the sorted literals in the scratch space have: see
-    `insert_literals`. The plain loop: `len({literal[:i] for literal in literals for i in range(1, len(literal) + 1)})`.
-    """
-    scratch, blob = scratch_at(base), view_uint8(registers_at(base)[R_SCRATCH] + 8 * count)
-    before, start = int64(0), int64(0)
-    different: int = int64(0)
-    for a in range(count):
-        end = int64(scratch[a])
-        i = int64(0)
-        while a > 0 and before + i < start and start + i < end and blob[before + i] == blob[start + i]:
-            i += 1
-        different += end - start - i
-        before, start = start, end
-    return different
 
 
 @inner_kernel
@@ -130,7 +106,7 @@ def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
 
 @inner_kernel
 def _other_after(base: int, other: int, byte: int) -> int:
-    """The state of the other text behind a byte; 0 where the literals have no more in common with it."""
+    """The state of the other text behind a byte; 0 where that text leaves the literals."""
     if other == 0:
         return 0
     taken = int64(edge(base, other, byte))

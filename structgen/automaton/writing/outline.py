@@ -1,4 +1,4 @@
-"""What lifting a `CharDfa` needs to know of it, whatever grammar it is lifted into: many grammars lift the same one."""
+"""What lifting a `CharDfa` needs to know of it. It is kept, since many grammars lift the same DFA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.regular.chardfa import CharDfa
 
 Span = tuple[int, int, int, int]
 FEW_HOMES = 8
-"""Where fewer than one of so many states are free text, or lead to it with most characters, exits are not worth it."""
+"""Exits are kept where at least one of this number of states is free text, or leads to it by most characters."""
 
 
 class DfaOutline:

@@ -1,6 +1,6 @@
-"""Kernels that write what stands between the members of an object: phases in one call, and the calls of values.
+"""Kernels that write the states between the members of plain objects, and those that call their values.
 
-A phase is a state before a name or the closing brace: see `values.plain_objects`.
+A phase is a state before a name or the closing brace (see `values.plain_objects`). One call writes several phases.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 16
 (_STATE, _CLOSE, _OTHER, _FIRST, _BEFORE, _LAST, _COMMA, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES,
  _F_COUNT, _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
-"""What stands in the scratch space for `write_phases`, int64 each, before ends, members, and bytes: see there."""
+"""The numbers at the start of the scratch space of `write_phases`, int64 each."""
 _ASKED, _KEPT = Struct("9q"), Struct("7q")
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
-"""States and edges of a phase beside those of its names, of `before` and of `last`."""
+"""How many states and edges a phase has beside those of its names, of `before` and of `last`."""
 
 
 class Phases(NamedTuple):
-    """Phases to be written: one, or several in the members' order, each next one behind one member more.
+    """Phases to write: one, or several in the members' order, each behind one member more than the phase before.
 
     Attributes:
-        state: that of the first phase; those of the next ones follow it.
-        before: what stands before a name's opening quote, behind another member.
-        last: what ends the object, behind a member.
-        close: the state behind that; 0 where it may not come.
+        state: the state of the first phase; the states of the next phases follow it.
+        before: the bytes between a member and the next name's opening quote.
+        last: the bytes that end the object behind a member.
+        close: the state behind `last`; 0 where the object may not end.
         members: the declared members that may come, as bits.
-        comma: in the first phase no member has come: so many bytes of `before` are left out there, and all but the last
-            one of `last`. -1 where one has.
-        required: those that nothing may pass over, as bits: no member behind one, no other name, and not the end.
+        comma: where the first phase has no member before it, how many bytes of `before` it leaves out (of `last` it
+            then has only the closing brace); else -1.
+        required: the members, as bits, that must come before any later member, any other name and the end.
         came: how many members can come no more in the first phase.
-        number: how many phases.
+        number: how many phases there are.
         first: the first of the states behind the spellings of the members.
-        other: the state behind the closing quote of any other name in the first phase, those of the next ones follow
-            it; 0 where none may come.
+        other: the state behind the closing quote of an undeclared name in the first phase, which is followed by those
+            of the next phases; 0 where none may come.
     """
 
     state: int
@@ -68,7 +68,7 @@ class MemberNames:
     """The names of an object's declared members, of which phases are written.
 
     Args:
-        spellings: of each declared member, its name behind the opening quote, the closing one, and `behind` more bytes.
+        spellings: of each declared member, its name, the closing quote, and `behind` more bytes.
         bound: the longest run of free white space; 0 for none.
     """
 
@@ -84,7 +84,7 @@ class MemberNames:
         self._longest = max(map(len, spellings), default=0)
 
     def write(self, automaton: Automaton, phases: Phases) -> None:
-        """Write phases of the object."""
+        """Write these phases."""
         state, before, last, close, members, comma, required, came, number, first, other = phases
         tables, size = automaton.tables, (self._count + 7) // 8
         asked = _ASKED.pack(state, close, other, first, len(before), len(last), comma, came, number)
@@ -117,9 +117,9 @@ def write_calls(
 
 
 def write_gap(tables: Tables, state: int, miss: tuple[int, int, int], bound: int) -> int:
-    """Write a state that takes at most `bound` bytes of free white space; any other byte does as `miss` says.
+    """Write a state that takes at most `bound` bytes of free white space; `miss` says what other bytes do.
 
-    `_write_gap` is the same within a kernel.
+    `_write_gap` is its twin for kernels.
     """
     return tables.ranges(state, [(byte, byte, state | INC | ROOM) for byte in SPACES], miss=miss, mode=GAP, hi=bound)
 
@@ -160,7 +160,7 @@ def _names_at(base: int) -> int:
 
 @inner_kernel
 def _bits_at(base: int) -> int:
-    """The address of the members that may come, as bits; those that nothing may pass over are behind them."""
+    """The address of the members that may come, as bits; the required ones are behind them."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     address: int = _names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST]
     return address
@@ -168,7 +168,7 @@ def _bits_at(base: int) -> int:
 
 @inner_kernel
 def _owed(base: int) -> int:
-    """The next member that nothing may pass over; the number of members where there is none."""
+    """The next required member; the number of members where there is none."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     member: int = head[_CAME]
     count = head[_COUNT]
@@ -180,8 +180,8 @@ def _owed(base: int) -> int:
 
 @inner_kernel
 def _list_names(base: int, place: int) -> int:
-    """Write the literals of a phase to the work space from `place` on; where another name may come too, the refused
-    ones lead to DEAD. How many literals there are."""
+    """Write the literals of a phase to the work space from `place` on. Where undeclared names may come too, literals of
+    declared names that may not come lead to DEAD. Returns the number of literals."""
     at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
     head = view_int64(at)
     count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
@@ -266,7 +266,7 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
       spellings, and those behind the closing quotes; the block of free names;
     - where each spelling ends, in sorted order, and the member that it belongs to;
     - the bytes of the spellings, of `before` and of `last`;
-    - the members that may come, as bits, and those that nothing may pass over;
+    - the members that may come, as bits, and the required ones;
     - from `place` on, the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])

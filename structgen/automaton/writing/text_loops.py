@@ -1,15 +1,15 @@
-"""Which characters lead away from a state of a `CharDfa`: all others leave it where it is.
+"""Exits: the characters that lead away from a state of a `CharDfa`.
 
-Free text up to a stop stands in one state for most of its characters, and whatever token is made of those leaves it
-there. So a walk for a mask has to look only at tokens in which a character stands that leads away. To find those
-fast, characters are told apart by *bucket*, one bit of an int64 each: the two cases of a letter together, nearly every
-mark and the blank alone, the digits, the line feed, other control characters, what is beyond ASCII. Of that the blocks
-in which the line ends of Unicode stand are a bucket of their own: the dot of a pattern takes all else.
+Free text up to a stop is in one state for most of its characters, and any token made of these characters leaves it
+there. So a walk for a mask must look only at tokens with a character that leads away. To find them fast, each character
+has a *bucket*, one bit of an int64: the two cases of a letter together, nearly each punctuation mark and the blank
+alone, the digits, the line feed, other control characters, and characters beyond ASCII. Of the last, the blocks with
+Unicode's line ends have a bucket of their own, since the dot of a pattern takes all others.
 
-In the middle of a stop most characters lead back to that state: what they begin is as it is from there.
+In the middle of a stop most characters lead back to the state of the free text, as if they stood there.
 
-Inside the quotes of a JSON string it is the same, but that the quote, the backslash and control characters always lead
-elsewhere.
+Inside the quotes of a JSON string it is the same, except that the quote, the backslash and control characters always
+lead elsewhere.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
 """int64[256]: the bucket of a byte of UTF-8, as a bit; 0 for the bytes behind the first of a character."""
 BIT_OF[0x80:0xC0] = 0
 MOST_OTHERS = 16
-"""Characters that may lead elsewhere than from the state that a mask is made from: all tokens that begin with them are
+"""How many characters may lead elsewhere than they do from the state of free text: all tokens that begin with them are
 walked."""
 WIDE_BITS = 1 << _MARKS | 1 << _WIDE
 """The buckets of the characters beyond ASCII."""

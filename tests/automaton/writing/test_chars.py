@@ -1,6 +1,6 @@
 """A `CharDfa` lifted to bytes takes its members and no other text: plain, quoted and as a name, counted or not.
 
-Covers `char_kernels`, `char_escapes`, `outline`, `cheapest_chars`, `text_loops` and `literals`, the trie that literals
+Covers `char_kernels`, `char_escapes`, `outline`, `text_loops` and `literals`, the trie that literals
 are written in.
 """
 
@@ -17,9 +17,8 @@ from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED
 from structgen.automaton.writing.char_kernels import MANY, MAX_DEPTH, alive_depths
-from structgen.automaton.writing.chars import Lifted
-from structgen.automaton.writing.cheapest_chars import PlainWays, shortest_ends
-from structgen.automaton.writing.literals import after_text, different_prefixes, write_literals, write_words
+from structgen.automaton.writing.chars import Lifted, PlainWays, shortest_ends
+from structgen.automaton.writing.literals import after_text, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
 from structgen.automaton.writing.text_classes import TEXT_CLASSES, class_bounds, class_ends
 from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, exits
@@ -142,8 +141,8 @@ def test_a_trie_of_literals_leads_each_to_its_target() -> None:
         assert {word: after_text(automaton, root, word) for word in words} == targets
         walk = Bytewise(automaton)
         assert all(takes(walk, root, word) and not takes(walk, root, word[:-1]) for word in words)
-        prefixes = {word[:n] for word in words for n in range(1, len(word) + 1)}
-        assert different_prefixes(automaton.tables.base, len(words)) == len(prefixes)
+        prefixes = {word[:n] for word in words for n in range(1, len(word))}
+        assert automaton.tables.n_states == root + 1 + len(prefixes), "each prefix is one state"
 
 
 def test_the_way_out_of_words_is_the_shortest_word() -> None:
