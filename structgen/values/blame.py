@@ -1,20 +1,23 @@
 """Which keyword of a schema, or which option, refuses the next byte of a JSON text.
 
-The values that the text has begun are known with the places of the schema that they are read against (`begun`). The
-innermost of these values that refuses the byte has the keyword. Where one keyword alone speaks of such values, it is
-that one. Where several do, they are left out one after the other, of the schemas of this value alone, until what is
-written of the value is taken.
+The first state of each value tells what the value is read against (`Context.choices`). Later states may be shared by
+values of several places, so the text is followed from its beginning: the values whose frames are still open at its end
+are the ones that it has begun. The innermost of them that refuses the byte has the keyword. Where only one keyword
+restricts such values, it is that one. Where several do, they are left out one after the other, of the schemas of this
+value alone, until the text of the value is taken.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.pointers import PointerReader, pointer_of
+from structgen.automaton.table_format import ACTION, CALL, FRAME_MASK, FRAME_SHIFT, GOTO, MISS, TARGET, A
+from structgen.automaton.tables import Tables
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
 from structgen.schema.keywords.table import ANNOTATION, SPEAKS_OF, STRUCTURE
@@ -23,7 +26,7 @@ from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode
 from structgen.schema.references import REFERENCES
 from structgen.schema.scan import escaped
-from structgen.values.begun import Begun
+from structgen.values.lockstep import Lockstep
 
 MOST_TRIED = 8
 """Places of one keyword that are tried one by one."""
@@ -31,13 +34,81 @@ SECONDS = 2.0
 """No further keyword is tried after this CPU time: then none is named."""
 
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
-"""Without these a value may be anything; what other schemas say is to be blamed there."""
+"""Left out last: without these keywords a value may be anything, but another schema is to be blamed."""
 _APPLYING = frozenset(("allOf", *REFERENCES))
-"""What these apply to a value speaks for itself."""
+"""These apply other schemas, whose own keywords are to be blamed."""
 _ENDING = b",]} \n\t\r"
 _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
 
 Rule = tuple[SchemaNode, str]
+
+
+class Begun(NamedTuple):
+    """A value that has begun.
+
+    Attributes:
+        start: the offset of its first byte.
+        frames: how many frames were open when it began.
+        choice: the nodes that it is read against.
+    """
+
+    start: int
+    frames: int
+    choice: Lockstep
+
+
+def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Sequence[int], text: bytes) -> list[Begun]:
+    """The values that are open behind a walk, outermost first. The value that is the whole text stays open.
+
+    Args:
+        positions: the position in front of each byte that was taken, and the one behind the last.
+        text: these bytes, and the byte that was refused, if any.
+    """
+    depths = {0: 0}
+    values: list[Begun] = []
+    for i, position in enumerate(positions):
+        state, frame = position & TARGET, position >> FRAME_SHIFT & FRAME_MASK
+        moves = i + 1 == len(positions) or positions[i + 1] >> FRAME_SHIFT & FRAME_MASK != frame
+        if not moves and state not in choices:
+            continue
+        depth = _depth(tables, frame, depths)
+        while values and values[-1].frames > depth:
+            values.pop()
+        for entered, frames in _entered(tables, state, depth, text[i : i + 1]):
+            if entered in choices:
+                while values and values[-1].frames >= frames:
+                    values.pop()
+                values.append(Begun(i, frames, choices[entered]))
+    return values
+
+
+def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
+    """How many frames are open, this one included."""
+    chain = []
+    while frame not in depths:
+        chain.append(frame)
+        frame = int(tables.frames[frame, 1])
+    depth = depths[frame]
+    for each in reversed(chain):
+        depth += 1
+        depths[each] = depth
+    return depth
+
+
+def _entered(tables: Tables, state: int, depth: int, byte: bytes) -> Iterator[tuple[int, int]]:
+    """A state, and the states entered from it before the byte is taken, each with the number of open frames."""
+    while True:
+        yield state, depth
+        if not byte or tables.is_stub(state):
+            return
+        if any(low <= byte[0] <= high for low, high, _ in tables.edges_of(state)):
+            return
+        row = tables.row(state)
+        if row[MISS] & ACTION == CALL:
+            depth += 1
+        elif row[MISS] != GOTO:  # eager, it is a test
+            return
+        state = row[A]
 
 
 class OpenValue:
@@ -46,11 +117,11 @@ class OpenValue:
     Args:
         value: where it begins, and what it is read against.
         depth: in how many other values it stands.
-        again: the automaton of a value of some nodes, at a depth, perhaps with another `whitespace=` or `any_order=`.
+        again: makes the automaton of a value of some nodes at a depth, perhaps with other options.
         taken, refused, ends: see `blamed`.
 
     Attributes:
-        places: of the schema, those that speak of the value, the innermost first.
+        places: the places of the schema that restrict the value, the innermost first.
         branches: is it an object that several alternatives may be?
         has_text: has any of its bytes been taken?
     """

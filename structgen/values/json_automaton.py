@@ -21,8 +21,7 @@ from structgen.schema.normal import ANY, Node, Numbers, Strings
 from structgen.schema.places import limited_places, long_places
 from structgen.schema.reader import algebra_of, read
 from structgen.values.arrays import ArrayWriter
-from structgen.values.begun import begun_values
-from structgen.values.blame import OpenValue, blamed
+from structgen.values.blame import OpenValue, begun_values, blamed
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep

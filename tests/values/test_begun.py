@@ -11,7 +11,7 @@ from structgen.automaton.expected import Walk
 from structgen.options import Whitespace
 from structgen.schema.left_out import speaking
 from structgen.schema.reader import read
-from structgen.values.begun import begun_values
+from structgen.values.blame import begun_values
 from structgen.values.json_automaton import JsonAutomaton
 
 SHARED = {

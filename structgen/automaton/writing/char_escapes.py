@@ -2,8 +2,7 @@
 
 Between the digits of `\\uXXXX` there is a state for each prefix whose continuations lead to different states of the
 DFA. It is a stub until a walk meets it. Column A of its row holds the DFA's state in front of the character, and B the
-prefix (see `beginning`); both stay when the row is written. Where all continuations lead to one state of the DFA, the
-state between the digits is shared by all DFA states that lead there.
+prefix (see `beginning`); both stay when the row is written.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from structgen.automaton.table_format import (
     HI, NOTHING, RANGES, ROOM, STUB, UNBOUNDED, A, B, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import (
-    COUNTING, INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_between, in_run,
+    INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_between, in_run,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
@@ -24,11 +23,6 @@ DIGITS = 4
 """How many digits an escape has."""
 PAIR = 7
 """In place of the number of digits that are left: the second escape of a surrogate pair is missing."""
-SHARED = COUNTING + 1
-"""The first of three rows of `per_state`: for each state of the DFA, the shared states from which any one, two or three
-digits lead there; 0 where they are not written yet."""
-ROWS = SHARED + DIGITS - 1
-"""How many rows `per_state` has."""
 _SHORT: Int32 = np.array(
     [(0x22, 0x22), (0x5C, 0x5C), (0x2F, 0x2F), (0x62, 8), (0x66, 12), (0x6E, 10), (0x72, 13), (0x74, 9)], np.int32
 )
@@ -112,17 +106,6 @@ def _led(
 
 
 @inner_kernel
-def _all_live(nexts: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int) -> bool:
-    """Do all characters `low..high` lead to living states? No surrogate does."""
-    i = _interval(bounds, low)
-    while i < bounds.size and bounds[i] <= high:
-        if nexts[q, classes[i]] == 0:
-            return False
-        i += 1
-    return True
-
-
-@inner_kernel
 def _row(base: int, s: int, start: int, count: int, high: int) -> None:
     """Write the row of a stub. What it says of the text that was read, in A and B, stays."""
     states = states_at(base)
@@ -160,16 +143,6 @@ def _digits(
         if high_surrogate or low < 0xD800 or low > 0xDBFF:
             return edge_between(settings, limits, q, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
-    elif (
-        target != SEVERAL and not high_surrogate and not settings[NAMED] and not in_run(settings, limits, q)
-        and _all_live(nexts, bounds, classes, q, low, high)
-    ):  # fmt: skip
-        shared = per_state[SHARED + left - 1]
-        if shared[target] == 0:
-            _stub(base, settings, limits, q, target, room, mark, n_states)
-            shared[target] = n_states
-            n_states += 1
-        return shared[target] | settings[ROOM_FLAG], n_states
     return _stub(base, settings, limits, q, target, room, mark, n_states), n_states + 1
 
 

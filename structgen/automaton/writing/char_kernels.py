@@ -157,7 +157,8 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     return n
 
 
-ENDS, LIMITS, CONTINUED, COUNTING = range(4)
+ROWS = 4
+ENDS, LIMITS, CONTINUED, COUNTING = range(ROWS)
 """Rows of `per_state`, int32[7, states], of a DFA on its way to bytes; for the others see `char_escapes`.
 
 ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,

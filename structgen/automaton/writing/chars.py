@@ -21,9 +21,9 @@ from structgen.automaton.table_format import (
     CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
-    CONTROLS, MOST_EDGES, MOST_STATES, PAIR, ROWS, beginning, write_digits, write_escape,
+    CONTROLS, MOST_EDGES, MOST_STATES, PAIR, beginning, write_digits, write_escape,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, lift_rows, write_wide
+from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, ROWS, lift_rows, write_wide
 from structgen.automaton.writing.counted_runs import counted_runs
 from structgen.automaton.writing.outline import outline_of
 from structgen.memo import cached_method
