@@ -123,7 +123,7 @@ class ByteLeads:
 
     @cached_up_to(MOST_KEPT)
     def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
-        """Where bytes lead, the first `taken` bytes of each of which have led to `position`."""
+        """Where some bytes lead. `taken`: 1 if the byte was read before `position`, at a test; else 0."""
         led: dict[int, bytes] = {}
         asked: dict[tuple[Question, bytes], bytes] = {}
         for byte in tried:

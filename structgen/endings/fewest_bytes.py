@@ -89,16 +89,9 @@ class Distances:
             rest = self._behind(frame, exit_)
             if rest is not None and (best is None or len(exit_.text) + len(rest.text) < len(best.text)):
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)
-            if self._is_last(frame, exit_):
-                break
+            if not frame or (ret >= 0 and not self.known.harmful(ret, exit_.barred)):
+                break  # no later exit can lead to a shorter end
         return best
-
-    def _is_last(self, frame: int, exit_: Exit) -> bool:
-        """Can no later exit lead to a shorter end?"""
-        if not frame:
-            return True
-        ret = int(self.automaton.tables.frames[frame, 0])
-        return ret >= 0 and not self.known.harmful(ret, exit_.barred)
 
     def _behind(self, frame: int, exit_: Exit) -> Exit | None:
         """The cheapest end behind an exit of a frame; None where there is none."""

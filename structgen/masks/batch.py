@@ -22,7 +22,7 @@ THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaf
 the walks."""
 
 WORTH_A_THREAD = 8
-"""Grammars without a cached mask for each further thread: waking a thread takes as long as the walks of so many."""
+"""Grammars without a cached mask that make a further thread worthwhile: waking it takes as long as their walks."""
 
 
 def find_masks(matchers: Iterable[Matcher]) -> None:

@@ -23,7 +23,7 @@ from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
 from structgen.masks.transitions import CheckAnswers, Transitions
 from structgen.masks.walk import TESTED
-from structgen.memo import BoundedCache
+from structgen.memo import cached_up_to
 from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
@@ -57,7 +57,6 @@ class Grammar(Transitions):
         require_vocabulary(vocabulary)
         super().__init__(automaton, vocabulary)
         self._rows: dict[int, Filled] = {}
-        self._longest_tokens: BoundedCache[int, int] = BoundedCache(MOST_POSITIONS)
         self._most_rows = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
     def matcher(self) -> Matcher:
@@ -103,7 +102,8 @@ class Grammar(Transitions):
         if spare >= (FEW if tables.n_exits == 1 else 0):  # else some allowed token is probably longer than the room
             bare = position & (1 << COUNT_SHIFT) - 1  # nothing is counted there
             like = self._cached(bare)
-            if like is not None and self._longest(bare, like) <= spare:
+            # With `spills`, a token that a bound refuses may go on elsewhere: it may be any token.
+            if like is not None and spare >= (self._slices.max_depth if tables.spills else self._longest(bare)):
                 return like
         if (main or bare) and not nearly_covered(self._base, position):
             return self._walked(position, self._cached(main or bare))
@@ -119,18 +119,15 @@ class Grammar(Transitions):
                 return None
         return filled
 
-    def _longest(self, position: int, filled: Filled) -> int:
-        """The most characters of a token that a bound could refuse where no bound is near."""
-        if self.automaton.tables.spills:  # a token that a bound refuses may go on elsewhere: it may be any token
-            return self._slices.max_depth
-        longest = self._longest_tokens.get(position)
-        if longest is None:
-            longest = self._longest_tokens.keep(position, longest_token(self._base, filled[0].ctypes.data))
-        return longest
+    @cached_up_to(MOST_POSITIONS)
+    def _longest(self, position: int) -> int:
+        """The bytes of the longest token that is allowed at a position."""
+        filled = self._cached(position)
+        return 0 if filled is None else int(longest_token(self._base, filled[0].ctypes.data))
 
     def _walked(self, position: int, like: Filled | None = None) -> Filled:
         """The mask by a walk of the trie, which starts from the mask `like` if there is one."""
-        # Not from a mask of which tests may clear bits: this walk would skip those tests.
+        # A walk from a mask that depends on tests would skip these tests.
         from_row = like[0] if like is not None and like[2] is None else None
         if len(self._rows) >= self._most_rows:
             self._forget()

@@ -44,23 +44,14 @@ _LONG = 254
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeSlice:
-    """One kind of free string over a vocabulary.
+    """One kind of free string over a vocabulary. `nodes` is the trie of what follows the quote in tokens that close
+    it."""
 
-    Attributes:
-        rows: uint32[levels, words]: the tokens that stay inside, by how many code points they may need.
-        levels: int32[longest + 1]: the number of the row by the room in code points; the last one is for any greater
-            room.
-        nodes: int32[n, 4]: the trie of what follows the quote in tokens that close the string. Columns: `HEAD`, `SKIP`,
-            the first entry of the node, and the end of its entries.
-        entries: int32[e, 2]: token, code points before its quote.
-        root_entries: the number of tokens that end with the quote; their entries come first.
-    """
-
-    rows: Uint32
-    levels: Int32
-    nodes: Int32
-    entries: Int32
-    root_entries: int
+    rows: Uint32  # uint32[levels, words]: the tokens that stay inside, by how many code points they may need
+    levels: Int32  # int32[longest + 1]: the row by the room in code points; the last is for any greater room
+    nodes: Int32  # int32[n, 4]: `HEAD`, `SKIP`, the first entry of the node, the end of its entries
+    entries: Int32  # int32[e, 2]: token, code points before its quote
+    root_entries: int  # the number of tokens that end with the quote; their entries come first
 
     @staticmethod
     def build(vocabulary: Vocabulary, needs: Int32, closes: Int32) -> FreeSlice:
@@ -72,25 +63,14 @@ class FreeSlice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextSlice:
-    """Plain text over a vocabulary.
+    """Plain text over a vocabulary. A token is *odd* if it cannot begin a text, or is too long for `levels`."""
 
-    Attributes:
-        rows: as for `FreeSlice`.
-        levels: int32[256]: the number of the row by the room in code points; 254 is for any greater bounded room, 255
-            for text without a bound.
-        held: int64[trie nodes]: the buckets (see `automaton.writing.text_loops`) of all bytes of the tokens of a
-            subtree; `ODD` too, if a token cannot begin a text or is too long for `levels`.
-        longest: uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` if one is odd.
-        counts: int32[BUCKETS]: the number of trie nodes with a token that hold each bucket.
-        tokens: the number of trie nodes with a token.
-    """
-
-    rows: Uint32
-    levels: Int32
-    held: Int64
-    longest: Uint8
-    counts: Int32
-    tokens: int
+    rows: Uint32  # as for `FreeSlice`
+    levels: Int32  # int32[256]: the row by the room in code points; 254: any greater bounded room, 255: no bound
+    held: Int64  # int64[trie nodes]: the buckets (see `text_loops`) of a subtree's bytes; `ODD` if a token is odd
+    longest: Uint8  # uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` if one is odd
+    counts: Int32  # int32[BUCKETS]: the number of trie nodes with a token that hold each bucket
+    tokens: int  # the number of trie nodes with a token
 
     @staticmethod
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:

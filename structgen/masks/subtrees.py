@@ -15,7 +15,7 @@ from structgen.automaton.table_format import (
 from structgen.kernels import inner_kernel
 from structgen.kernels.views import LENGTH, table, view_uint8, view_uint16
 from structgen.masks.bits import allow, nodes_at, put
-from structgen.masks.class_slices import ANY_LENGTH
+from structgen.masks.slices import ANY_LENGTH
 from structgen.masks.slices import V_COVER, V_KID_STARTS, V_KIDS, V_N_NODES, V_RUNS
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 

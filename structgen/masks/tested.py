@@ -46,8 +46,6 @@ class TestedMask:
         hopeless: `row` allows nothing.
     """
 
-    __test__ = False  # for pytest: this class is no test
-
     def __init__(
         self, grammar: Transitions, position: int, row: Uint32, tests: Sequence[int], *, hopeless: bool
     ) -> None:
@@ -91,14 +89,9 @@ class TestedMask:
 
     def _may_end(self, reading: JsonReading) -> bool:
         """May the text end? Notes in `_end_asks` whether that depends on the text."""
-        asked: list[JsonReading] = []
-
-        def answer() -> JsonReading:
-            asked.append(reading)
-            return reading
-
-        ends = self._grammar.may_end(self._position, answer)
-        self._end_asks = bool(asked)
+        left = [reading]  # emptied when a test asks for it
+        ends = self._grammar.may_end(self._position, lambda: left.pop() if left else reading)
+        self._end_asks = not left
         return ends
 
     def _suspects(self, reading: JsonReading) -> Iterable[int]:

@@ -27,7 +27,7 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.masks.advance import WANTS
 from structgen.masks.bits import allow, begin, first_at, forbid, nodes_at, put, stack_at
-from structgen.masks.class_slices import LENGTHS
+from structgen.masks.slices import LENGTHS
 from structgen.masks.slices import (
     V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
     V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
@@ -52,27 +52,18 @@ _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
 
 
 @inner_kernel
-def exits_of(base: int, s: int) -> int:
-    """The buckets of characters that lead from a state of a lifted `CharDfa` to another state; 0 if they are not
-    known."""
+def exits_and_home(base: int, s: int) -> tuple[int, int]:
+    """For a state of a lifted `CharDfa`: the buckets of characters that lead to another state (0 if they are not
+    known), and the state to which most characters lead (0 if it is the state itself)."""
     blocks, block = _blocks(base), aux_of(base, s)
-    where = blocks[block, BLOCK_EXITS]
-    exits: int = _exits(base)[where + s - blocks[block, BLOCK_FIRST], 0] if where else int64(0)
-    return exits
-
-
-@inner_kernel
-def home_of(base: int, s: int) -> int:
-    """The state to which most characters lead from a state of a lifted `CharDfa`; 0 if that is the state itself."""
-    if mode_of(base, s) != CHARS:
-        return 0
-    blocks, block = _blocks(base), aux_of(base, s)
-    where, first = blocks[block, BLOCK_EXITS], int64(blocks[block, BLOCK_FIRST])
+    where, first = int64(blocks[block, BLOCK_EXITS]), int64(blocks[block, BLOCK_FIRST])
+    if where == 0:
+        return where, where
     # Above 0: a state of the DFA, numbered from 1 (state q is `first + q - 1` of the automaton). Below 0: minus a state
     # of the automaton, in compositions. 0: there is none.
-    home: int = _exits(base)[where + s - first, 1] if where else int64(0)
+    exits, home = _exits(base)[where + s - first, 0], _exits(base)[where + s - first, 1]
     home = -home if home < 0 else home + first - 1 if home > 0 else home
-    return 0 if home == s else home
+    return exits, int64(0) if home == s else home
 
 
 @inner_kernel
@@ -244,7 +235,7 @@ def home(base: int, position: int) -> int:
     s = position & TARGET
     if unexpanded(base, s):
         return WANTS
-    other = home_of(base, s)
+    other = exits_and_home(base, s)[1] if mode_of(base, s) == CHARS else int64(0)
     if other and unexpanded(base, other):
         return WANTS
     return position - s + other if other else 0

@@ -24,7 +24,7 @@ from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSE
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.masks.bits import allow, begin, first_at, nodes_at, put, stack_at
-from structgen.masks.class_slices import ANY_LENGTH, LENGTHS
+from structgen.masks.slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
     V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF, V_REST_ROWS, V_REST_STARTS,
     V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
@@ -32,7 +32,7 @@ from structgen.masks.slices import (
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
 from structgen.masks.subtrees import LARGE, NO_LOOP, NO_NODE, is_narrow, next_child, stay
-from structgen.masks.text_walk import best_class, exits_of, fill_like, fill_text, home_of, untouched
+from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
 
 TESTED = 4
 """What `fill` adds to its result where a test was met."""
@@ -251,7 +251,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     best, level = 0, 0
     if mode_of(base, s) == CHARS:
         best, level = best_class(base, s, c)
-        exits, home = exits_of(base, s), home_of(base, s)
+        exits, home = exits_and_home(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
         has_room = states_at(base)[s, HI] - c >= MOST_FIT

@@ -1,6 +1,6 @@
 """Tokens allowed at once, by their first byte and the class of the rest: equal to the plain twin, bit by bit.
 
-Covers `class_slices`, `string_slices`.
+Covers `slices`, `string_slices`.
 """
 
 from __future__ import annotations
