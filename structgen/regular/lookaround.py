@@ -17,18 +17,18 @@ import numpy as np
 
 from structgen.errors import LimitExceeded
 from structgen.regular.chardfa import CharDfa, tidied
-from structgen.regular.regex.charsets import LAST, SURROGATES, WORD, Ranges, partition
+from structgen.regular.regex import charsets
+from structgen.regular.regex.charsets import LAST, SURROGATES, Ranges, partition
 from structgen.regular.regex.nodes import (
     Anchor, Assertion, Atomic, BackReference, Concatenation, Look, Node, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
+from structgen.regular.regex.subset import EDGE, OTHER, WORD
 
 STATE_LIMIT = 2_000
 STEP_LIMIT = 200_000
 _AHEAD, _BEHIND = MATCH + 1, MATCH + 2
 """Further operations: look-around, whose first operand is the number of its language."""
-_EDGE, _OTHER, _WORD = range(3)
-"""What stands before or after a place: the edge of the text, a character of no word, a word character."""
 
 Obligations: TypeAlias = frozenset[tuple[int, int]]
 Thread: TypeAlias = tuple[int, Obligations]
@@ -40,7 +40,7 @@ class _LookState(NamedTuple):
     Attributes:
         threads: the threads, none of them moved past what consumes nothing.
         behind: the states of the look-behinds.
-        before: what stands before here; a character is `_OTHER` where the pattern has no word boundaries.
+        before: what stands before here; a character is `OTHER` where the pattern has no word boundaries.
     """
 
     threads: frozenset[Thread]
@@ -111,7 +111,7 @@ class _Determiniser:
         self.tables = [dfa.next.tolist() for dfa in self.languages]
         self.certain = [_accepts_all(dfa) for dfa in self.languages]
         bounded = not assembler.places.isdisjoint((Anchor.BOUNDARY, Anchor.NO_BOUNDARY))
-        parts = [list(assembler.sets), [WORD] if bounded else [], *map(_class_ranges, self.languages)]
+        parts = [list(assembler.sets), [charsets.WORD] if bounded else [], *map(_class_ranges, self.languages)]
         self.bounds, self.classes, joint = partition(list(chain.from_iterable(parts)))
         left = iter(joint)
         self.members, words, *columns = ([frozenset(each) for each in islice(left, len(part))] for part in parts)
@@ -121,7 +121,7 @@ class _Determiniser:
 
     def run(self) -> CharDfa:
         """All states that can be reached, and where each class of characters leads."""
-        start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), _EDGE)
+        start = _LookState(frozenset({(0, frozenset())}), (1,) * len(self.behind), EDGE)
         known = {start: 1}
         todo = [start]
         width = max(self.classes) + 1
@@ -131,7 +131,7 @@ class _Determiniser:
             final.append(int(self.accepts(state)))
             closed: dict[int, list[Thread]] = {}
             for current in range(1, width):
-                kind = _WORD if current in self.words else _OTHER
+                kind = WORD if current in self.words else OTHER
                 if kind not in closed:
                     closed[kind] = self.closure(state, kind)
                 after = self.after(state, closed[kind], current)
@@ -178,7 +178,7 @@ class _Determiniser:
         """Whether the text may end here."""
         return any(
             self.program[place][0] == MATCH and all(self.languages[a].final[inner] for a, inner in owed)
-            for place, owed in self.closure(state, _EDGE)
+            for place, owed in self.closure(state, EDGE)
         )
 
     def after(self, state: _LookState, live: list[Thread], current: int) -> _LookState | None:
@@ -203,7 +203,7 @@ class _Determiniser:
         done = len(self.program) - 1
         if self.trailing and frozenset() in threads.get(done, ()):
             # The pattern matched and nothing is owed: whatever follows is accepted
-            return _LookState(frozenset({(done, frozenset())}), (0,) * len(self.behind), _OTHER)
+            return _LookState(frozenset({(done, frozenset())}), (0,) * len(self.behind), OTHER)
         if not threads:
             return None
         behind = tuple(
@@ -211,7 +211,7 @@ class _Determiniser:
             for number, inner in zip(self.behind, state.behind, strict=True)
         )
         kept = frozenset((place, owed) for place, sets in threads.items() for owed in _smallest(sets))
-        return _LookState(kept, behind, _WORD if current in self.words else _OTHER)
+        return _LookState(kept, behind, WORD if current in self.words else OTHER)
 
     def kept(self, owed: Obligations, current: int) -> Obligations | None:
         """The obligations after a character of class `current`; None when one can no longer be met."""
@@ -228,10 +228,10 @@ class _Determiniser:
 def _met(place: Anchor, before: int, after: int) -> bool:
     """Does an assertion hold between what stands before it and what stands after it?"""
     if place is Anchor.START:
-        return before == _EDGE
+        return before == EDGE
     if place is Anchor.END:
-        return after == _EDGE
-    return ((before == _WORD) != (after == _WORD)) == (place is Anchor.BOUNDARY)
+        return after == EDGE
+    return ((before == WORD) != (after == WORD)) == (place is Anchor.BOUNDARY)
 
 
 def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:

@@ -67,9 +67,7 @@ class PatternScanner:
         char = self.text[start + 1]
         self.at += 2
         if char in CLASS_ESCAPES:
-            if char == "W" and self.fold:
-                return charsets.negation(folded(charsets.WORD))
-            return CLASS_ESCAPES[char]
+            return self.class_escape(char)
         if char in _CONTROLS:
             return _CONTROLS[char]
         if not (char.isascii() and char.isalnum()):
@@ -79,6 +77,10 @@ class PatternScanner:
         if char in "pP":
             return self.property(char == "P", start)
         return self.rare_escape(char, start)
+
+    def class_escape(self, letter: str) -> Ranges:
+        """The set of `\\d`, `\\w`, `\\s` or a negation of theirs."""
+        return charsets.negation(folded(charsets.WORD)) if letter == "W" and self.fold else CLASS_ESCAPES[letter]
 
     def rare_escape(self, char: str, start: int) -> int:
         following = self.text[self.at : self.at + 1]

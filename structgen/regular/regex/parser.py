@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 
 from structgen.regular.regex import charsets
-from structgen.regular.regex.charsets import ANY, CLASS_ESCAPES
+from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.escapes import PatternScanner
 from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
@@ -32,7 +32,6 @@ _START, _END, _EMPTY = Assertion(Anchor.START), Assertion(Anchor.END), Concatena
 _LINE_END = Chars(charsets.LINE_ENDS)
 _LINE_START_NODE = Alternation((_START, Look(_LINE_END, False, behind=True)))
 _LINE_END_NODE = Alternation((_END, Look(_LINE_END, False)))
-_CLASSES = {name: Chars(ranges) for name, ranges in CLASS_ESCAPES.items()}
 _BOUNDARIES = {"b": Assertion(Anchor.BOUNDARY), "B": Assertion(Anchor.NO_BOUNDARY)}
 _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
@@ -307,9 +306,6 @@ class PatternParser(PatternScanner):
 
     def escape(self) -> Node:
         char = self.text[self.at + 1 : self.at + 2]
-        if char in _CLASSES and not self.fold:
-            self.at += 2
-            return _CLASSES[char]
         if char in _BOUNDARIES:
             self.at += 2
             return _BOUNDARIES[char]

@@ -11,7 +11,6 @@ from structgen.regular.regex.nodes import Chars, Node
 from structgen.regular.regex.parser import PatternParser
 
 _NOT_NEWLINE = Chars(charsets.negation(((10, 10),)))
-_CLASSES = "dDwWsS"
 
 
 def parse_python(pattern: str) -> Node:
@@ -55,19 +54,11 @@ class _PythonParser(PatternParser):
     def bounds(self) -> tuple[int, int | None] | None:
         return (0, None) if self.accept("{,}") else super().bounds()
 
-    def escape(self) -> Node:
-        if self.text[self.at + 1 : self.at + 2] in tuple(_CLASSES):
-            atom = self.escaped()
-            assert not isinstance(atom, int)
-            return Chars(self.either_case(atom))
-        return super().escape()
+    def class_escape(self, letter: str) -> Ranges:
+        return python_class(letter)
 
     def escaped(self) -> int | Ranges:
-        letter = self.text[self.at + 1 : self.at + 2]
-        if letter in tuple(_CLASSES):
-            self.at += 2
-            return python_class(letter)
-        if letter == "U":
+        if self.text.startswith("U", self.at + 1):
             start = self.at
             self.at += 2
             code = self.hex_digits(8)
