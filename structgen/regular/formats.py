@@ -20,6 +20,7 @@ import numpy as np
 
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect
 from structgen.regular.format_checks import is_email, is_host_name, is_international_host_name, is_regex
+from structgen.schema.ip_addresses import IPV4, IPV6
 
 TABLES = Path(__file__).with_name("formats.npz")
 """The compiled formats: for each name the arrays of a `CharDfa`."""
@@ -52,25 +53,13 @@ _TIME = _any(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|
 _CLOCK = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _DURATION = _any(rf"P(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:{_CLOCK})?", rf"P{_CLOCK}", r"P\d+W")
 
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_HEX16 = "[0-9A-Fa-f]{1,4}"
-_LAST32 = _any(f"{_HEX16}:{_HEX16}", _IPV4)
-_IPV6 = _any(
-    f"(?:{_HEX16}:){{6}}{_LAST32}",
-    f"::(?:{_HEX16}:){{5}}{_LAST32}",
-    *(f"(?:{_HEX16}(?::{_HEX16}){{0,{before}}})?::(?:{_HEX16}:){{{4 - before}}}{_LAST32}" for before in range(5)),
-    f"(?:{_HEX16}(?::{_HEX16}){{0,5}})?::{_HEX16}",
-    f"(?:{_HEX16}(?::{_HEX16}){{0,6}})?::",
-)
-
 _ALNUM = "[0-9A-Za-z]"
 _LDH = "[0-9A-Za-z-]"
 _DOMAIN_LABEL = f"{_ALNUM}(?:{_LDH}{{0,61}}{_ALNUM})?"
 _DOMAIN = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*"
 
 _ATEXT = "0-9A-Za-z!#$%&'*+/=?^_`{|}~-"
-_LITERAL = rf"\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\]"
+_LITERAL = rf"\[(?:{IPV4}|[Ii][Pp][Vv]6:{IPV6})\]"
 _INTERNATIONAL = r"\u0080-\u{10ffff}"
 _IDN_CHARS = f"0-9A-Za-z{_INTERNATIONAL}"
 _IDN_LABEL = rf"[{_IDN_CHARS}](?:[{_IDN_CHARS}-]{{0,61}}[{_IDN_CHARS}])?"
@@ -98,7 +87,7 @@ def _references(more: str, private: str) -> tuple[str, str]:
     plain = f"0-9A-Za-z._~{_SUB_DELIMS}{more}"
     char, name = rf"(?:[{plain}:@-]|{escaped})", rf"(?:[{plain}-]|{escaped})"
     future = rf"[Vv][0-9A-Fa-f]+\.[0-9A-Za-z._~{_SUB_DELIMS}:-]+"
-    host = rf"(?:\[(?:{_IPV6}|{future})\]|{name}*)"
+    host = rf"(?:\[(?:{IPV6}|{future})\]|{name}*)"
     authority = rf"(?:(?:[{plain}:-]|{escaped})*@)?{host}(?::\d*)?"
     with_authority = f"//{authority}(?:/{char}*)*"
     absolute = f"/(?:{char}+(?:/{char}*)*)?"
@@ -165,8 +154,8 @@ FORMATS = {
     "idn-hostname": Format(
         rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*", "", 253, is_international_host_name, _labels_to_check
     ),
-    "ipv4": Format(_IPV4),
-    "ipv6": Format(_IPV6),
+    "ipv4": Format(IPV4),
+    "ipv6": Format(IPV6),
     "uri": Format(_URI),
     "uri-reference": Format(_any(_URI, _RELATIVE_URI)),
     "iri": Format(_IRI),

@@ -10,33 +10,16 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
+from structgen.schema.ip_addresses import GROUP, IPV4, IPV6, OCTET
 from structgen.schema.python.temporal_text import text
-
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_GROUP = "[0-9A-Fa-f]{1,4}"
-_LAST = f"(?:{_GROUP}:{_GROUP}|{_IPV4})"
-_IPV6 = (
-    "(?:"
-    + "|".join(
-        (
-            f"(?:{_GROUP}:){{6}}{_LAST}",
-            f"::(?:{_GROUP}:){{5}}{_LAST}",
-            *(f"(?:{_GROUP}(?::{_GROUP}){{0,{n}}})?::(?:{_GROUP}:){{{4 - n}}}{_LAST}" for n in range(5)),
-            f"(?:{_GROUP}(?::{_GROUP}){{0,5}})?::{_GROUP}",
-            f"(?:{_GROUP}(?::{_GROUP}){{0,6}})?::",
-        )
-    )
-    + ")"
-)
 
 
 def _network4() -> str:
     """Networks of IPv4: addresses whose bits after the prefix are zero, with the length of the prefix."""
-    options = [f"{_IPV4}(?:/32)?"]
+    options = [f"{IPV4}(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
-        octets = [_OCTET] * whole
+        octets = [OCTET] * whole
         if bits:
             octets.append("(?:" + "|".join(str(n << 8 - bits) for n in range(1 << bits)) + ")")
         octets += ["0"] * (4 - len(octets))
@@ -54,10 +37,10 @@ def _group_prefix(bits: int) -> str:
 
 def _network6() -> str:
     """Networks of IPv6: the groups of the prefix, `::` and the length of the prefix; or an address alone."""
-    options = [f"{_IPV6}(?:/128)?", "::/0"]
+    options = [f"{IPV6}(?:/128)?", "::/0"]
     for length in range(1, 113):
         whole, bits = divmod(length, 16)
-        groups = [_GROUP] * whole + ([_group_prefix(bits)] if bits else [])
+        groups = [GROUP] * whole + ([_group_prefix(bits)] if bits else [])
         options.append(":".join(groups) + f"::/{length}")
     return "|".join(options)
 
@@ -66,12 +49,12 @@ _LENGTH4, _LENGTH6 = "(?:/(?:[12]?[0-9]|3[0-2]))?", "(?:/(?:[1-9]?[0-9]|1[01][0-
 
 
 ADDRESSES: dict[str, Callable[[], dict[str, Any]]] = {
-    "ipv4": lambda: text(_IPV4),
-    "ipv6": lambda: text(_IPV6),
-    "ipvanyaddress": lambda: text(f"{_IPV4}|{_IPV6}"),
-    "ipv4interface": lambda: text(_IPV4 + _LENGTH4),
-    "ipv6interface": lambda: text(_IPV6 + _LENGTH6),
-    "ipvanyinterface": lambda: text(f"{_IPV4}{_LENGTH4}|{_IPV6}{_LENGTH6}"),
+    "ipv4": lambda: text(IPV4),
+    "ipv6": lambda: text(IPV6),
+    "ipvanyaddress": lambda: text(f"{IPV4}|{IPV6}"),
+    "ipv4interface": lambda: text(IPV4 + _LENGTH4),
+    "ipv6interface": lambda: text(IPV6 + _LENGTH6),
+    "ipvanyinterface": lambda: text(f"{IPV4}{_LENGTH4}|{IPV6}{_LENGTH6}"),
     "ipv4network": lambda: text(_network4()),
     "ipv6network": lambda: text(_network6()),
     "ipvanynetwork": lambda: text(f"{_network4()}|{_network6()}"),
@@ -88,7 +71,7 @@ def _label(first: str) -> str:
     return f"(?:(?:{others}){rest}|[Xx][Nn](?:-{_ALNUM}+{rest})?)"
 
 
-_HOST = rf"(?:(?:{_label('0-9A-WYZa-wyz')}\.)*{_label('A-WYZa-wyz')}|{_IPV4}|\[{_IPV6}\])"
+_HOST = rf"(?:(?:{_label('0-9A-WYZa-wyz')}\.)*{_label('A-WYZa-wyz')}|{IPV4}|\[{IPV6}\])"
 _PORT = "(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4}))?"
 _SAFE = "0-9A-Za-z._~!$&'()*+,;="
 _ESCAPED = "%[0-9A-Fa-f]{2}"
