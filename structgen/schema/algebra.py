@@ -75,8 +75,8 @@ class TypeColumns(NamedTuple):
             raise LimitExceeded(f"{alternatives} alternatives in one place; the limit is {MAX_SHAPES}")
         names = sum(len(objects.properties) for objects in self.objects)
         if len(self.objects) * names > MAX_NAMES:
-            told = f"{len(self.objects):,} alternatives that are objects, with {names:,} names together"
-            raise LimitExceeded(f"{told}; the limit of their product is {MAX_NAMES:,}")
+            objects_and_names = f"{len(self.objects):,} alternatives that are objects, with {names:,} names together"
+            raise LimitExceeded(f"{objects_and_names}; the limit of their product is {MAX_NAMES:,}")
         columns = zip_longest(self.numbers, self.strings, self.arrays, self.objects)
         rows = list(columns) or [(None, None, None, None)]
         first = Shape(self.null, self.true, self.false, *rows[0])

@@ -220,8 +220,8 @@ class SchemaReader:
             if waiting:
                 path.add(id(top))
                 if len(path) > MAX_IN_PLACE:
-                    told = f"schemas for one value stand more than {MAX_IN_PLACE:,} deep within each other"
-                    raise LimitExceeded(f"{told} (by allOf, anyOf, oneOf, not, if, $ref)", top.pointer)
+                    problem = f"schemas for one value stand more than {MAX_IN_PLACE:,} deep within each other"
+                    raise LimitExceeded(f"{problem} (by allOf, anyOf, oneOf, not, if, $ref)", top.pointer)
                 if any(id(node) in path for node in waiting):
                     raise SchemaError("a reference leads back to itself and describes no value", top.pointer)
                 stack.extend(waiting)

@@ -170,8 +170,8 @@ def _judged(validator: Any, text: bytes, keys: Collection[Any] = ()) -> tuple[An
         return validator.validate_json(text), None
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [(one["loc"], one["msg"]) for one in errors if not keys or (one["loc"] and one["loc"][0] in keys)]
-        return None, "; ".join(_message(place[1:] if keys else place, message) for place, message in told) or None
+        about = [(one["loc"], one["msg"]) for one in errors if not keys or (one["loc"] and one["loc"][0] in keys)]
+        return None, "; ".join(_message(place[1:] if keys else place, message) for place, message in about) or None
 
 
 def _message(place: tuple[int | str, ...], message: str) -> str:
