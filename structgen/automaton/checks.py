@@ -54,6 +54,7 @@ class Check(Protocol):
         Args:
             texts: what tokens hold between quotes; no others need be told.
         """
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class FreshItem:
 
 
 @dataclass(frozen=True, slots=True)
-class TextCheck:
+class TextCheck(Check):
     """The string or name that has just ended is as the predicate asks."""
 
     rule: ClassVar[str] = "a pattern or format is told at the end of its string"
@@ -140,12 +141,9 @@ class TextCheck:
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         return [] if reading.begun is None else None
 
-    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
-        return None
-
 
 @dataclass(frozen=True, slots=True)
-class NumberCheck:
+class NumberCheck(Check):
     """The number that ends here is as the predicate asks, which gets its text."""
 
     rule: ClassVar[str] = "multipleOf or another rule is told at the end of its number"
@@ -160,9 +158,6 @@ class NumberCheck:
         rest = reading.rest
         known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
         return [] if known else None
-
-    def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
-        return None
 
 
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -108,9 +108,9 @@ class Automaton:
         self._ways_out.update(beginning.ways_out)
         self._pops.update(beginning.pops)
 
-    def written(self, states: Iterable[int]) -> Beginning:
+    def written(self, states: Sequence[int]) -> Beginning:
         """Write `states` and all that follows them, with their ways out, for other automata to begin with."""
-        self._expand_all(states, MAX_STATES, ways_out=True)
+        self.expand_on(states, MAX_STATES, ways_out=True)
         assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
@@ -152,11 +152,7 @@ class Automaton:
         """The last block that begins before a state or with it."""
         return self._blocks[bisect_left(self._blocks, (state + 1,)) - 1]
 
-    def expand_on(self, state: int) -> None:
-        """Expand a state and what follows it, `MOST_AHEAD` states at most."""
-        self._expand_all([state], MOST_AHEAD, ways_out=False)
-
-    def _expand_all(self, states: Iterable[int], limit: int, *, ways_out: bool) -> None:
+    def expand_on(self, states: Sequence[int], limit: int = MOST_AHEAD, *, ways_out: bool = False) -> None:
         """Expand states, the states that follow them, and if asked their ways out, until `limit` states were met.
 
         What the automaton began with is written already, and leads to nothing that is not.

@@ -241,7 +241,7 @@ class JsonReading:
             offset = token_match.end()
             kind, token = token_match.lastindex, token_match[token_match.lastindex or 0]
             if kind == 1:
-                string = _string_value(token)
+                string = str(json.loads(token)) if b"\\" in token else token[1:-1].decode()
                 if inner.is_object and inner.name is None:
                     inner = Open(True, inner.parent, inner.log, inner.size, string)
                 else:
@@ -285,8 +285,3 @@ class JsonReading:
     def item(self) -> Hashable:
         """The canonical form of the item that ends here."""
         return canonical(number_value(self.number()) if self.rest else self.inner.log.value(self.inner.size - 1))
-
-
-def _string_value(token: bytes) -> str:
-    """What a string token stands for."""
-    return str(json.loads(token)) if b"\\" in token else token[1:-1].decode()

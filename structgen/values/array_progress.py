@@ -50,7 +50,8 @@ class Items(NamedTuple):
         arrays = self.arrays
         if self.next_index < arrays.min_items or (arrays.repeated and not self.repeated):
             return False
-        return not self.got or all(map(_met, self.got, arrays.contains))
+        counts = zip(self.got, arrays.contains, strict=True)
+        return all(each.least <= got and (each.most is None or got <= each.most) for got, each in counts)
 
     def covers(self, other: Items) -> bool:
         """Can every array that goes on from `other` go on from here too?"""
@@ -61,10 +62,6 @@ class Items(NamedTuple):
             return False
         counts = zip(self.got, other.got, self.arrays.contains, strict=True)
         return all(mine == theirs or (each.most is None and mine > theirs) for mine, theirs, each in counts)
-
-
-def _met(got: int, each: Contains) -> bool:
-    return got >= each.least and (each.most is None or got <= each.most)
 
 
 def uncovered(progress: Sequence[P]) -> tuple[P, ...]:

@@ -170,11 +170,9 @@ def _words(arguments: dict[Path, Any]) -> str:
         if bounds.keys() == {low, high} and len(arguments) <= 3 and bounds[low] >= bounds[high]:
             return f"{low} {bounds[low]} {'>' if bounds[low] > bounds[high] else '>='} {high} {bounds[high]}"
     room = max(QUOTED // len(arguments) - 24, 16)
-    parts = [f"{'/'.join(map(str, path))} {_shortened(quoted(value), room)}" for path, value in arguments.items()]
+    texts = {path: quoted(value) for path, value in arguments.items()}
+    shortened = {path: text if len(text) <= room else f"{text[: room - 3]}..." for path, text in texts.items()}
+    parts = [f"{'/'.join(map(str, path))} {text}" for path, text in shortened.items()]
     if len(parts) == 1:
         return f"{parts[0]} excludes every value"
     return excerpt(f"{', '.join(parts[:-1])} and {parts[-1]}") + " exclude each other"
-
-
-def _shortened(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."

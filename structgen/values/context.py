@@ -54,11 +54,6 @@ class Layout:
             return Layout(None, b", ", b": ", 0)
         return Layout(None, b",", b":", whitespace.bound if whitespace.kind == "flexible" else 0)
 
-    @property
-    def by_depth(self) -> bool:
-        """True when the bytes differ from level to level."""
-        return self.indent is not None
-
     def first(self, depth: int) -> bytes:
         """Between the opening bracket at `depth` and the first member."""
         return b"" if self.indent is None else b"\n" + b" " * (self.indent * (depth + 1))
@@ -111,11 +106,11 @@ class Context:
         """The first state of a value; `depth` counts only where the layout indents."""
         if len(choice.nodes) == 1:
             return self.value_of(choice.nodes[0], depth)
-        return self._value(choice, depth if self.layout.by_depth else 0, self._new_choice)
+        return self._value(choice, depth, self._new_choice)
 
     def value_of(self, node: Node, depth: int) -> int:
         """`value` of the choice of one node."""
-        return self._value(node, depth if self.layout.by_depth else 0, self._new_value)
+        return self._value(node, depth, self._new_value)
 
     def choices(self) -> dict[int, Lockstep]:
         """By the first state of each value, what the value is read against. Later states may be shared by values."""
@@ -125,9 +120,10 @@ class Context:
         }
 
     def _value(self, read: Read, depth: int, new: Callable[[Read, int], int]) -> int:
-        state = self._values.get((read, depth))
+        key = read, 0 if self.layout.indent is None else depth
+        state = self._values.get(key)
         if state is None:
-            state = self._values[read, depth] = new(read, depth)
+            state = self._values[key] = new(*key)
         return state
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:

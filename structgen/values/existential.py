@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import combinations
+from functools import lru_cache, reduce
+from itertools import chain, combinations
+from operator import or_
 from typing import NamedTuple
 
 from structgen.schema.algebra import Algebra
@@ -118,8 +119,4 @@ def _one_by_one(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple
 
 def _all_of(members: Iterable[RuleSets]) -> int:
     """The rules that some of these members can satisfy, as bits."""
-    bits = 0
-    for sets in members:
-        for each in sets:
-            bits |= each
-    return bits
+    return reduce(or_, chain.from_iterable(members), 0)

@@ -173,13 +173,10 @@ def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:
         if step is None or low is None or high is None or (high - low) / step > 4 * FEW:
             return None
         first, last = math.ceil(low / step), math.floor(high / step)
-        listed = tuple(_number(step * k) for k in range(first, last + 1))
+        multiples = [step * k for k in range(first, last + 1)]
+        listed = [int(each) if each.denominator == 1 else float(each) for each in multiples]
     kept = tuple(value for value in listed if holds(numbers, value))
     return kept if len(kept) <= FEW else None
-
-
-def _number(value: Fraction) -> int | float:
-    return int(value) if value.denominator == 1 else float(value)
 
 
 def few_strings(strings: Strings) -> tuple[str, ...] | None:

@@ -61,7 +61,7 @@ class JsonAutomaton(Automaton):
         super().__init__(within)
         self._context = Context(
             self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
-            new_value=self._new_value,
+            new_value=lambda node, depth: self.later(partial(self._expand_value, node, depth)),
             new_choice=lambda choice, depth: self.later(partial(self._write_value, choice, depth)),
         )  # fmt: skip
         self.names = NameWriter(self._context)
@@ -158,7 +158,7 @@ class JsonAutomaton(Automaton):
         state = self._context.value_of(node, 0)
         self.expand(state)
         for _, _, target in self.tables.edges_of(state):
-            self.expand_on(target & TARGET)
+            self.expand_on([target & TARGET])
         return state
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:
@@ -178,10 +178,7 @@ class JsonAutomaton(Automaton):
         if place:
             behind = walk.successors(place, lambda check, taken: True)
             for after in {int(each) & TARGET for each in behind if each}:
-                self.expand_on(after)
-
-    def _new_value(self, node: Node, depth: int) -> int:
-        return self.later(partial(self._expand_value, node, depth))
+                self.expand_on([after])
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value: where another value has the same shapes, a copy of its row."""

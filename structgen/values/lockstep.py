@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Generic, TypeVar
 
 from structgen.memo import Numbering
@@ -115,7 +116,4 @@ class Lanes(Generic[Container]):
 
 def union(nodes: Iterable[int]) -> int:
     """The set of these indices, as bits."""
-    bits = 0
-    for node in nodes:
-        bits |= 1 << node
-    return bits
+    return reduce(or_, [1 << node for node in nodes], 0)

@@ -171,11 +171,6 @@ class NextNames:
         return self._following(self._outline(progress.objects).other(marks), after, marks)
 
 
-def names_are_ruled(members: Iterable[Members]) -> bool:
-    """Do rules speak of names?"""
-    return any(progress.objects.patterns or progress.objects.some for progress in members)
-
-
 def maybe_repeated(following: NextMembers) -> bool:
     """Must the name be compared with the names that came? Not where one progress knows that it is new."""
     return following[0].maybe_repeated and all(each.maybe_repeated for each in following)

@@ -18,7 +18,7 @@ from structgen.values.context import Context
 from structgen.values.lockstep import Lane, Lockstep
 from structgen.values.name_frames import NameTable, NameWriter
 from structgen.values.names import Joint, joint
-from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated, names_are_ruled
+from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated
 from structgen.values.object_progress import Members, UnorderedMembers
 from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
@@ -180,7 +180,8 @@ class ObjectWriter:
             free: the members that take other names.
         """
         table = self._table(tuple([progress.objects for progress in members]))
-        names = self._joint(tuple([progress.objects for progress in free]), table) if names_are_ruled(free) else None
+        ruled = any(progress.objects.patterns or progress.objects.some for progress in free)
+        names = self._joint(tuple([progress.objects for progress in free]), table) if ruled else None
         callee = self._names_frame(choice, members, table, names)
         if not callee:
             return 0

@@ -44,16 +44,12 @@ class _Owed:
             if not isinstance(progress, UnorderedMembers) and progress.first_required is None:
                 owed = [] if not own.isdisjoint(owed) else owed  # they would end declared members before them
             elif not isinstance(progress, UnorderedMembers):
-                owed += [name for name in self._watched_names() if name in own]  # they can come no more afterwards
+                watched = [each for each in self._members if not self._lanes[each.lane].drives]
+                owed += [p.name for each in watched for p in each.left() if p.name in own]  # it would be too late
             if not owed:
                 return []
             names += owed
         return list(dict.fromkeys(names))
-
-    def _watched_names(self) -> list[str]:
-        """The declared names that lanes which do not drive may still take."""
-        watched = [progress for progress in self._members if not self._lanes[progress.lane].drives]
-        return [member.name for progress in watched for member in progress.left()]
 
     def _for_lane(self, progress: Members) -> list[str]:
         """The names owed for a lane to accept that does not accept now."""

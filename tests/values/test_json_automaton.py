@@ -518,7 +518,7 @@ def test_equal_values_have_first_states_of_their_own_with_equal_edges(kind: str)
         "c": {"type": kind, "enum": [None, True, 1, "c"]},
     }
     automaton = JsonAutomaton(read({"type": "object", "properties": members, "required": ["a", "b", "c"]}))
-    automaton.expand_on(automaton.start)
+    automaton.expand_on([automaton.start])
     states = {choice.nodes[0].pointer: state for state, choice in automaton._context.choices().items()}
     assert states["/properties/a"] != states["/properties/b"]
     assert (

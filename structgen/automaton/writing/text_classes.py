@@ -24,10 +24,9 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0x00, 0x09), (0x0B, 0x0C), (0x0E, 0x2027), (0x202A, 0xD7FF), (0xE000, 0x10FFFF)),
     ((0x00, 0x09), (0x0B, 0x0C), (0x0E, 0x2027), (0x202A, 0xD7FF), (0xE000, 0x10FFFF)),
 )  # fmt: skip
-"""Sets of characters for which the masks keep the tokens made of them alone, small to large: digits, lower case,
-letters, letters and digits, identifiers, those with hyphens, words, printable ASCII without quote and backslash, all
-such text, such text without white space; the white space of JSON; last, all characters but the ends of lines, as they
-are spelled inside the quotes of a JSON string, and of a name."""
+"""Small to large: digits, lower case, letters, letters and digits, identifiers, identifiers with hyphens, words,
+printable ASCII without quote and backslash, all such text, such text without white space; the white space of JSON; all
+characters but the ends of lines, as they are spelled in the quotes of a JSON string, and of a name."""
 BLANKS, IN_VALUE, IN_NAME = range(len(TEXT_CLASSES) - 3, len(TEXT_CLASSES))
 NAMING = 6
 """The first classes have no characters but those of identifiers and the hyphen."""
