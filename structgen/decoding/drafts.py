@@ -39,7 +39,7 @@ class DraftReader:
         """The logits after the last token of each row: float[rows, width]. See `Forward.read_drafted`."""
         read = zip(rows, drafts, forward.read_drafted(rows, drafts), strict=True)
         behind = {row: ([*row.ids, *draft], len(row.ids), logits[-1 - len(draft) :]) for row, draft, logits in read}
-        self._known |= {row: known for row, known in behind.items() if len(known[2]) > 1}
+        self._known |= behind
         return torch.stack([logits[0] for _, _, logits in behind.values()])
 
     def confirm(self, rows: Sequence[Row]) -> dict[Row, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MambaConfig, MambaForCausa
 
 import structgen as sg
 from structgen.constraints.basic import Regex
-from structgen.decoding.drafts import LONGEST, Draft, worthwhile
+from structgen.decoding.drafts import LONGEST, Draft, DraftReader, worthwhile
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.request import CallOptions, prepare
@@ -236,3 +237,17 @@ def test_streams_tell_the_same_with_drafts(demo):
         texts.append(found)
     assert texts[0] == texts[1]
     assert len(texts[0]) > 5
+
+
+def test_a_row_that_is_read_without_a_draft_forgets_its_last_draft():
+    """Otherwise tokens that were read since would count as not read."""
+    forward = SimpleNamespace(read_drafted=lambda rows, drafts: torch.zeros(1, 1 + len(drafts[0]), 8))
+    reader, row = DraftReader(), Row([1, 2])
+    reader.read(forward, [row], [[3]])
+    row.ids, row.valid = [1, 2, 3], 2
+    assert reader.confirm([row]).keys() == {row}
+    row.ids, row.valid = [1, 2, 3, 4], 4
+    reader.read(forward, [row], [[]])
+    row.ids.append(5)
+    assert not reader.confirm([row])
+    assert row.valid == 4
