@@ -23,8 +23,6 @@ _CALLERS = {Automaton.expand.__code__, Automaton.resolved.__code__, Automaton._w
 """What calls the functions that write states."""
 _GIVEN = {"later": 0, "later_block": 1, "shared": 1, "returns": 0, "shorten": 1, "_inner": 0}
 """The methods that are given such a function, and which of their arguments it is."""
-_BY_VARIABLE = {"fresh": "_expand_scan"}
-"""Variables that are given instead, and what they hold."""
 
 
 class Interrupts:
@@ -119,12 +117,12 @@ def wrap_kernels(set_attribute: Callable[[Any, str, Any], None]) -> None:
 
 def writers_of_states() -> set[str]:
     """The names of all functions in the package that are called to write states, told from its source."""
-    found = set(_BY_VARIABLE.values())
+    found: set[str] = set()
     files = [file for folder in ("automaton", "values", "parts") for file in (PACKAGE / folder).rglob("*.py")]
     for node in (node for file in files for node in ast.walk(ast.parse(file.read_text()))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GIVEN:
             found.add(_name_of(node.args[_GIVEN[node.func.attr]]))
-    return found - _BY_VARIABLE.keys()
+    return found
 
 
 def _name_of(argument: ast.expr) -> str:
