@@ -55,6 +55,8 @@ class TestedMask:
         self._branches = bool(automaton.tables.states[list(tests), B].any())  # "no" leads on as well
         self._suspicious = grammar.suspicious
         self._end_asks = True
+        self._several: list[int] | None = None  # plain attributes: a cached property takes a lock, at every position
+        self._asked: Uint32 | None = None
 
     def corrected(self, snapshot: Snapshot) -> Uint32:
         """The mask for the text that was read; read-only.
@@ -120,18 +122,15 @@ class TestedMask:
             if more is None:
                 return self._whole_passing(whole)
             held += more
-        return [*self._several_passing(whole), *self._allowed(whole.holding(held, reading.begun))]
+        if self._several is None:  # of the values in these tokens a look-up by text would miss some
+            other = any(check.escapes for check in self._checks)
+            self._several = self._that_pass(whole.several_or_other if other else whole.several)
+        return [*self._several, *self._allowed(whole.holding(held, reading.begun))]
 
     @cached_method
     def _whole_passing(self, whole: WholeValues) -> list[int]:
         """The tokens that hold a whole value or name and pass a test."""
         return self._that_pass(whole.tokens)
-
-    @cached_method
-    def _several_passing(self, whole: WholeValues) -> list[int]:
-        """The tokens that pass a test, and of whose values a look-up by their text would miss some."""
-        other = any(check.escapes for check in self._checks)
-        return self._that_pass(whole.several_or_other if other else whole.several)
 
     @cached_property
     def _escaped_passing(self) -> list[int]:
@@ -142,7 +141,7 @@ class TestedMask:
     def _all_passing(self) -> list[int]:
         """The text tokens that pass a test."""
         ends = set(self._grammar.vocabulary.end_ids)
-        return [token for token in ids_of(self._passes).tolist() if token not in ends]
+        return [token for token in ids_of(self._passes()).tolist() if token not in ends]
 
     def _that_pass(self, tokens: NDArray[np.int64]) -> list[int]:
         """The tokens, among some, that pass a test."""
@@ -150,18 +149,19 @@ class TestedMask:
             tokens = tokens[allowed_among(self._row, tokens)]
         if not tokens.size:
             return []
-        passing: list[int] = tokens[allowed_among(self._passes, tokens)].tolist()
+        passing: list[int] = tokens[allowed_among(self._passes(), tokens)].tolist()
         return passing
 
-    @cached_property
     def _passes(self) -> Uint32:
         """The tokens whose bits depend on the answers to tests, as a mask."""
-        least, widest = np.empty_like(self._row), self._row
-        self._grammar.fill(self._position, least, REFUSE)
-        if self._branches:
-            widest = np.empty_like(self._row)
-            self._grammar.fill(self._position, widest, OPEN)
-        return widest & ~least
+        if self._asked is None:
+            least, widest = np.empty_like(self._row), self._row
+            self._grammar.fill(self._position, least, REFUSE)
+            if self._branches:
+                widest = np.empty_like(self._row)
+                self._grammar.fill(self._position, widest, OPEN)
+            self._asked = widest & ~least
+        return self._asked
 
 
 def bit(mask: Uint32, token: int) -> bool:
