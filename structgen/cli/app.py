@@ -272,7 +272,7 @@ def serve(
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
 ) -> None:
-    """Serve a model over HTTP, in OpenAI's interface. Needs the extra structgen[server]."""
+    """Serve a model over HTTP, in OpenAI's interface. Needs the extra `server`."""
     share_heaps()
     _import_engine()
     from structgen import telemetry
