@@ -49,11 +49,11 @@ class Patience:
             raise LimitExceeded(message)
 
 
-class _Thread(threading.local):
+class _PerThread(threading.local):
     patience: Patience | None = None
 
 
-_thread = _Thread()
+_thread = _PerThread()
 
 
 def check_patience() -> None:

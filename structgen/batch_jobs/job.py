@@ -122,7 +122,7 @@ def extract_many(
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
     prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
-    job = _Job(owner, schema, call_options, prompt_of)
+    job = _ExtractionJob(owner, schema, call_options, prompt_of)
     entries = job.entries(read_inputs(inputs), files.done if files is not None else set())
     collect(job.report, entries, files, total, progress=progress)
     job.report.results.sort(key=lambda entry: job.places[entry["id"]])
@@ -137,7 +137,7 @@ def _prompt(template: Prompt, schema: Any, row: InputRow, *, chat: bool, prompt_
     return with_schema(prompt, schema) if prompt_schema else prompt
 
 
-class _Job:
+class _ExtractionJob:
     """A running job.
 
     Attributes:

@@ -86,7 +86,7 @@ class CallRequest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _SharedRequest:
     """What conversations with the same tools and the same answer have in common."""
 
     declared: Sequence[Tool[..., Any]]
@@ -152,7 +152,7 @@ def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]
 
 def _plan(
     owner: Model, layout: tuple[Any, Whitespace], tools: Any, choice: Choice, parallel: Parallel, schema: Any
-) -> _Plan:
+) -> _SharedRequest:
     """Returns what the turn may contain, and how it is written."""
     order, whitespace = layout
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
@@ -165,7 +165,7 @@ def _plan(
         lead = LEAD_BESIDE_TOOLS if chosen and max_calls != 0 else LEAD
     if format_ is None:
         constraint = None if answer is None else answer.constraint
-        return _Plan(declared, chosen, None, answer, constraint, (), lead)
+        return _SharedRequest(declared, chosen, None, answer, constraint, (), lead)
     rules = TurnRules(
         tuple(chosen) if max_calls != 0 else (),
         min_calls=min_calls,
@@ -175,10 +175,10 @@ def _plan(
         order=order,
     )
     constraint = turn(format_, rules, owner.vocabulary)
-    return _Plan(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
+    return _SharedRequest(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
 
 
-def _example(text: str, wanted: Any, plan: _Plan, number: int) -> list[Message]:
+def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[Message]:
     """Returns the turns of an example: a user's text, and the calls or the answer that it should give.
 
     Raises:

@@ -120,7 +120,7 @@ class _CallReading:
 
 
 @dataclass(unsafe_hash=True, slots=True)
-class _Place:
+class _CallState:
     """A state: a text, and where it stands in a call's JSON. Equal texts are equal states.
 
     Attributes:
@@ -133,7 +133,7 @@ class _Place:
     reader: PointerReader | None = field(default=None, compare=False)
 
 
-class CallGuard(Guard[_Place]):
+class CallGuard(Guard[_CallState]):
     """Vetoes values in arguments that a tool's validators refuse, from the first byte of such a value.
 
     Args:
@@ -150,11 +150,11 @@ class CallGuard(Guard[_Place]):
         self._schemas = {tool.name: tool.arguments_schema for tool in tools}
         self._last = self._fresh()
 
-    def start(self) -> _Place:
+    def start(self) -> _CallState:
         """Returns the empty text."""
-        return _Place(b"")
+        return _CallState(b"")
 
-    def feed(self, state: _Place, text: bytes) -> _Place | Veto:
+    def feed(self, state: _CallState, text: bytes) -> _CallState | Veto:
         """Returns the extended text; or a veto where a value begins that is now complete and that validators refuse."""
         if state.call is not None and state.reader is not None:
             inside = self._within(state, state.call, state.reader, text)
@@ -170,10 +170,10 @@ class CallGuard(Guard[_Place]):
             if isinstance(after, Veto):
                 return Veto(call.offset(after.offset), f"{call.name}: {after.reason}")
             if self._is_json and call is calls[-1] and call.json and not call.ended and after.is_inside:
-                return _Place(extended, replace(call), after)
-        return _Place(extended)
+                return _CallState(extended, replace(call), after)
+        return _CallState(extended)
 
-    def _within(self, state: _Place, call: _Call, reader: PointerReader, text: bytes) -> _Place | Veto | None:
+    def _within(self, state: _CallState, call: _Call, reader: PointerReader, text: bytes) -> _CallState | Veto | None:
         """Returns the state behind more of a call's JSON; None where the JSON ends within it."""
         guard = self._guards[call.name]
         pieces = [text] if b"}" not in text else [text[n : n + 1] for n in range(len(text))]
@@ -184,16 +184,16 @@ class CallGuard(Guard[_Place]):
             if not after.is_inside:
                 return None
             reader = after
-        return _Place(state.text + text, call, reader)
+        return _CallState(state.text + text, call, reader)
 
-    def begun(self, state: _Place) -> int:
+    def begun(self, state: _CallState) -> int:
         """Returns the offset at which the last call's arguments begin."""
         if state.call is not None:
             return state.call.start
         calls = self._read(state.text).calls
         return calls[-1].start if calls else len(state.text)
 
-    def suspects(self, state: _Place, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
+    def suspects(self, state: _CallState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Returns the tokens that may complete a value.
 
         Outside of JSON arguments there are none: a token that begins them and completes a refused value, too, is vetoed

@@ -91,7 +91,7 @@ def prompt_ids(
     with rendering(f"{where}: "):
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
-        reading = _Reading(tokenizer, where)
+        reading = _TemplateReading(tokenizer, where)
         written = [
             _written(message, reading, format_, f"{where}: message {place}") for place, message in enumerate(messages)
         ]
@@ -108,7 +108,7 @@ def _plain(value: Any, where: str) -> Any:
     return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-class _Reading:
+class _TemplateReading:
     """What a chat template reads of conversations, told by probes."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
@@ -154,7 +154,7 @@ def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | N
         return None
 
 
-def _written(message: Message, reading: _Reading, format_: CallFormat | None, where: str) -> dict[str, Any]:
+def _written(message: Message, reading: _TemplateReading, format_: CallFormat | None, where: str) -> dict[str, Any]:
     """Returns a message with its content and its calls as the template reads them."""
     if format_ is not None and message.get("tool_calls"):
         message = _with_calls(message, format_, where)

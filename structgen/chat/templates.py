@@ -102,14 +102,14 @@ class JinjaTemplate:
 def _environment() -> SandboxedEnvironment:
     """Returns an environment like that of transformers, with JSON readers. Templates may change their own lists."""
     environment = SandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _GenerationTag]
     )
     environment.filters |= {"tojson": _to_json, "from_json": json.loads, "fromjson": json.loads}
     environment.globals |= {"raise_exception": _refuse, "strftime_now": lambda form: datetime.now().strftime(form)}
     return environment
 
 
-class _Generation(Extension):
+class _GenerationTag(Extension):
     """Reads `{% generation %}`, with which templates mark the assistant's turns, and keeps its content."""
 
     tags = {"generation"}  # noqa: RUF012 - so jinja2 wants it

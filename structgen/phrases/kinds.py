@@ -143,7 +143,7 @@ PhrasePart = str | PatternPhrase | Gap | EllipsisType
 
 
 @dataclass(frozen=True, init=False)
-class _Composed(PatternPhrase):
+class _PhraseOfParts(PatternPhrase):
     """A phrase that is made of others."""
 
     parts: tuple[PhrasePart, ...]
@@ -170,7 +170,7 @@ class _Composed(PatternPhrase):
         return _bound(f"{type(self).__name__}({', '.join(shown)})", self.at)
 
 
-class AnyOf(_Composed):
+class AnyOf(_PhraseOfParts):
     """One of several phrases, for example the forms of a word.
 
         AnyOf("rain", "rained", "raining", whole_word=True)
@@ -189,7 +189,7 @@ class AnyOf(_Composed):
         return f"(?:{'|'.join(_pattern(part) for part in self.parts)})"
 
 
-class Ordered(_Composed):
+class Ordered(_PhraseOfParts):
     """Several phrases, each somewhere behind the previous one.
 
         Ordered("first", "then", AnyOf("finally", "at last"))
@@ -206,7 +206,7 @@ class Ordered(_Composed):
         return f"{_ANYTHING}*".join(_pattern(part) for part in self.parts)
 
 
-class Template(_Composed):
+class Template(_PhraseOfParts):
     """Phrases with gaps: `...` is any text, also none; a `Gap` is a number of characters or words. Parts without a gap
     between them follow each other directly.
 

@@ -29,7 +29,7 @@ _Exit = tuple[int, int, int]
 """Outcome of a frame, bytes that may not come next, place of the phrase."""
 
 
-class _Walk:
+class _FrameWalk:
     """The nodes of one frame that are reached from one node.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Walk:
     def __init__(self) -> None:
         self.seen = set[_Node]()
         self.exits = set[_Exit]()
-        self.callers = set[tuple[_Walk, int, int]]()
+        self.callers = set[tuple[_FrameWalk, int, int]]()
 
 
 class Possible:
@@ -52,9 +52,9 @@ class Possible:
         self._tables, self._owed, self._table = grammar.automaton.tables, table.owed, table
         self._left = MOST_NODES
         self._known = BoundedCache[tuple[int, int], bool](MOST_KNOWN)
-        self._walks: dict[_Node, _Walk] = {}  # of called frames, by the nodes at which they are entered
-        self._open: dict[int, _Walk] = {}  # of the frames that are open at the position
-        self._queue: list[tuple[int, int, _Walk, _Node]] = []
+        self._walks: dict[_Node, _FrameWalk] = {}  # of called frames, by the nodes at which they are entered
+        self._open: dict[int, _FrameWalk] = {}  # of the frames that are open at the position
+        self._queue: list[tuple[int, int, _FrameWalk, _Node]] = []
         self._pushed = 0
         self._met = False
 
@@ -83,17 +83,17 @@ class Possible:
             self._visit(walk, node)
         return self._met
 
-    def _walk_of_open(self, frame: int) -> _Walk:
+    def _walk_of_open(self, frame: int) -> _FrameWalk:
         """The walk of a frame that is open at the position; its parent continues behind it."""
         walk = self._open.get(frame)
         if walk is None:
-            walk = self._open[frame] = _Walk()
+            walk = self._open[frame] = _FrameWalk()
             if frame:
                 ret, parent, counter = (int(x) for x in self._tables.frames[frame, :3])
                 walk.callers.add((self._walk_of_open(parent), ret, counter))
         return walk
 
-    def _push(self, walk: _Walk, node: _Node) -> None:
+    def _push(self, walk: _FrameWalk, node: _Node) -> None:
         if node in walk.seen or self._owed[node[3]] >= NEVER:
             return
         walk.seen.add(node)
@@ -101,7 +101,7 @@ class Possible:
         self._pushed += 1
         heappush(self._queue, (self._owed[node[3]], self._pushed, walk, node))
 
-    def _visit(self, walk: _Walk, node: _Node) -> None:
+    def _visit(self, walk: _FrameWalk, node: _Node) -> None:
         state, counter, taken, place = node
         try:
             self._automaton.expand(state)
@@ -131,10 +131,10 @@ class Possible:
             led[reached] = led.get(reached, 0) | 1 << byte
         return [(bytes_, reached) for reached, bytes_ in led.items()]
 
-    def _call(self, walk: _Walk, callee: _Node, ret: int, counter: int) -> None:
+    def _call(self, walk: _FrameWalk, callee: _Node, ret: int, counter: int) -> None:
         inner = self._walks.get(callee)
         if inner is None:
-            inner = self._walks[callee] = _Walk()
+            inner = self._walks[callee] = _FrameWalk()
             self._push(inner, callee)
         caller = walk, ret, counter
         if caller not in inner.callers:
@@ -142,13 +142,13 @@ class Possible:
             for exit_ in [*inner.exits]:
                 self._return(caller, exit_)
 
-    def _leave(self, walk: _Walk, exit_: _Exit) -> None:
+    def _leave(self, walk: _FrameWalk, exit_: _Exit) -> None:
         if exit_ not in walk.exits:
             walk.exits.add(exit_)
             for caller in [*walk.callers]:
                 self._return(caller, exit_)
 
-    def _return(self, caller: tuple[_Walk, int, int], exit_: _Exit) -> None:
+    def _return(self, caller: tuple[_FrameWalk, int, int], exit_: _Exit) -> None:
         (walk, ret, counter), (outcome, barred, place) = caller, exit_
         state = self._exits.returned(ret, outcome)
         if state:

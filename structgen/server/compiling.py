@@ -66,7 +66,7 @@ class Compilers:
         Raises:
             Problem: it took too long, and was interrupted.
         """
-        piece = _Piece(work, asyncio.get_running_loop())
+        piece = _PooledWork(work, asyncio.get_running_loop())
         future = asyncio.get_running_loop().run_in_executor(self._pool, piece.run)
         future.add_done_callback(piece.is_over)
         try:
@@ -82,7 +82,7 @@ class Compilers:
             raise Problem(400, told, "schema_too_slow")
         return future.result()
 
-    def _end(self, piece: _Piece[T]) -> None:
+    def _end(self, piece: _PooledWork[T]) -> None:
         """Interrupts a piece of work until it is over."""
         if piece.interrupt():
             asyncio.get_running_loop().call_later(AGAIN, self._end, piece)
@@ -92,7 +92,7 @@ class Compilers:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Piece(Generic[T]):
+class _PooledWork(Generic[T]):
     """A piece of work on a thread of the pool. `begun` is set when the thread begins."""
 
     def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:

@@ -76,7 +76,7 @@ def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ArrayPlan:
     """How the arrays of a set are read.
 
     Attributes:
@@ -107,7 +107,7 @@ class ItemSteps:
         return Items(lane, arrays, 0, (0,) * len(arrays.contains))
 
     @cached_method
-    def plan(self, arrays: Arrays) -> Plan:
+    def plan(self, arrays: Arrays) -> ArrayPlan:
         """How `arrays` are read."""
         longest, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
         simple = not (arrays.contains or arrays.unique or arrays.repeated)
@@ -118,7 +118,7 @@ class ItemSteps:
                 longest = bound if longest is None else min(longest, bound)
             enough = max(enough, 1)
         enough = max(enough, longest or 0, *(each.start for each in arrays.contains), 0)
-        return Plan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
+        return ArrayPlan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
 
     def _counted(self, arrays: Arrays) -> tuple[bool, int | None]:
         """Are all possible items few? And how many different ones are there (None: unknown)?"""

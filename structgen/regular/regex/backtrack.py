@@ -38,7 +38,7 @@ _UNSET = -1
 
 
 class _Writer(Assembler):
-    """Writes programs for `_Run`.
+    """Writes programs for `_Backtracking`.
 
     Attributes:
         registers: the number of registers.
@@ -130,13 +130,13 @@ class Backtracker:
         Raises:
             LimitExceeded: the answer takes more than `STEP_LIMIT` steps.
         """
-        run = _Run(self, text)
+        run = _Backtracking(self, text)
         start = (_UNSET,) * self.registers
         tried: set[Configuration] = set()
         return any(run.match((0, offset, start), tried) is not None for offset in range(len(text) + 1))
 
 
-class _Run:
+class _Backtracking:
     """A program on one text, and the number of steps so far."""
 
     def __init__(self, program: Backtracker, text: str) -> None:
