@@ -296,7 +296,7 @@ class Session(Said):
             self._untake()
             return
         self.finish = "end" if token in self._vocabulary.end_ids else None
-        limit = None if self.finish is not None else self._allowed.exceeded()
+        limit = self._allowed.exceeded() if steering is not None and self.finish is None else None
         if steering is not None and limit is not None:
             self._untake()
             steering.refuse(len(said.tokens), token, limit)

@@ -80,6 +80,7 @@ class Steering:
         plain: bool = False,
     ) -> None:
         self._grammar, self._closing = grammar, Closing.of(grammar)
+        self._costs = self._closing.costs
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
         self._guards, self._phrases, self._cap_reader = guards, phrases, cap_reader
@@ -141,7 +142,9 @@ class Steering:
             if before is not None and before.tries >= TRIES:
                 reserve = 0  # only the close is allowed
             left = self._budget - len(text.tokens) - reserve
-            cost = self._closing.cost(matcher.position)
+            cost = self._costs.get(matcher.position)  # without a call, since this runs for every token
+            if cost is None:
+                cost = self._closing.cost(matcher.position)
             spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
             if cost + spare > left and not self._fits_closely(matcher, text, cost, left):
                 return self._name
