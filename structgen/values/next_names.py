@@ -14,9 +14,9 @@ import numpy as np
 from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Node, Objects
 from structgen.values.emptiness import Emptiness
-from structgen.values.name_frames import Flags, NameTable
+from structgen.values.name_frames import NameTable
 from structgen.values.names import Joint
-from structgen.values.object_progress import Members
+from structgen.values.object_progress import Flags, Int64, Members
 
 MOST_PROGRESS = 1 << 13
 """How much progress is remembered with its other names."""
@@ -84,7 +84,10 @@ class NextNames:
         flags: Flags = np.zeros(len(table.names), np.bool_)
         for place, name in enumerate(table.names if own else ()):
             flags[place] = name not in known and outline.marks(name) in own
-        flags[[table.ranks[name] for name in self.open_names(progress)]] = True
+        if objects.some or self._few(objects) or self._is_empty.inhabited(objects).uncounted:
+            flags[[table.ranks[name] for name in self.open_names(progress)]] = True
+        else:
+            flags[self._declared_in(table, objects)] = self._is_empty.open_members(objects).of(progress)
         return flags
 
     def open_names(self, progress: Members) -> list[str]:
@@ -102,6 +105,11 @@ class NextNames:
         """The names of the declared members that some value satisfies, by their index."""
         outline = self._outline(objects)
         return {i: name for name, i in outline.declared.items() if not self._is_empty(outline.member(i))}
+
+    @cached_method
+    def _declared_in(self, table: NameTable, objects: Objects) -> Int64:
+        """int64[declared members]: where the name of each stands in a table."""
+        return np.array([table.ranks[member.name] for member in objects.properties], np.int64)
 
     @cached_up_to(MOST_PROGRESS)
     def _rest(self, kind: type[Members], progress: Members, marks: int) -> NextMembers:

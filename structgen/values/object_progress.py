@@ -13,6 +13,9 @@ from itertools import combinations
 from operator import neg
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from structgen.values.array_progress import Asking
 from structgen.values.names import Outline
 from structgen.values.existential import (
@@ -28,6 +31,8 @@ from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Property
 
+Flags = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
 Options = list[tuple[Node, "Members"]]
 
 
@@ -64,9 +69,24 @@ class Members(NamedTuple):
         end = bisect_right(required_from, -needed, self.phase, key=neg) if needed else len(required_from) - 1
         return range(self.phase, end)
 
+    @property
+    def open_count(self) -> int:
+        """The number of declared members that may come next."""
+        return len(self.open())
+
     def is_open(self, i: int) -> bool:
         """May declared member `i` come next, as far as the order tells?"""
         return i in self.open()
+
+    def open_flags(self, size: int) -> Flags:
+        """bool[size]: for each of the `size` declared members, may it come next as far as the order tells?"""
+        flags: Flags = np.zeros(size, np.bool_)
+        flags[self.phase : self.phase + self.open_count] = True
+        return flags
+
+    def left_after(self, counted: Flags) -> Int64:
+        """int64[.]: how many of the members in `counted` have still to come after each one that may come next."""
+        return np.cumsum(counted[::-1])[::-1] - counted
 
     def left(self) -> Sequence[Property]:
         """The declared properties that may still come, now or later."""
@@ -140,11 +160,25 @@ class UnorderedMembers(Members):
         return [i for i in range(len(self.objects.properties)) if not self.phase >> i & 1]
 
     @property
-    def left_count(self) -> int:
+    def open_count(self) -> int:
         return len(self.objects.properties) - self.phase.bit_count()
+
+    @property
+    def left_count(self) -> int:
+        return self.open_count
 
     def is_open(self, i: int) -> bool:
         return not self.phase >> i & 1
+
+    def open_flags(self, size: int) -> Flags:
+        taken = np.frombuffer(self.phase.to_bytes(size // 8 + 1, "little"), np.uint8)
+        flags: Flags = np.unpackbits(taken, count=size, bitorder="little") == 0
+        return flags
+
+    def left_after(self, counted: Flags) -> Int64:
+        left = counted & self.open_flags(counted.size)
+        others: Int64 = np.count_nonzero(left) - left.astype(np.int64)
+        return others
 
     def left(self) -> Sequence[Property]:
         return [self.objects.properties[i] for i in self.open()]

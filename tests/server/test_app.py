@@ -154,7 +154,7 @@ COMMAND = [sys.executable, "-c", "from structgen.cli import app; app()", "serve"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("grace", "whole"), [("60", True), ("1", False)])
+@pytest.mark.parametrize(("grace", "whole"), [("60", True), ("0.2", False)])
 def test_a_server_that_is_told_to_end_lets_streams_end_within_the_grace_time(grace, whole):
     environment, command = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, [*COMMAND, "--grace-seconds", grace]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
