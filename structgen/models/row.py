@@ -155,7 +155,7 @@ class Forward(ABC):
             float[rows, 1 + longest draft, width]. The last of a row's columns are those after its last token and each
             token of its draft. The draft does not count as read.
         """
-        raise NotImplementedError
+        raise AssertionError(f"{type(self).__name__} takes no drafts: its columns_for is 0")
 
     def fork(self, row: Row, twin: Row) -> None:
         """Another row, new or of the same prompt, stands where this one does, whatever it has read before."""

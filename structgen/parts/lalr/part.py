@@ -161,7 +161,8 @@ class _Parser:
             if len(rule.expansion) > 1:
                 return self._leave(state, top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
             symbol = rule.origin
-        raise OptionError(f"the rule {symbol} is reduced to itself for ever, by rules of one symbol")
+        before = ahead.terminal if isinstance(ahead, Token) else " or ".join(sorted(self._states.viable(target)))
+        raise OptionError(f"the rule {symbol} is reduced to itself for ever before {before}, by rules of one symbol")
 
     def _enter(self, state: int, top: LrState, target: LrState, ahead: Token | Unread) -> None:
         """Go on in `target`, behind a symbol that was read in `top`."""
@@ -176,6 +177,7 @@ class _Parser:
     def _leave(self, state: int, top: LrState, outcome: Reduction | TailCall) -> None:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
+            # A state whose rules have read equally many symbols stands for all of them; others for their last one.
             left = outcome.left - (self._states.depth(top.lalr) or 1)
             number = self._outcomes[outcome._replace(left=left)]
             self._automaton.tables.ranges(state, (), miss=(POP | EAGER, number, 0))
