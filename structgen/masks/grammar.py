@@ -282,17 +282,18 @@ class Matcher:
             TokenRejected: the token is not allowed; nothing has moved.
             OptionError: `token_id` is no whole number.
         """
-        grammar = self.grammar
+        grammar, positions = self.grammar, self._positions
         try:
             token_id = index(token_id)
         except TypeError:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
-            position = grammar.advance(self._positions[-1], token_id)
+            position = grammar.advance(positions[-1], token_id)
+            if position == ASKS:
+                position = grammar.follow(positions[-1], token_id, CheckAnswers(self.reading()))
             if position >= 0:
-                self._take(token_id, position)
-                return
-            if position == ASKS and self._follow(token_id):
+                self._tokens[len(positions) - 1 :] = (token_id,)
+                positions.append(position)
                 return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
@@ -315,17 +316,6 @@ class Matcher:
         token = vocabulary.token(token_id)
         message = f"token {token_id} {quoted(token)} {place}, after {quoted(text[-20:])}: not allowed by the grammar"
         return TokenRejected(message, partial(why, token, ends=False) if token else None)
-
-    def _follow(self, token_id: int) -> bool:
-        """Take a token behind a test, if the test allows it: was it taken?"""
-        position = self.grammar.follow(self._positions[-1], token_id, CheckAnswers(self.reading()))
-        if position >= 0:
-            self._take(token_id, position)
-        return position >= 0
-
-    def _take(self, token_id: int, position: int) -> None:
-        self._tokens[len(self._positions) - 1 :] = [token_id]
-        self._positions.append(position)
 
     def explain(self, token_id: int) -> RefusedToken | None:
         """Why a token cannot come next: the place in the value, the keyword of the schema, and what could come instead.

@@ -39,6 +39,11 @@ class Node:
         return self._read()
 
     @property
+    def known(self) -> bool:
+        """Have the shapes been read?"""
+        return "shapes" in self.__dict__
+
+    @property
     def is_any(self) -> bool:
         """Is this the schema that every JSON value satisfies?"""
         return self is ANY

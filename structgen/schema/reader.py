@@ -115,11 +115,6 @@ class SchemaNode(Node):
     def shapes(self) -> Shapes:
         return self.reader.shapes_of(self)
 
-    @property
-    def known(self) -> bool:
-        """Have the shapes been read?"""
-        return "shapes" in self.__dict__
-
 
 class SchemaReader:
     """The nodes of one root schema, one for each schema object."""

@@ -38,8 +38,15 @@ class Emptiness:
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
-        known = self._known.get(node)
+        known = self._at_once(node)
         return self._answer(self._node(node), node) if known is None else known
+
+    def _at_once(self, node: Node) -> bool | None:
+        """What is known, or told by the scalars of the node alone; else None."""
+        known = self._known.get(node)
+        if known is None and any(map(_has_scalar, node.shapes)):
+            known = self._known[node] = False
+        return known
 
     def culprit(self, node: Node) -> Node:
         """The innermost part that every value of an empty node must have, and that is empty itself."""
@@ -138,7 +145,7 @@ class Emptiness:
                 if not stack:
                     return answer
                 continue
-            answer = self._known.get(wanted)
+            answer = self._at_once(wanted)
             if answer is None and wanted in places:
                 lowest[-1] = min(lowest[-1], places[wanted])
                 answer = True
@@ -165,11 +172,7 @@ class Emptiness:
         return True
 
     def _shape(self, shape: Shape) -> Asking[bool]:
-        if shape.null or shape.true or shape.false:
-            return False
-        if shape.numbers is not None and not number_is_empty(shape.numbers):
-            return False
-        if shape.strings is not None and not string_is_empty(shape.strings):
+        if _has_scalar(shape):
             return False
         if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
             return False
@@ -203,6 +206,17 @@ class Emptiness:
             return False
         can = yield from self.members.inhabited(objects)
         return not self.members.closes(Members(0, objects), can)
+
+
+def _has_scalar(shape: Shape) -> bool:
+    """Has the shape a value that is neither an array nor an object?"""
+    return (
+        shape.null
+        or shape.true
+        or shape.false
+        or (shape.strings is not None and not string_is_empty(shape.strings))
+        or (shape.numbers is not None and not number_is_empty(shape.numbers))
+    )
 
 
 class OpenMembers:

@@ -61,7 +61,7 @@ class JsonAutomaton(Automaton):
         super().__init__(within)
         self._context = Context(
             self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
-            new_value=lambda node, depth: self.later(partial(self._expand_value, node, depth)),
+            new_value=self._new_value,
             new_choice=lambda choice, depth: self.later(partial(self._write_value, choice, depth)),
         )  # fmt: skip
         self.names = NameWriter(self._context)
@@ -179,6 +179,15 @@ class JsonAutomaton(Automaton):
             behind = walk.successors(place, lambda check, taken: True)
             for after in {int(each) & TARGET for each in behind if each}:
                 self.expand_on([after])
+
+    def _new_value(self, node: Node, depth: int) -> int:
+        """The first state of a value: a copy of a written row, where that of a value with the same shapes is known."""
+        known = None if depth or not node.known else self._written.get((node.shapes, 0))
+        if known is None:
+            return self.later(partial(self._expand_value, node, depth))
+        state = self.tables.stub()
+        self.tables.copy_row(known, state)
+        return state
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
         """Write the first state of a value: where another value has the same shapes, a copy of its row."""
