@@ -29,6 +29,7 @@ from maskbench import DATA
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.request import CallOptions, prepare
 from structgen.models.evaluation_mode import evaluating
+from structgen.models.model import as_model
 from tokenizer_files import unpacked
 
 PLOT = Path(__file__).resolve().parents[1] / "docs" / "images" / "phrases.svg"
@@ -82,8 +83,8 @@ def cost() -> None:
         "eight plain sessions": (["Once"] * 8, {"sampling": several}), "eight beams": ("Once", {"beams": 8}),
         "eight beams, two phrases": ("Once", {"beams": 8, "phrases": phrases}),
     }  # fmt: skip
-    options = {"tokenizer": tokenizer, "limits": sg.Limits(600)}
-    requests = [prepare(module, prompt, SCHEMA, CallOptions(**options, **own)) for prompt, own in ways.values()]
+    model, limits = as_model(module, tokenizer), sg.Limits(600)
+    requests = [prepare(model, prompt, SCHEMA, CallOptions(limits=limits, **own)) for prompt, own in ways.values()]
     batches, times = [request.batch(record=False) for request in requests], [list[float]() for _ in requests]
     with evaluating(module):
         for _ in range(WARM + STEPS):

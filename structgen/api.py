@@ -11,11 +11,11 @@ from structgen.decoding.confidence import Field
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
-from structgen.decoding.request import prepare, raise_first_error
+from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.run import in_thread
 from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
 from structgen.few_shot import with_examples
-from structgen.models.model import Model, load
+from structgen.models.model import Model, as_model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.reasking import require_reask, results_asking_again
 from structgen.remote import Remote, prepare_remote
@@ -194,22 +194,20 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    given = {
-        "tokenizer": tokenizer, "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order,
-        "fast_forward": fast_forward, "batch_size": batch_size, "guards": guards, "banned": banned,
-        "thinking": thinking, "beams": beams, "phrases": phrases, "canonical": canonical,
-        "token_healing": token_healing, "prompt_schema": prompt_schema, "examples": examples, **unknown,
-    }  # fmt: skip
-    prompt = _prompt(prompt, schema, given)
-    options = CallOptions.of(given)
+    require_reask(reask, prompt)
+    options = CallOptions.of({
+        "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
+        "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
+        "phrases": phrases, "canonical": canonical, "token_healing": token_healing, **unknown,
+    })  # fmt: skip
+    prompt = _shown(prompt, schema, prompt_schema, examples, whitespace, order)
     if isinstance(model, Remote):
+        require(tokenizer is None, "tokenizer", tokenizer, "nothing of it: the model is remote")
         require(reask == 0, "reask", reask, "0: the model is remote")
         sent = prepare_remote(model, prompt, schema, options)
         return _values(sent.results(), many=sent.many, details=details)
-    request = prepare(model, prompt, schema, options)
-    prompts = prompt if request.many else [prompt]
-    require_reask(reask, prompts)
-    results = results_asking_again(request, prompts, reask, record=details)
+    request = prepare(as_model(model, tokenizer), prompt, schema, options)
+    results = results_asking_again(request, prompt, reask, record=details)
     return _values(results, many=request.many, details=details)
 
 
@@ -321,8 +319,7 @@ def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Itera
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    prompt = _prompt(prompt, schema, options)
-    return told(in_one_run(prepare(model, prompt, schema, CallOptions.of(options))))
+    return told(in_one_run(_request(model, prompt, schema, **options)))
 
 
 @overload
@@ -343,17 +340,32 @@ def astream(
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
-    prompt = _prompt(prompt, schema, options)
-    return told_in_thread(in_one_run(prepare(model, prompt, schema, CallOptions.of(options))))
+    return told_in_thread(in_one_run(_request(model, prompt, schema, **options)))
 
 
-def _prompt(prompt: Any, schema: Any, options: dict[str, Any]) -> Any:
-    """The prompt with its schema and examples, as the options `prompt_schema` and `examples` say, which are removed."""
-    prompt_schema, examples = options.pop("prompt_schema", False), options.pop("examples", ())
+def _request(
+    model: Any,
+    prompt: Any,
+    schema: Any,
+    *,
+    tokenizer: Any = None,
+    prompt_schema: bool = False,
+    examples: Sequence[tuple[str, Any]] = (),
+    whitespace: Whitespace = Whitespace.SPACED,
+    order: str | Sequence[str] = "schema",
+    **options: Any,
+) -> Request:
+    """The request of a stream."""
+    given = CallOptions.of({"whitespace": whitespace, "order": order, **options})
+    prompt = _shown(prompt, schema, prompt_schema, examples, whitespace, order)
+    return prepare(as_model(model, tokenizer), prompt, schema, given)
+
+
+def _shown(prompt: Any, schema: Any, prompt_schema: Any, examples: Any, whitespace: Any, order: Any) -> Any:
+    """The prompt, with its schema and its examples where these options ask for them."""
     require_flag("prompt_schema", prompt_schema)
     if examples != ():
-        layout = options.get("whitespace", Whitespace.SPACED), options.get("order", "schema")
-        prompt = with_examples(prompt, examples, schema, *layout)
+        prompt = with_examples(prompt, examples, schema, whitespace, order)
     return with_schema(prompt, schema) if prompt_schema else prompt
 
 

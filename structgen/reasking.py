@@ -12,6 +12,7 @@ from typing import Any
 
 from structgen.arguments import is_listed, require, require_count
 from structgen.decoding.generation import Generation, Reasked, Stats
+from structgen.decoding.prompts.token_ids import is_batch
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, RequestError, ValidationFailed
@@ -20,37 +21,41 @@ MOST = 100
 """Times that a row may be asked again: each adds two turns to its prompt."""
 
 
-def require_reask(reask: Any, prompts: Sequence[Any]) -> None:
+def require_reask(reask: Any, prompt: Any) -> None:
     """Refuses a wrong count, and prompts that are neither strings nor chat messages: no turns can be added to them.
 
     Args:
         reask: how often a row may be asked again.
+        prompt: as for `generate`.
 
     Raises:
         OptionError: `reask` is no count up to `MOST`, or a prompt is of another kind.
     """
     require_count("reask", reask, 0)
     require(reask <= MOST, "reask", reask, f"at most {MOST}")
-    for prompt in prompts if reask else ():
-        if not isinstance(prompt, str) and not is_listed(prompt, Mapping):
-            what = "what a processor returned" if isinstance(prompt, Mapping) else "token ids"
+    for each in _prompts(prompt) if reask else ():
+        if not isinstance(each, str) and not is_listed(each, Mapping):
+            what = "what a processor returned" if isinstance(each, Mapping) else "token ids"
             raise OptionError(f"reask={reask}: the prompt is {what}, and turns are added only behind text: "
                               "pass a string or chat messages, or leave reask= out")  # fmt: skip
 
 
-def results_asking_again(
-    request: Request, prompts: Sequence[Any], reask: int, *, record: bool
-) -> list[Generation[Any]]:
+def _prompts(prompt: Any) -> list[Any]:
+    """One prompt per row."""
+    return list(prompt) if is_batch(prompt) else [prompt]
+
+
+def results_asking_again(request: Request, prompt: Any, reask: int, *, record: bool) -> list[Generation[Any]]:
     """Runs a request; rows that end with `ValidationFailed` are asked again.
 
     Args:
-        prompts: one per row, as the caller gave it; see `require_reask`.
+        prompt: as the caller gave it; see `require_reask`.
 
     Returns:
         The last outcome of each row. A row whose longer prompt cannot be read keeps its refusal, and the message says
         so.
     """
-    results, prompts = request.results(record=record), list(prompts)
+    results, prompts = request.results(record=record), _prompts(prompt)
     rows: Iterable[int] = range(len(results))
     for _ in range(reask):
         sessions: dict[int, Session] = {}

@@ -33,7 +33,7 @@ AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
 _OWN_SAMPLING = ("top_k", "min_p", "typical_p", "repetition_penalty")
-_NEVER = "guards", "thinking", "phrases", "token_healing", "tokenizer", "fast_forward", "beams"
+_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams"
 
 
 @dataclass(frozen=True, slots=True)

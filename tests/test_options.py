@@ -94,7 +94,7 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
     ({"limit": 3}, "no option is called limit=: the nearest is limits="),
     ({"temperatur": 3}, "the nearest is sampling=sg.Sampling(temperature=...)"),
-    ({"xyzzy": 3}, "there are tokenizer, sampling, limits"),
+    ({"xyzzy": 3}, "there are tokenizer, prompt_schema, examples, sampling"),
 ]
 
 

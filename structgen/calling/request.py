@@ -109,7 +109,8 @@ def prepared(
     options: dict[str, Any],
 ) -> CallRequest:
     """Returns the request of the turns. `call` documents the arguments."""
-    owner, options, many = as_model(model, options.get("tokenizer")), dict(options), not is_conversation(messages)
+    options, many = dict(options), not is_conversation(messages)
+    owner = as_model(model, options.pop("tokenizer", None))
     conversations = _conversations(messages, many=many)
     count = len(conversations)
     require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")

@@ -36,6 +36,8 @@ _SCHEMAS = {
 }  # fmt: skip
 """What to pass as `schema=` instead of an option of another library."""
 _NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
+_BESIDE = "tokenizer", "prompt_schema", "examples"
+"""Options of every call that are used before its `CallOptions`."""
 _INSTEAD = {
     "stream": "call sg.stream(...) or sg.astream(...)",
     "details": "the last event of a stream has all of it in its result",
@@ -55,7 +57,6 @@ _INSTEAD = {
 class CallOptions:
     """The options of `generate` and `stream`, explained by `generate`."""
 
-    tokenizer: Any = None
     sampling: Sampling | Sequence[Sampling] = GREEDY
     limits: Limits | Sequence[Limits] = LIMITS
     whitespace: Whitespace = Whitespace.SPACED
@@ -94,7 +95,7 @@ class CallOptions:
         known = [field.name for field in fields(cls)]
         unknown = {name: value for name, value in given.items() if name not in known}
         if unknown:
-            raise unknown_options(unknown, known)
+            raise unknown_options(unknown, [*_BESIDE, *known])
         return cls(**given)
 
 

@@ -28,7 +28,7 @@ from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.model import Model, as_model
+from structgen.models.model import Model
 from structgen.options import Beams
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
@@ -172,22 +172,21 @@ def _is_drawn_locally(session: Session) -> TypeGuard[ExactSession]:
     return failed and session.sampling.exact == "prefer"
 
 
-def prepare(model: Any, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
+def prepare(model: Model, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
     """The request that `generate` and `stream` run; their docstrings explain the arguments.
 
     Raises:
-        RequestError: the schema, an option, the model or the prompt is invalid.
+        RequestError: the schema, an option or the prompt is invalid.
     """
-    owner = as_model(model, options.tokenizer)
     many = is_batch(prompt)
     prompts = prompt if many else [prompt]
     each = isinstance(schema, list) and many
     if each and schema and all(isinstance(entry, str) for entry in schema):
         require_schema(schema)  # raises: texts are no schemas
     schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
-    builder = RowBuilder(owner, options)
+    builder = RowBuilder(model, options)
     targets, sessions = builder.rows(prompts, schemas, many=many)
-    return Request(owner, targets, sessions, many, options.batch_size, builder, builder.beams)
+    return Request(model, targets, sessions, many, options.batch_size, builder, builder.beams)
 
 
 def raise_first_error(errors: Sequence[StructgenError | None]) -> None:

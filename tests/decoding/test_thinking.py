@@ -17,7 +17,7 @@ from structgen.decoding.loop import Execution, decode
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
-from structgen.models.model import Model
+from structgen.models.model import Model, as_model
 from structgen.testing import ScriptedModel, scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.small_tokenizers import byte_level_bpe
@@ -209,8 +209,8 @@ def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
     module, tokenizer = load_demo()
     prompts = ["Extract the city.\nText: Rome, 3.\nJSON: ", "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", "Lyon"]
     ways = [sg.Thinking(max_tokens=n) for n in (5, 12, 30)]
-    request = prepare(module, prompts, City, CallOptions(tokenizer, thinking=ways, limits=sg.Limits(60)))
-    owner = request.model
+    owner = as_model(module, tokenizer)
+    request = prepare(owner, prompts, City, CallOptions(thinking=ways, limits=sg.Limits(60)))
     batch = decode(owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap))
     for row, session in enumerate(request.sessions):
         said = list(session.row.ids[: len(session.row.ids) - len(session.tokens)])
