@@ -143,16 +143,16 @@ class _Log:
 
     def beginning(self, begun: bytes, count: int) -> list[bytes]:
         """The spellings among the first `count` names that begin so."""
-        found = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
+        spellings = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
         with _lock:  # another text may add names meanwhile
             for place in range(len(self._sorted), len(self._values)):
                 insort(self._sorted, (spelled(self._names[place] or ""), place))
             own, i = count - self._start, bisect_left(self._sorted, (begun,))
             while i < len(self._sorted) and self._sorted[i][0].startswith(begun):
                 if self._sorted[i][1] < own:
-                    found.append(self._sorted[i][0])
+                    spellings.append(self._sorted[i][0])
                 i += 1
-        return found
+        return spellings
 
     def earlier(self) -> Earlier:
         """The items, entered under their holes."""

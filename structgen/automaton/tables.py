@@ -144,10 +144,10 @@ class Tables:
         """Is the state still to be expanded?"""
         return self._state_bytes[32 * state] & 15 == STUB
 
-    def stubs(self, first: int, most: int) -> int:
-        """How many of `most` states from `first` on are stubs, up to the first that is none."""
-        kinds = bytes(self._state_bytes[32 * first : 32 * (first + most) : 32])
-        return most - len(kinds.lstrip(bytes((STUB,))))
+    def stubs(self, first: int, maximum: int) -> int:
+        """How many of `maximum` states from `first` on are stubs, up to the first that is none."""
+        kinds = bytes(self._state_bytes[32 * first : 32 * (first + maximum) : 32])
+        return maximum - len(kinds.lstrip(bytes((STUB,))))
 
     def _grow(self, name: str, need: int) -> None:
         """Replace an array by one with at least `need` rows."""

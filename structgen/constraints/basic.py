@@ -32,11 +32,11 @@ from structgen.waiting import waiting
 
 
 class TextAutomaton(Automaton):
-    """The automaton of a regular language in UTF-8. `most`: the greatest number of characters."""
+    """The automaton of a regular language in UTF-8. `maximum`: the greatest number of characters."""
 
-    def __init__(self, language: CharDfa, most: int | None = None) -> None:
+    def __init__(self, language: CharDfa, maximum: int | None = None) -> None:
         super().__init__()
-        self.start = Lifted(self, language, lambda final: 0, quoted=False, most=most, runs=True).start
+        self.start = Lifted(self, language, lambda final: 0, quoted=False, maximum=maximum, runs=True).start
 
 
 @runtime_checkable

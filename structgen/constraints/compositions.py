@@ -147,8 +147,8 @@ class Text(Composition):
         return not language.empty and (self.max_chars is None or language.length_range()[0] <= self.max_chars)
 
 
-def _require_bounds(what: str, least: Any, most: Any) -> None:
-    if not is_whole(least, 0, MOST) or not (most is None or is_whole(most, least, MOST)):
+def _require_bounds(what: str, minimum: Any, maximum: Any) -> None:
+    if not is_whole(minimum, 0, MOST) or not (maximum is None or is_whole(maximum, minimum, MOST)):
         raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max <= {MOST:,}")
 
 

@@ -118,7 +118,7 @@ class Closing:
         matcher: Matcher,
         listener: Listener | None = None,
         effort: Effort | None = None,
-        most: int = MOST_BYTES,
+        maximum: int = MOST_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
     ) -> list[int] | None:
         """The tokens of the shortest end that tests and listener agree to; None where none is found.
@@ -126,13 +126,13 @@ class Closing:
         Args:
             listener: must agree to the end.
             effort: what the searches may spend; None for the effort of one text.
-            most: an end of at most this many tokens is preferred to a shorter text of more tokens.
+            maximum: an end of at most this many tokens is preferred to a shorter text of more tokens.
             searches: the weight and the steps of each search, see `EndSearch.ends`.
         """
         exit_ = self._end(matcher.position)
         if exit_ is None:
             return None
-        search = EndSearch(matcher, self._end, self._leads, listener, most * self.speller.longest)
+        search = EndSearch(matcher, self._end, self._leads, listener, maximum * self.speller.longest)
         state = None if listener is None else listener.state
         if agrees(listener, state, exit_.text) and (not exit_.doubted or search.takes(exit_.text)):
             return self.speller.spelled(exit_.text)
@@ -140,7 +140,7 @@ class Closing:
         if tokens is not None:
             return tokens
         for weight, steps in searches:
-            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), most)
+            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), maximum)
             if tokens is not None:
                 break
         return tokens
@@ -154,13 +154,13 @@ class Closing:
         spelled = [self.speller.spelled(text) for text in texts if text is not None]
         return min((tokens for tokens in spelled if tokens is not None), key=len, default=None)
 
-    def _fitting(self, texts: Iterable[bytes], most: int) -> list[int] | None:
-        """The tokens of the first text that needs at most `most` of them, else the fewest; None if none is spelled."""
+    def _fitting(self, texts: Iterable[bytes], maximum: int) -> list[int] | None:
+        """The tokens of the first text that needs at most `maximum`, else the fewest; None if none is spelled."""
         fewest: list[int] | None = None
         for tokens in map(self.speller.spelled, islice(texts, MOST_ENDS)):
             if tokens is not None and (fewest is None or len(tokens) < len(fewest)):
                 fewest = tokens
-                if len(fewest) <= most:
+                if len(fewest) <= maximum:
                     break
         return fewest
 

@@ -58,7 +58,7 @@ for each byte that may come next; the levels; the tokens found; the cached answe
 answer + 1)."""
 
 _offsets_at = table(types.int32, 0, V_OFFSETS)
-_info_at, _found_at = view(types.int64, INFO), view(types.int64, FOUND)
+_info_at, _entries_at = view(types.int64, INFO), view(types.int64, FOUND)
 _known_at = view(types.int64, 3)
 _hash = inner_kernel(hash_frame)
 
@@ -84,9 +84,9 @@ def _add(base: int, canonical: int, work: int, level: int, token: int, position:
         if told == UNTOLD:
             info[level, I_DOUBT] = 1
         return
-    found = _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    entries = _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     size = int64(_offsets_at(base)[token + 1]) - _offsets_at(base)[token]
-    found[i, F_TOKEN], found[i, F_POSITION], found[i, F_SIZE] = token, position, size
+    entries[i, F_TOKEN], entries[i, F_POSITION], entries[i, F_SIZE] = token, position, size
     info[level, I_COUNT] = i + 1
 
 
@@ -100,12 +100,12 @@ def _told(canonical: int, packed: int, token: int) -> int:
 @inner_kernel
 def _take(canonical: int, work: int, level: int) -> None:
     """Follow the longest token of a level that was not followed yet, the first of equals, to the next level's place."""
-    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     best = int64(0)
     for i in range(1, info[level, I_COUNT]):
-        if found[i, F_SIZE] > found[best, F_SIZE]:
+        if entries[i, F_SIZE] > entries[best, F_SIZE]:
             best = i
-    found[best, F_SIZE] = 0
+    entries[best, F_SIZE] = 0
     info[level, I_NEXT] += 1
     _lead(canonical, work, level, level + 1, best)
 
@@ -113,9 +113,9 @@ def _take(canonical: int, work: int, level: int) -> None:
 @inner_kernel
 def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
     """Set the place of level `to` to the one behind the `i`-th token of level `level`."""
-    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    info[to, I_POSITION] = found[i, F_POSITION]
-    info[to, I_PACKED] = behind(canonical, info[level, I_PACKED], found[i, F_TOKEN])
+    info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
+    info[to, I_POSITION] = entries[i, F_POSITION]
+    info[to, I_PACKED] = behind(canonical, info[level, I_PACKED], entries[i, F_TOKEN])
 
 
 @inner_kernel
@@ -334,7 +334,7 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
 
     Returns their number. Or -1: there are too many, the text may end there, or one of them is `DOUBTFUL`. Or WANTS.
     """
-    info, found = _info_at(work + 8 * W_INFO), _found_at(work + 8 * W_FOUND)
+    info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * W_FOUND)
     view_int64(work)[W_LEFT] = NODES
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
     if len(tokens) > 0:
@@ -355,7 +355,7 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
         if answer == DOUBTFUL:
             return -1
         if answer == ALIVE:
-            out[count] = found[i, F_TOKEN]
+            out[count] = entries[i, F_TOKEN]
             count += 1
     return count
 

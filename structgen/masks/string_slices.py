@@ -76,7 +76,7 @@ class TextSlice:
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
         """From the trie's nodes, see `HEAD`."""
         automaton = Automaton()
-        start = Lifted(automaton, length(), lambda final: 0, quoted=False, most=_MANY).start
+        start = Lifted(automaton, length(), lambda final: 0, quoted=False, maximum=_MANY).start
         automaton.expand(start)
         needs, _ = classified(automaton, start, vocabulary)
         points = np.where(needs > _LONG, IMPURE, needs).astype(np.uint8)

@@ -75,16 +75,16 @@ class Words(Part):
     """A regular language over code points, in UTF-8.
 
     Attributes:
-        most: the longest length in code points, beside what the language says; None for no further bound.
+        maximum: the longest length in code points, beside what the language says; None for no further bound.
     """
 
     late = True
     language: CharDfa
-    most: int | None = None
+    maximum: int | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, most=self.most, runs=True).start
-        return Entered(start, more_bytes(self.language), bounded=self.most is not None)
+        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum, runs=True).start
+        return Entered(start, more_bytes(self.language), bounded=self.maximum is not None)
 
 
 def more_bytes(language: CharDfa) -> frozenset[int]:
@@ -159,11 +159,11 @@ class Either:
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """A plan, `least` to `most` times (None: without a bound), with `separator` between two of them."""
+    """A plan, `minimum` to `maximum` times (None: without a bound), with `separator` between two of them."""
 
     item: Plan
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
     separator: Plan | None = None
 
     @cached_property

@@ -53,14 +53,14 @@ class Stopped(Part):
         closed: the texts that end with a stop of characters.
         open: the texts without such a stop. A special token may end them.
         tokens: the special tokens.
-        most: the longest length in code points, without the token; None for any.
+        maximum: the longest length in code points, without the token; None for any.
     """
 
     late = True
     closed: CharDfa
     open: CharDfa
     tokens: tuple[Special, ...]
-    most: int | None = None
+    maximum: int | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         spellings = [token.spelling for token in self.tokens]
@@ -72,15 +72,15 @@ class Stopped(Part):
             combine([self.closed, self.open]),
             lambda final: 0 if final & 1 else -1,
             quoted=False,
-            most=self.most,
+            maximum=self.maximum,
             also=lambda final: [(mark, mark, behind)] if final & 2 else [],
         ).start
-        return Entered(start, more_bytes(self.closed), bounded=self.most is not None)
+        return Entered(start, more_bytes(self.closed), bounded=self.maximum is not None)
 
     def among(self, names: Iterable[str]) -> Part:
         """This part with only the tokens that have one of these names."""
         kept = tuple(token for token in self.tokens if token.name in names)
-        return replace(self, tokens=kept) if kept else Words(self.closed, self.most)
+        return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum)
 
 
 def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:

@@ -96,10 +96,10 @@ def behind(after: Continuation, outcome: int) -> Step:
 def _looped(loop: Loop, count: int, after: Continuation) -> list[Step]:
     """What may come after `count` items of a loop."""
     steps: list[Step] = []
-    if count >= loop.least:
+    if count >= loop.minimum:
         steps.append((None, after))
-    if loop.most is None or count < loop.most:
-        counted = count + 1 if loop.most is not None else min(count + 1, loop.least)
+    if loop.maximum is None or count < loop.maximum:
+        counted = count + 1 if loop.maximum is not None else min(count + 1, loop.minimum)
         again = Again(loop, max(counted, 1), after)
         steps.append((loop.next if count else loop.item, again))
     return steps

@@ -121,8 +121,8 @@ class Gap:
 
     def __post_init__(self) -> None:
         require((self.characters is None) != (self.words is None), "Gap", self, "characters= or words=")
-        least, most = self._bounds
-        counts = is_whole(least, 0 if self.words is None else 1) and is_whole(most, least)
+        minimum, maximum = self._bounds
+        counts = is_whole(minimum, 0 if self.words is None else 1) and is_whole(maximum, minimum)
         require(counts, "Gap", self, "a count, or the fewest and the most; of words at least 1")
 
     @property
@@ -132,10 +132,10 @@ class Gap:
 
     @property
     def pattern(self) -> str:
-        least, most = self._bounds
+        minimum, maximum = self._bounds
         if self.words is None:
-            return f"{_ANYTHING}{{{least},{most}}}"
-        more = f"(?:[^{WORD}]+[{WORD}]+){{{least - 1},{most - 1}}}"
+            return f"{_ANYTHING}{{{minimum},{maximum}}}"
+        more = f"(?:[^{WORD}]+[{WORD}]+){{{minimum - 1},{maximum - 1}}}"
         return f"[^{WORD}]*{not_beside(WORD, f'[{WORD}]+{more}', True, True)}[^{WORD}]*"
 
 

@@ -109,8 +109,8 @@ class CharDfa:
     @cached_property
     def _lengths(self) -> tuple[int, int | None]:
         final = np.array([mask != 0 for mask in self.final], np.int32)
-        least, longest = extreme_lengths(self.next, final, *np.zeros((4, len(final)), np.int64))
-        return least, None if longest == NO_LONGEST else longest
+        minimum, longest = extreme_lengths(self.next, final, *np.zeros((4, len(final)), np.int64))
+        return minimum, None if longest == NO_LONGEST else longest
 
     @cached_property
     def _lookup(self) -> tuple[list[int], list[int]]:
@@ -213,9 +213,9 @@ _TEXT_CLASSES = np.array([1, 0, 1], np.int32)
 
 
 @lru_cache(maxsize=256)
-def length(least: int = 0, most: int | None = None) -> CharDfa:
-    """The strings of `least` to `most` code points (None: any number). Raises LimitExceeded, see `lengths`."""
-    return lengths([(least, most)])
+def length(minimum: int = 0, maximum: int | None = None) -> CharDfa:
+    """The strings of `minimum` to `maximum` code points (None: any number). Raises LimitExceeded, see `lengths`."""
+    return lengths([(minimum, maximum)])
 
 
 def lengths(ranges: Sequence[tuple[int, int | None]]) -> CharDfa:
@@ -224,14 +224,22 @@ def lengths(ranges: Sequence[tuple[int, int | None]]) -> CharDfa:
     Raises:
         LimitExceeded: a bound is beyond `STATE_LIMIT`.
     """
-    living = [(1 << i, least, most) for i, (least, most) in enumerate(ranges) if most is None or least <= most]
-    last = max((least if most is None else most for _, least, most in living), default=0)
+    living = [
+        (1 << i, minimum, maximum)
+        for i, (minimum, maximum) in enumerate(ranges)
+        if maximum is None or minimum <= maximum
+    ]
+    last = max((minimum if maximum is None else maximum for _, minimum, maximum in living), default=0)
     if last > STATE_LIMIT:
         raise LimitExceeded(f"a length of {last:,} exceeds the limit of {STATE_LIMIT:,} automaton states")
-    changes = {0, *(least for _, least, _ in living), *(most + 1 for _, _, most in living if most is not None)}
+    changes = {
+        0,
+        *(minimum for _, minimum, _ in living),
+        *(maximum + 1 for _, _, maximum in living if maximum is not None),
+    }
     final, mask = [0], 0  # for the dead state; then for the state behind each number of code points
     for low, high in pairwise([*sorted(changes), max(changes) + 1]):
-        mask = sum(bit for bit, least, most in living if least <= low and (most is None or low <= most))
+        mask = sum(bit for bit, minimum, maximum in living if minimum <= low and (maximum is None or low <= maximum))
         final += [mask] * (high - low)
     if not mask and len(final) > 2:
         final.pop()

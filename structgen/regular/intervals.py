@@ -84,24 +84,24 @@ class Rows:
             self.rows[state][1 : self._fraction + 1] = [fraction] * self._fraction
         return point
 
-    def run(self, least: float, most: float, points: float) -> int:
-        """The state before a run of `least` to `most` digits without bounds; 0 where `least` exceeds `most`.
+    def run(self, minimum: float, maximum: float, points: float) -> int:
+        """The state before a run of `minimum` to `maximum` digits without bounds; 0 where `minimum` exceeds `maximum`.
 
         Args:
             points: a point may stand behind at most this many of the digits.
         """
-        key = max(least, 0), most, max(points, -1)
+        key = max(minimum, 0), maximum, max(points, -1)
         states: list[int] = []
         while key not in self._runs and key[0] <= key[1]:
-            least, most, points = key
-            state = self._runs[key] = self.added(final=not least)
-            if not least and points >= 0:
+            minimum, maximum, points = key
+            state = self._runs[key] = self.added(final=not minimum)
+            if not minimum and points >= 0:
                 self.rows[state][POINT] = self.point
-            if points == ANY and most == self.tail:
+            if points == ANY and maximum == self.tail:
                 self.final[state] = _CHAIN
                 break
             states.append(state)
-            key = max(least - 1, 0), most - 1, max(points - 1, -1)
+            key = max(minimum - 1, 0), maximum - 1, max(points - 1, -1)
         following = self._runs.get(key, 0)
         for state in reversed(states):
             self.rows[state][1:11] = [following] * 10
@@ -109,24 +109,24 @@ class Rows:
         return following
 
     @cached_method
-    def exponent(self, least: int | None, most: int | None) -> int:
-        """The state behind `e`, before the exponents from `least` to `most` (None: no bound); 0 for none."""
-        if least is not None and most is not None and least > most:
+    def exponent(self, minimum: int | None, maximum: int | None) -> int:
+        """The state behind `e`, before the exponents from `minimum` to `maximum` (None: no bound); 0 for none."""
+        if minimum is not None and maximum is not None and minimum > maximum:
             return 0
         state = self.added()
         row = self.rows[state]
-        if most is None or most >= 0:
-            row[PLUS] = self._digits(max(least or 0, 0), most)
+        if maximum is None or maximum >= 0:
+            row[PLUS] = self._digits(max(minimum or 0, 0), maximum)
             row[1:11] = self.rows[row[PLUS]][1:11]
-        if least is None or least <= 0:
-            row[MINUS] = self._digits(max(-(most or 0), 0), None if least is None else -least)
+        if minimum is None or minimum <= 0:
+            row[MINUS] = self._digits(max(-(maximum or 0), 0), None if minimum is None else -minimum)
         return state
 
     @cached_method
-    def _digits(self, least: int, most: int | None) -> int:
-        """The state before the digits of a whole number from `least` to `most`; zeros may stand before them."""
-        start, zeros = self.added(), self.added(final=least == 0)
-        _Magnitudes(self, *_whole_bounds(least, most), points=-1).start(zeros, zeros)
+    def _digits(self, minimum: int, maximum: int | None) -> int:
+        """The state before the digits of a whole number from `minimum` to `maximum`; zeros may stand before them."""
+        start, zeros = self.added(), self.added(final=minimum == 0)
+        _Magnitudes(self, *_whole_bounds(minimum, maximum), points=-1).start(zeros, zeros)
         self.rows[start][1:11] = self.rows[zeros][1:11]
         return start
 
@@ -141,7 +141,9 @@ class Rows:
         the minimal table of the rest, up to the longest run that this table has itself. That saves two thirds of the
         time of a number with one bound.
         """
-        shorter = [most for least, most, points in self._runs if points == ANY and not least and most < self.tail]
+        shorter = [
+            maximum for minimum, maximum, points in self._runs if points == ANY and not minimum and maximum < self.tail
+        ]
         if shorter and _CHAIN in self.final:
             self.final[self._runs[0, max(shorter), ANY]] = _JOINT
         dfa = tidied(BOUNDS, CLASSES, self.array(), self.final)
@@ -214,12 +216,12 @@ class _Bound:
         """How a number with `count` digits before the point compares; 0: `rest` takes that count into account."""
         return rest if not count or count == self.whole else _ABOVE if count > self.whole else _BELOW
 
-    def least(self, rest: int) -> int | None:
+    def minimum(self, rest: int) -> int | None:
         """The least exponent with which a mantissa that ends here is above this lower bound; None: no least one."""
         holds = rest == _ABOVE or rest == self.zero == 0  # an excluded 0: the least double is included
         return self.exponent if self.exponent is None or holds else self.exponent + 1
 
-    def most(self, rest: int) -> int | None:
+    def maximum(self, rest: int) -> int | None:
         """The greatest exponent with which a mantissa that ends here is below this upper bound; None: no greatest."""
         return self.exponent if self.exponent is None or rest != _ABOVE else self.exponent - 1
 
@@ -233,9 +235,9 @@ def _lower(end: End) -> _Bound:
     return _Bound(End(None), _ABOVE)
 
 
-def _whole_bounds(least: int, most: int | None) -> tuple[_Bound, _Bound]:
+def _whole_bounds(minimum: int, maximum: int | None) -> tuple[_Bound, _Bound]:
     """The bounds of whole numbers above 0."""
-    return _Bound(End(max(least, 1)), _ABOVE), _Bound(End(most), _BELOW)
+    return _Bound(End(max(minimum, 1)), _ABOVE), _Bound(End(maximum), _BELOW)
 
 
 _Key: TypeAlias = tuple[int, int, int, int]
@@ -247,13 +249,13 @@ class _Magnitudes:
     """Writes the numbers without a sign between two bounds into a table.
 
     Args:
-        most: the greatest number of digits before the point.
+        maximum: the greatest number of digits before the point.
         points: None for numbers with fractions and exponents. Else whole numbers are written; a point and the fraction
             of the table may stand behind at most this many digits.
     """
 
-    def __init__(self, table: Rows, low: _Bound, high: _Bound, most: float = ANY, points: int | None = None) -> None:
-        self._table, self._low, self._high, self._most, self._points = table, low, high, most, points
+    def __init__(self, table: Rows, low: _Bound, high: _Bound, maximum: float = ANY, points: int | None = None) -> None:
+        self._table, self._low, self._high, self._most, self._points = table, low, high, maximum, points
         self._states: dict[_Key, int] = {}
         self._pending: list[_Key] = []
 
@@ -298,7 +300,7 @@ class _Magnitudes:
             if phase == _WHOLE:
                 row[POINT] = self._fraction(_POINT, count, *((above, below) if count == 1 else rests))
             if count == 1 and phase != _POINT:
-                row[EXPONENT] = self._table.exponent(self._low.least(above), self._high.most(below))
+                row[EXPONENT] = self._table.exponent(self._low.minimum(above), self._high.maximum(below))
 
     def _lead(self, row: list[int], above: int, below: int, behind: Callable[[int, int], int], first: int = 0) -> None:
         """Let one more digit follow, `first` or a greater one; `behind` gives the state for the new remainders."""
@@ -314,10 +316,10 @@ class _Magnitudes:
             above = _ABOVE if count > self._low.whole else above
             below = _BELOW if self._high.whole > self._most else below
             if above < 0 and below < 0:
-                least = self._low.whole + (above == _BELOW)
-                most = min(self._high.whole - (below == _ABOVE), self._most)
+                minimum = self._low.whole + (above == _BELOW)
+                maximum = min(self._high.whole - (below == _ABOVE), self._most)
                 return self._table.run(
-                    least - count, most - count, ANY if self._points is None else self._points - count
+                    minimum - count, maximum - count, ANY if self._points is None else self._points - count
                 )
             if count > min(self._high.whole, self._most):
                 return 0
@@ -334,36 +336,36 @@ class _Magnitudes:
         return self._state((phase, count, above, below))
 
 
-def interval_rows(low: End, high: End, most: float = ANY, chained: int = 2) -> Rows:
+def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -> Rows:
     """The numbers from `low` to `high`, in plain notation or with an exponent behind one digit before the point.
 
     `-0` is 0. No number but 0 is spelled with an exponent that a double rounds to an excluded 0.
 
     Args:
-        most: the greatest number of digits before the point.
+        maximum: the greatest number of digits before the point.
         chained: a run of digits may be left to `Rows.finish` from this many digits on.
 
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
     """
     table = Rows()
-    for least, greatest, sign in ((low, high, 1), (high.negated(), low.negated(), -1)):
-        at_least, at_most = max(least.value or 0, 0), greatest.value
-        excluded = greatest.open or (least.open and least.value == at_least)
+    for minimum, greatest, sign in ((low, high, 1), (high.negated(), low.negated(), -1)):
+        at_least, at_most = max(minimum.value or 0, 0), greatest.value
+        excluded = greatest.open or (minimum.open and minimum.value == at_least)
         if at_most is not None and (at_most < at_least or (at_most == at_least and excluded)):
             continue
-        lower, upper = _lower(least), _Bound(greatest, _BELOW)
-        if upper.whole > most:
-            table.tail = most - max(lower.whole + 1, chained)
-        _Magnitudes(table, lower, upper, most).read(1 if sign > 0 else table.negative())
+        lower, upper = _lower(minimum), _Bound(greatest, _BELOW)
+        if upper.whole > maximum:
+            table.tail = maximum - max(lower.whole + 1, chained)
+        _Magnitudes(table, lower, upper, maximum).read(1 if sign > 0 else table.negative())
     return table
 
 
 def integer_rows(low: End, high: End, points: int) -> Rows:
     """The integers from `low` to `high` in digits. A fraction of zeros may stand behind at most `points` digits."""
     table = Rows(1)
-    least, most = _rounded_up(low), _rounded_up(high.negated())
-    for first, past, sign in ((least, most, 1), (most, least, -1)):  # without a sign from `first` to `-past`
+    minimum, maximum = _rounded_up(low), _rounded_up(high.negated())
+    for first, past, sign in ((minimum, maximum, 1), (maximum, minimum, -1)):  # without a sign from `first` to `-past`
         if past is None or -past >= max(first or 0, 0):
             zero = table.run(0, 0, points) if first is None or first <= 0 else 0
             bounds = _whole_bounds(first or 0, None if past is None else -past)

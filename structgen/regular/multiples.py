@@ -89,12 +89,12 @@ def _scientific_multiples(step: Fraction) -> CharDfa:
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
-    rows, most = Rows(), 307 - places if places else None
+    rows, maximum = Rows(), 307 - places if places else None
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
     # By the number of digits in the fraction and the remainder of all digits: the state before the exponents that make
     # the number a multiple.
     exponents = [
-        [0 if shift is None else rows.exponent(zeros - places + digits + shift, most) for shift in shifts]
+        [0 if shift is None else rows.exponent(zeros - places + digits + shift, maximum) for shift in shifts]
         for digits in range(_FRACTION_DIGITS + 1)
     ]
     origins, first = [1, rows.negative()], len(rows.rows)

@@ -68,7 +68,7 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     if low.value == -LARGEST and high.value == LARGEST:
         return any_finite_dfa()
     bounded = not finite or all(end.value is not None and abs(end.value) <= 10**WHOLE_DIGITS for end in (low, high))
-    return interval_rows(low, high, most=ANY if bounded else WHOLE_DIGITS).finish()
+    return interval_rows(low, high, maximum=ANY if bounded else WHOLE_DIGITS).finish()
 
 
 def _within_doubles(end: End, sign: int) -> End:
@@ -85,19 +85,19 @@ def any_finite_dfa() -> CharDfa:
     each further digit; behind more than `_SHIFTED` digits it is at most 0.
     """
     finite = End(-LARGEST, True), End(LARGEST, True)
-    table = interval_rows(*finite, most=WHOLE_DIGITS, chained=_SHIFTED + 1)
+    table = interval_rows(*finite, maximum=WHOLE_DIGITS, chained=_SHIFTED + 1)
     zero = table.added(final=True)
     table.rows[1][1] = table.rows[table.negative()][1] = zero
     _add_fraction(table, [zero], WHOLE_DIGITS)
     for digits in range(2, _SHIFTED + 2):
-        most = WHOLE_DIGITS - digits
-        _add_fraction(table, [table.run(0, most, ANY)], most if digits <= _SHIFTED else 0)
+        maximum = WHOLE_DIGITS - digits
+        _add_fraction(table, [table.run(0, maximum, ANY)], maximum if digits <= _SHIFTED else 0)
     return table.finish()
 
 
-def _add_fraction(table: Rows, wholes: Sequence[int], most: int) -> None:
-    """Let a fraction, an exponent of at most `most`, or both follow the states `wholes`."""
-    point, fraction, exponent = table.added(), table.added(final=True), table.exponent(None, most)
+def _add_fraction(table: Rows, wholes: Sequence[int], maximum: int) -> None:
+    """Let a fraction, an exponent of at most `maximum`, or both follow the states `wholes`."""
+    point, fraction, exponent = table.added(), table.added(final=True), table.exponent(None, maximum)
     for state in wholes:
         table.rows[state][POINT], table.rows[state][EXPONENT] = point, exponent
     table.rows[point][1:11] = table.rows[fraction][1:11] = [fraction] * 10

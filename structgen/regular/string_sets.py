@@ -70,35 +70,35 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     """The language, the longest length still to be enforced, and whether both together are exact."""
     if strings.literals is not None:
         return literals(allowed_literals(strings)), None, True
-    (language, exact), most = _constraints(strings), _longest(strings)
+    (language, exact), maximum = _constraints(strings), _longest(strings)
     if language.everything:
-        return length(strings.min_length), most, exact
+        return length(strings.min_length), maximum, exact
     if language.empty:
         return language, None, True
-    if strings.min_length or most is not None:
-        language, most = _bounded(language, strings.min_length, most)
-    if not exact and count_members(language, _FEW, most) is not None:
-        capped = language if most is None else intersect(language, length(0, most))
+    if strings.min_length or maximum is not None:
+        language, maximum = _bounded(language, strings.min_length, maximum)
+    if not exact and count_members(language, _FEW, maximum) is not None:
+        capped = language if maximum is None else intersect(language, length(0, maximum))
         few = [text for text in members(capped, _FEW) or () if string_holds(strings, text)]
         return literals(few), None, True
-    return language, most, exact
+    return language, maximum, exact
 
 
-def _bounded(language: CharDfa, least: int, most: int | None) -> tuple[CharDfa, int | None]:
-    """`language` from the length `least` on, and the longest length that is still to be enforced.
+def _bounded(language: CharDfa, minimum: int, maximum: int | None) -> tuple[CharDfa, int | None]:
+    """`language` from the length `minimum` on, and the longest length that is still to be enforced.
 
-    A short `most` is held by the language too: it has a state for each length up to `least` anyway, and with a counter
+    A short `maximum` is held by the language too: it has a state for each length up to `minimum` anyway. With a counter
     beside them each length would have a mask of its own, which costs three times as much.
     """
     shortest, longest = language.length_range()
-    if most is not None and longest is not None and longest <= most:
-        most = None
-    if shortest >= least:
-        return language, most
-    states = len(language.final) * (most or 0)
-    if most is not None and 1 < least <= most <= least * COUNTED_SPAN and states <= FEW_COUNTED:
-        return intersect(language, length(least, most)), None
-    return intersect(language, length(least)), most
+    if maximum is not None and longest is not None and longest <= maximum:
+        maximum = None
+    if shortest >= minimum:
+        return language, maximum
+    states = len(language.final) * (maximum or 0)
+    if maximum is not None and 1 < minimum <= maximum <= minimum * COUNTED_SPAN and states <= FEW_COUNTED:
+        return intersect(language, length(minimum, maximum)), None
+    return intersect(language, length(minimum)), maximum
 
 
 def _longest(strings: Strings) -> int | None:
@@ -139,18 +139,20 @@ def jointly_capped(sets: Sequence[Strings]) -> tuple[list[CharDfa], list[Callabl
     The sets with the greatest bound leave it to a counter, if no other set has a longer text.
     """
     caps = [uncapped_language(each)[1] for each in sets]
-    most = max((cap for cap in caps if cap is not None), default=None)
-    counted = [cap is not None and cap == most for cap in caps]
-    if most is None or not all(by or _within(string_language(s), most) for s, by in zip(sets, counted, strict=True)):
-        counted, most = [False] * len(sets), None
+    maximum = max((cap for cap in caps if cap is not None), default=None)
+    counted = [cap is not None and cap == maximum for cap in caps]
+    if maximum is None or not all(
+        by or _within(string_language(s), maximum) for s, by in zip(sets, counted, strict=True)
+    ):
+        counted, maximum = [False] * len(sets), None
     languages = [uncapped_language(s)[0] if by else string_language(s) for s, by in zip(sets, counted, strict=True)]
     tests = [uncapped_predicate(s) if by else string_predicate(s) for s, by in zip(sets, counted, strict=True)]
-    return languages, tests, most
+    return languages, tests, maximum
 
 
-def _within(language: CharDfa, most: int) -> bool:
+def _within(language: CharDfa, maximum: int) -> bool:
     longest = 0 if language.empty else language.length_range()[1]
-    return longest is not None and longest <= most
+    return longest is not None and longest <= maximum
 
 
 @lru_cache(64)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Listed, Named, Node, Objects, Property, Strings
-from structgen.schema.scalars import least
+from structgen.schema.scalars import minimum
 
 FREE_ARRAYS = ANY.shapes[0].arrays or Arrays(rest=ANY)
 FREE_OBJECTS = ANY.shapes[0].objects or Objects(rest=ANY)
@@ -19,7 +19,7 @@ def closed_arrays(arrays: Arrays) -> Arrays | None:
         arrays = replace(arrays, prefix=arrays.prefix[:cut], rest=None)
     limit = arrays.max_items
     if arrays.rest is None:
-        limit = least(limit, len(arrays.prefix))
+        limit = minimum(limit, len(arrays.prefix))
     if (limit is not None and arrays.min_items > limit) or (arrays.unique and arrays.repeated):
         return None
     return None if ANY in arrays.without else arrays
@@ -37,7 +37,7 @@ def closed_objects(objects: Objects) -> Objects | None:
         if never:
             kept = tuple(member for member in objects.properties if member.value is not NEVER)
             objects = replace(objects, properties=kept)
-        limit = least(limit, len(objects.properties))
+        limit = minimum(limit, len(objects.properties))
     if limit is None:
         return objects
     needed = len([member for member in objects.properties if member.required])
@@ -82,7 +82,7 @@ class ContainerAlgebra(ABC):
                 tuple(prefix),
                 self.optional(a.rest, b.rest),
                 max(a.min_items, b.min_items),
-                least(a.max_items, b.max_items),
+                minimum(a.max_items, b.max_items),
                 tuple(dict.fromkeys(a.contains + b.contains)),
                 a.unique or b.unique,
                 a.repeated or b.repeated,
@@ -106,10 +106,10 @@ class ContainerAlgebra(ABC):
             broken = Contains(self.negation(arrays.rest), start=len(arrays.prefix))
             parts.append(Arrays(rest=ANY, contains=(broken,)))
         for each in arrays.contains:
-            if each.least:
-                parts.append(Arrays(rest=ANY, contains=(each._replace(least=0, most=each.least - 1),)))
-            if each.most is not None:
-                parts.append(Arrays(rest=ANY, contains=(each._replace(least=each.most + 1, most=None),)))
+            if each.minimum:
+                parts.append(Arrays(rest=ANY, contains=(each._replace(minimum=0, maximum=each.minimum - 1),)))
+            if each.maximum is not None:
+                parts.append(Arrays(rest=ANY, contains=(each._replace(minimum=each.maximum + 1, maximum=None),)))
         if arrays.unique or arrays.repeated:
             parts.append(Arrays(rest=ANY, unique=arrays.repeated, repeated=arrays.unique))
         return parts + [shape.arrays for node in arrays.without for shape in node.shapes if shape.arrays is not None]
@@ -133,7 +133,7 @@ class ContainerAlgebra(ABC):
                 merged,
                 rest,
                 max(a.min_properties, b.min_properties),
-                least(a.max_properties, b.max_properties),
+                minimum(a.max_properties, b.max_properties),
                 patterns,
                 tuple(dict.fromkeys(a.some + b.some)),
                 tuple(dict.fromkeys(a.without + b.without)),

@@ -118,11 +118,11 @@ class Strings:
 
 
 class Contains(NamedTuple):
-    """From item `start` on, at least `least` and at most `most` items satisfy `value` (None: no upper bound)."""
+    """From item `start` on, at least `minimum` and at most `maximum` items satisfy `value` (None: no upper bound)."""
 
     value: Node
-    least: int = 1
-    most: int | None = None
+    minimum: int = 1
+    maximum: int | None = None
     start: int = 0
 
 

@@ -38,11 +38,11 @@ def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
     parts = _COUNTED.fullmatch(pattern)
     if parts is None or not (anchored or (parts[1] and parts[5])):
         return None
-    least, most = int(parts[3]), int(parts[4] or parts[3])
-    if most <= min(FEW_COUNTED, COUNTED_SPAN * max(least, 1)) or least > most:
+    minimum, maximum = int(parts[3]), int(parts[4] or parts[3])
+    if maximum <= min(FEW_COUNTED, COUNTED_SPAN * max(minimum, 1)) or minimum > maximum:
         return None
     rest = () if parts[2] in _ANYTHING else (f"^{parts[2]}*$",)
-    return Strings(min_length=least, max_length=most, patterns=rest)
+    return Strings(min_length=minimum, max_length=maximum, patterns=rest)
 
 
 def exact(value: int | float) -> Fraction:
@@ -134,7 +134,7 @@ def numbers_not(numbers: Numbers) -> list[Numbers]:
     return parts + list(numbers.without)
 
 
-def least(a: int | None, b: int | None) -> int | None:
+def minimum(a: int | None, b: int | None) -> int | None:
     """The smaller of two upper bounds; None is no bound."""
     if a is None or b is None:
         return b if a is None else a
@@ -147,7 +147,7 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
         return None if a is None else b
     if b is FREE_STRINGS:
         return a
-    shortest, longest = max(a.min_length, b.min_length), least(a.max_length, b.max_length)
+    shortest, longest = max(a.min_length, b.min_length), minimum(a.max_length, b.max_length)
     without = tuple(dict.fromkeys(a.without + b.without))
     literals = a.literals if b.literals is None else b.literals
     if literals is not None:

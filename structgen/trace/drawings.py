@@ -47,9 +47,9 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
     return f'<svg class="bars" role="img" aria-label="{escape(name)}" {box}>{"".join(bars)}</svg>'
 
 
-def highest_in_columns(heights: Sequence[float | None], most: int) -> list[int | None]:
-    """Divides tokens into at most `most` columns. Returns the highest token of each; None if no height is known."""
-    shared = max(1, -(-len(heights) // most))
+def highest_in_columns(heights: Sequence[float | None], maximum: int) -> list[int | None]:
+    """Divides tokens into at most `maximum` columns. Returns the highest token of each; None if no height is known."""
+    shared = max(1, -(-len(heights) // maximum))
     columns: list[int | None] = []
     for first in range(0, len(heights), shared):
         bars = [(height, -i) for i, height in enumerate(heights[first : first + shared]) if height is not None]
@@ -57,16 +57,16 @@ def highest_in_columns(heights: Sequence[float | None], most: int) -> list[int |
     return columns
 
 
-def distribution(values: Mapping[str, float], said: str, most: int = 8) -> str:
+def distribution(values: Mapping[str, float], said: str, maximum: int = 8) -> str:
     """Returns the probabilities of values as horizontal bars with their names, likeliest first.
 
     Args:
         values: probabilities by JSON text.
         said: the value of the text, which is marked.
-        most: the number of bars; the other values are added up.
+        maximum: the number of bars; the other values are added up.
     """
     ranked = sorted(values.items(), key=lambda each: -each[1])
-    shown, rest = ranked[:most], ranked[most:]
+    shown, rest = ranked[:maximum], ranked[maximum:]
     if rest:
         shown.append((f"{len(rest)} more", sum(chance for _, chance in rest)))
     step = 22

@@ -347,8 +347,8 @@ def _data(report: Report) -> str:
     return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 20]} … {text[-18:]}"
+def _short(text: str, maximum: int) -> str:
+    return text if len(text) <= maximum else f"{text[: maximum - 20]} … {text[-18:]}"
 
 
 def _seconds(seconds: float | None) -> str:

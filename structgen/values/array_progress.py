@@ -51,7 +51,7 @@ class Items(NamedTuple):
         if self.next_index < arrays.min_items or (arrays.repeated and not self.repeated):
             return False
         counts = zip(self.got, arrays.contains, strict=True)
-        return all(each.least <= got and (each.most is None or got <= each.most) for got, each in counts)
+        return all(each.minimum <= got and (each.maximum is None or got <= each.maximum) for got, each in counts)
 
     def covers(self, other: Items) -> bool:
         """Can every array that goes on from `other` go on from here too?"""
@@ -61,7 +61,7 @@ class Items(NamedTuple):
         if self.used & other.used != other.used or self._replace(got=other.got, used=other.used) != other:
             return False
         counts = zip(self.got, other.got, self.arrays.contains, strict=True)
-        return all(mine == theirs or (each.most is None and mine > theirs) for mine, theirs, each in counts)
+        return all(mine == theirs or (each.maximum is None and mine > theirs) for mine, theirs, each in counts)
 
 
 def uncovered(progress: Sequence[P]) -> tuple[P, ...]:
@@ -81,14 +81,14 @@ class ArrayPlan:
 
     Attributes:
         enough: from this index on all items follow the same rules.
-        most: the most items. Unique items are no more than there are different values.
+        maximum: the most items. Unique items are no more than there are different values.
         few: do equal items matter, and are all values few enough to be told one by one?
         compared: must items be compared when they end?
         simple: do no rules but those for indices decide what may come next?
     """
 
     enough: int
-    most: int | None
+    maximum: int | None
     few: bool
     compared: bool
     simple: bool
@@ -139,7 +139,7 @@ class ItemSteps:
         """
         arrays, index = progress.arrays, progress.next_index
         plan = self.plan(arrays)
-        if plan.most is not None and index >= plan.most:
+        if plan.maximum is not None and index >= plan.maximum:
             return []
         node = arrays.prefix[index] if index < len(arrays.prefix) else arrays.rest
         if node is None:
@@ -161,13 +161,13 @@ class ItemSteps:
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that satisfies `each`, and one that does not; or any item, where its count makes no difference."""
         got = after.got[k]
-        if each.most is None and got >= each.least:
+        if each.maximum is None and got >= each.minimum:
             yield node, after
             return
-        if each.most is None or got < each.most:
+        if each.maximum is None or got < each.maximum:
             counted = (*after.got[:k], got + 1, *after.got[k + 1 :])
             yield self._algebra.node(node, each.value), after._replace(got=counted)
-        yield node if each.most is None else self._algebra.node(node, self._algebra.negation(each.value)), after
+        yield node if each.maximum is None else self._algebra.node(node, self._algebra.negation(each.value)), after
 
     def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item of few values: an option for each value."""
@@ -215,7 +215,7 @@ class ItemSteps:
         """
         if progress.may_close or self._soon_repeated(progress):
             return True
-        longest = self.plan(progress.arrays).most
+        longest = self.plan(progress.arrays).maximum
         if longest is not None and progress.arrays.min_items > longest:
             return False
         path, steps, seen = [progress], [iter(self.options(progress))], {progress}
@@ -239,5 +239,5 @@ class ItemSteps:
         """Can the next item repeat an earlier one, and the array then be closed as far as counts tell?"""
         if not self.compares(progress) or progress.arrays.unique:
             return False
-        longest = self.plan(progress.arrays).most
+        longest = self.plan(progress.arrays).maximum
         return longest is None or progress.next_index < longest

@@ -45,14 +45,14 @@ class ArrayWriter:
         if len(items) > 1 or self._layout.bound:  # there is one counter, and free white space uses it
             return False
         (progress,), plan = items, self._steps.plan(items[0].arrays)
-        least, longest, index = progress.arrays.min_items, plan.most, progress.next_index
+        minimum, longest, index = progress.arrays.min_items, plan.maximum, progress.next_index
         if not plan.simple or not len(progress.arrays.prefix) <= index < plan.enough:
             return False
-        return max(least, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
+        return max(minimum, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
 
     def _expand_counted(self, choice: Lockstep, progress: Items, depth: int, state: int) -> None:
         """Write the state after an item where only the number of items matters: one state with a counter for all."""
-        longest, tables = self._steps.plan(progress.arrays).most, self._tables
+        longest, tables = self._steps.plan(progress.arrays).maximum, self._tables
         low = max(progress.arrays.min_items - progress.next_index, 0)
         high = UNBOUNDED if longest is None else longest - progress.next_index
         tables.counts_items = True

@@ -95,13 +95,13 @@ class FewValues:
 
     def _of_arrays(self, arrays: Arrays) -> list[Any] | None:
         """All arrays of the set, where only the schemas and the number of the items matter."""
-        most = arrays.max_items if arrays.rest is not None else len(arrays.prefix)
-        if arrays.contains or arrays.repeated or arrays.without or most is None:
+        maximum = arrays.max_items if arrays.rest is not None else len(arrays.prefix)
+        if arrays.contains or arrays.repeated or arrays.without or maximum is None:
             return None
-        most = most if arrays.max_items is None else min(most, arrays.max_items)
+        maximum = maximum if arrays.max_items is None else min(maximum, arrays.max_items)
         arrays_found: list[Any] = [[]] if not arrays.min_items else []
         longest: list[Any] = [[]]
-        for index in range(most):
+        for index in range(maximum):
             node = arrays.prefix[index] if index < len(arrays.prefix) else arrays.rest
             values = None if node is None else self._values(node)
             if values is None or len(values) * len(longest) > FEW:
@@ -115,7 +115,7 @@ class FewValues:
 
     def _of_objects(self, objects: Objects) -> list[Any] | None:
         """All objects of the set, where only the schemas and the number of declared members matter."""
-        least, limit = objects.min_properties, objects.max_properties
+        minimum, limit = objects.min_properties, objects.max_properties
         if objects.some or objects.without or (limit != 0 and (objects.patterns or objects.rest is not None)):
             return None
         objects_found: list[Any] = [{}]
@@ -127,7 +127,7 @@ class FewValues:
             objects_found = kept + [{**members, member.name: value} for members in objects_found for value in values]
         if limit == 0 and any(member.required for member in objects.properties):
             return []
-        return [each for each in objects_found if least <= len(each) and (limit is None or len(each) <= limit)]
+        return [each for each in objects_found if minimum <= len(each) and (limit is None or len(each) <= limit)]
 
     @cached_method
     def split(self, node: Node) -> tuple[Values, Node | None]:

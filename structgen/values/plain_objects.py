@@ -87,8 +87,8 @@ class PlainObject:
             return Phase(row.came + state - first, row.others)
 
         def expand(state: int) -> None:
-            most = 1 if row.others else min(self._at_once, first + self._in_row - state)
-            self._expand(phase_of(state), state, self._tables.stubs(state, most))
+            maximum = 1 if row.others else min(self._at_once, first + self._in_row - state)
+            self._expand(phase_of(state), state, self._tables.stubs(state, maximum))
 
         def way_out(state: int) -> int:
             return self._cheapest(phase_of(state), state) if first <= state < first + self._in_row else state

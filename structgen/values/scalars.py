@@ -102,20 +102,20 @@ class StringWriter:
         if not living:
             return 0
         try:
-            languages, predicates, most = jointly_capped([s for _, s in living])
+            languages, predicates, maximum = jointly_capped([s for _, s in living])
             if any(predicates) or len(free) < len(strings):
                 dfa = languages[0] if len(living) == 1 else combine(languages)
             else:
-                dfa, most = lengths([(s.min_length, s.max_length) for _, s in living]), None
+                dfa, maximum = lengths([(s.min_length, s.max_length) for _, s in living]), None
         except LimitExceeded:
             return self._asked_at_the_end(choice, living)
         ends = _Acceptance(self._context, choice, [i for i, _ in living], predicates)
         states = {final: ends.tested(final, TextCheck) for final in dfa.kinds[0] if final}
         dfa = ending(dfa, [final for final, state in states.items() if state])
-        most = most and min(most, MAX_COUNT)
+        maximum = maximum and min(maximum, MAX_COUNT)
         if dfa.empty:
             return 0
-        return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, most=most, runs=True).start
+        return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, maximum=maximum, runs=True).start
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """Any text within the lengths; at its end tests ask which nodes accept it.
@@ -146,7 +146,7 @@ class StringWriter:
             language = doubted_language(strings)
             closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
         high = longest and min(longest, MAX_COUNT)
-        return Lifted(self._automaton, language, closes.__getitem__, quoted=True, most=high, runs=True).start
+        return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high, runs=True).start
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""

@@ -49,7 +49,7 @@ def _in_arrays(arrays: Arrays, value: list[Any]) -> bool:
             return False
     for each in arrays.contains:
         count = sum(accepts(each.value, item) for item in value[each.start :])
-        if count < each.least or (each.most is not None and count > each.most):
+        if count < each.minimum or (each.maximum is not None and count > each.maximum):
             return False
     repeats = len({canonical(item) for item in value}) < len(value)
     if (arrays.unique and repeats) or (arrays.repeated and not repeats):

@@ -157,7 +157,7 @@ def test_many_tokens_share_bars_of_the_plots_and_the_highest_is_shown() -> None:
 
 
 def test_a_distribution_names_its_values_likeliest_first_and_adds_up_the_others() -> None:
-    svg = distribution({f'"v{i}"': (20 - i) / 210 for i in range(20)}, '"v2"', most=3)
+    svg = distribution({f'"v{i}"': (20 - i) / 210 for i in range(20)}, '"v2"', maximum=3)
     assert svg.index("v0") < svg.index("v1") < svg.index("v2")
     assert "17 more" in svg
     assert svg.count('class="said"') == 3

@@ -44,7 +44,7 @@ class Lifted:
             final state leaves its frame, -1 where it does not.
         quoted: inside a JSON string, or plain UTF-8?
         name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
-        most: the longest length in characters.
+        maximum: the longest length in characters.
         also: by the DFA's final mask, further edges of a state, for bytes that are in no character.
         runs: are runs of states folded and counted (see `counted_runs`), where the length is not? Not for names, which
             are read beside others.
@@ -61,11 +61,11 @@ class Lifted:
         *,
         quoted: bool,
         name: bool = False,
-        most: int | None = None,
+        maximum: int | None = None,
         also: Callable[[int], list[Edge]] | None = None,
         runs: bool = False,
     ) -> None:
-        folded = counted_runs(dfa) if runs and most is None else None
+        folded = counted_runs(dfa) if runs and maximum is None else None
         dfa = dfa if folded is None else folded.dfa
         self._automaton, self._dfa, self._also = automaton, dfa, also
         self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline(quoted)
@@ -77,13 +77,13 @@ class Lifted:
         self._ends[:] = np.array(by_kind, np.int32)[kinds]
         self._between: set[int] = set()
         """The states that `_write` has made, most of them between the digits of an escape."""
-        self._counted = most is not None
+        self._counted = maximum is not None
         self._limits[:] = UNBOUNDED if folded is None else folded.limits
         slack = 0
-        if most is not None:
+        if maximum is not None:
             distances = shortest_ends(dfa)
             slack = int(distances.max())
-            self._limits[:] = np.maximum(most - distances, 0)
+            self._limits[:] = np.maximum(maximum - distances, 0)
         plain_ways = self._plain_ways if quoted and not self._counted else None
         self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]

@@ -153,8 +153,8 @@ def _write_chain(base: int, text: int, length: int, target: int, n_states: int, 
 @inner_kernel
 def _names_at(base: int) -> int:
     """The address of the spellings in the scratch space."""
-    at = registers_at(base)[R_SCRATCH]
-    address: int = at + 8 * (_HEAD_WORDS + view_int64(at)[_COUNT])
+    start = registers_at(base)[R_SCRATCH]
+    address: int = start + 8 * (_HEAD_WORDS + view_int64(start)[_COUNT])
     return address
 
 
@@ -182,8 +182,7 @@ def _owed(base: int) -> int:
 def _list_names(base: int, place: int) -> int:
     """Write the literals of a phase to the work space from `place` on. Where undeclared names may come too, literals of
     declared names that may not come lead to DEAD. Returns the number of literals."""
-    at, scratch = registers_at(base)[R_SCRATCH], scratch_at(base)
-    head = view_int64(at)
+    head, scratch = view_int64(registers_at(base)[R_SCRATCH]), scratch_at(base)
     count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
     came, owed, bits = head[_CAME], _owed(base), view_uint8(_bits_at(base))
     for i in range(count):

@@ -102,15 +102,15 @@ class Program:
         def either(more: int, done: int) -> Split:
             return Split((done, more) if node.lazy else (more, done))
 
-        if node.most is None:
+        if node.maximum is None:
             loop = self._emit(Split(()))
             self.code[loop] = either(self._build(node.item, loop), then)
             then = loop
         else:
             done = then
-            for _ in range(node.most - node.least):
+            for _ in range(node.maximum - node.minimum):
                 then = self._emit(either(self._build(node.item, then), done))
-        for _ in range(node.least):
+        for _ in range(node.minimum):
             then = self._build(node.item, then)
         return then
 

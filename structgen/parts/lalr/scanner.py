@@ -82,7 +82,7 @@ class Scanners:
         terminals = [number for number, name in enumerate(grammar.names) if name in tried - hidden]
         each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in terminals]
         words = [number for numbers in each for number in numbers]
-        found, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
+        tokens, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
         past = np.cumsum([0, *map(len, each)]).astype(np.int32)
         end = self.number(Token(END, "")) if END in viable else 0
         start = [end, 0, *map(self.states.start, terminals), *map(self.states.start, words)]
@@ -93,7 +93,7 @@ class Scanners:
         progress, open_ = np.array([1, 2, 0, 2], np.int64), np.zeros(kinds, np.uint8)
         while (
             answer := scan(
-                places, table, rows, progress, nexts, flags, found, past, word_tokens, self.ahead, self.is_wide, open_
+                places, table, rows, progress, nexts, flags, tokens, past, word_tokens, self.ahead, self.is_wide, open_
             )
         ) != DONE:
             if answer != FULL:

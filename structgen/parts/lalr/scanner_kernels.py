@@ -47,7 +47,7 @@ def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) ->
 
 @inner_kernel
 def _step(
-    place: Int64, after: Int64, kind: int, tried: int, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
+    place: Int64, after: Int64, kind: int, tried: int, nexts: Int32, flags: Uint8, tokens: Int32, words: Int32,
     word_tokens: Int32, ahead: Int32,
 ) -> int:  # fmt: skip
     """Write the place behind a character of class `kind` to `after`.
@@ -79,7 +79,7 @@ def _step(
     for w in range(COLUMNS + tried, after.size):
         after[w] = nexts[place[w], kind]
     if matched >= 0:
-        token = int64(found[matched])
+        token = int64(tokens[matched])
         for w in range(words[matched], words[matched + 1]):
             if flags[after[COLUMNS + tried + w]] & MATCHED:
                 token = int64(word_tokens[w])
@@ -90,7 +90,7 @@ def _step(
 
 @kernel
 def scan(
-    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, found: Int32, words: Int32,
+    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, tokens: Int32, words: Int32,
     word_tokens: Int32, ahead: Int32, wide: Uint8, open_: Uint8,
 ) -> int:  # fmt: skip
     """Read the places of a scanner, breadth-first, until all are read, or until room or an entry of `ahead` is missing.
@@ -106,7 +106,7 @@ def scan(
             missing, and the first place that is not in `table`.
         nexts: int32[states, classes]: the transitions of all terminals.
         flags: uint8[states]: `MATCHED`, `WAITING`.
-        found: int32[terminals]: the token of a match; 0 if the parser does not take it.
+        tokens: int32[terminals]: the token of a match; 0 if the parser does not take it.
         words: int32[terminals + 1]: the keywords of terminal t are `words[t]:words[t + 1]`.
         word_tokens: int32[keywords]: the token of each keyword.
         ahead: int32[tokens, classes]: the token with one more character read behind it; 0 if refused; `UNKNOWN`.
@@ -116,7 +116,7 @@ def scan(
     Returns:
         `DONE`, `FULL`, or the token for which an entry of `ahead` is missing.
     """
-    tried = found.size
+    tried = tokens.size
     for place in range(progress[3], progress[1]):
         intern(places, table, place)
     progress[3] = progress[1]
@@ -130,7 +130,7 @@ def scan(
             if open_[kind] == 0:
                 continue
             known = _step(
-                places[here], places[count], int64(kind), tried, nexts, flags, found, words, word_tokens, ahead
+                places[here], places[count], int64(kind), tried, nexts, flags, tokens, words, word_tokens, ahead
             )
             if known == UNKNOWN:
                 progress[1], progress[2], progress[3] = count, kind, count

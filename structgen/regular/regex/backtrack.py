@@ -88,12 +88,12 @@ class _Writer(Assembler):
             optional = [(SAVE, self.registers, 0), *code, (MOVED, self.registers, 0)]
             self.registers += 1
         size = len(optional) + 1
-        self.check(size * max(node.least, node.most or 1))
-        out += code * node.least
-        for left in range(1 if node.most is None else node.most - node.least, 0, -1):
-            past = left * size + (node.most is None)
+        self.check(size * max(node.minimum, node.maximum or 1))
+        out += code * node.minimum
+        for left in range(1 if node.maximum is None else node.maximum - node.minimum, 0, -1):
+            past = left * size + (node.maximum is None)
             out += [(SPLIT, past, 1) if node.lazy else (SPLIT, 1, past), *optional]
-        if node.most is None:
+        if node.maximum is None:
             out.append((SPLIT, -size, -size))
 
 
@@ -106,7 +106,7 @@ def _nullable(node: Node) -> bool:
     if isinstance(node, Alternation):
         return any(map(_nullable, node.options))
     if isinstance(node, Repetition):
-        return node.least == 0 or _nullable(node.item)
+        return node.minimum == 0 or _nullable(node.item)
     return _nullable(node.item) if isinstance(node, (Group, Atomic)) else True
 
 

@@ -120,8 +120,8 @@ def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
     return rebuilt(node, lambda child: _relaxed(child, items, depth))
 
 
-def loosened(node: Node, most: int) -> Node:
-    """A tree that matches wherever `node` does: repetitions of more than `most` times become unbounded."""
-    if isinstance(node, Repetition) and max(node.least, node.most or 0) > most:
-        return Repetition(loosened(node.item, most), min(node.least, 1), None)
-    return rebuilt(node, lambda child: loosened(child, most))
+def loosened(node: Node, maximum: int) -> Node:
+    """A tree that matches wherever `node` does: repetitions of more than `maximum` times become unbounded."""
+    if isinstance(node, Repetition) and max(node.minimum, node.maximum or 0) > maximum:
+        return Repetition(loosened(node.item, maximum), min(node.minimum, 1), None)
+    return rebuilt(node, lambda child: loosened(child, maximum))

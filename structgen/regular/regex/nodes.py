@@ -37,11 +37,11 @@ class Alternation(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """`item`, `least` to `most` times (None: any number of times); `lazy` prefers fewer."""
+    """`item`, `minimum` to `maximum` times (None: any number of times); `lazy` prefers fewer."""
 
     item: Node
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
     lazy: bool = False
 
 

@@ -162,12 +162,12 @@ class PatternParser(PatternScanner):
             bounds = self.bounds()
             if bounds is None:
                 return item
-            least, most = bounds
+            minimum, maximum = bounds
         else:
             self.at += 1
-            least, most = (1 if char == "+" else 0), (1 if char == "?" else None)
+            minimum, maximum = (1 if char == "+" else 0), (1 if char == "?" else None)
         lazy = self.accept("?")  # matters only inside atomic groups: elsewhere the same strings match
-        repeat: Node = Repetition(item, least, most, lazy)
+        repeat: Node = Repetition(item, minimum, maximum, lazy)
         if self.at < self.end and text[self.at] in "*+?":
             if text[self.at] != "+" or lazy:
                 raise self.error("nothing to repeat")
@@ -181,20 +181,20 @@ class PatternParser(PatternScanner):
         written = _WRITTEN_BOUNDS.match(self.text, self.at)
         if written is None:
             return None
-        least, comma, most = written.groups()
-        if not least:
-            if not most:
+        minimum, comma, maximum = written.groups()
+        if not minimum:
+            if not maximum:
                 return None
-            self.disputed("{,n}", self.at, f"write {{0,{excerpt(most)}}}, or \\{{ for the character")
+            self.disputed("{,n}", self.at, f"write {{0,{excerpt(maximum)}}}, or \\{{ for the character")
         start, self.at = self.at, written.end()
-        lowest = self.bound(least or "0", start)
+        lowest = self.bound(minimum or "0", start)
         if not comma:
             return lowest, lowest
-        if not most:
+        if not maximum:
             return lowest, None
-        highest = self.bound(most, start)
+        highest = self.bound(maximum, start)
         if highest < lowest:
-            raise self.error(f"the bounds {{{excerpt(least)},{excerpt(most)}}} are out of order", start)
+            raise self.error(f"the bounds {{{excerpt(minimum)},{excerpt(maximum)}}} are out of order", start)
         return lowest, highest
 
     def bound(self, digits: str, offset: int) -> int:

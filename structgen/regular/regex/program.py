@@ -68,7 +68,11 @@ def written_out(node: Node) -> int:
         return sum(map(written_out, node.options)) + 2 * len(node.options) - 2
     if isinstance(node, Repetition):
         size = written_out(node.item)
-        return size * max(node.least, 1) + 1 if node.most is None else size * node.most + node.most - node.least
+        return (
+            size * max(node.minimum, 1) + 1
+            if node.maximum is None
+            else size * node.maximum + node.maximum - node.minimum
+        )
     return written_out(node.item) if isinstance(node, (Group, Look, Atomic)) else 1
 
 
@@ -144,14 +148,14 @@ class Assembler:
         code: list[Instruction] = []
         self.emit(node.item, code)
         size = len(code)
-        if node.most is None:
-            self.check(size * node.least)
-            out += code * node.least
-            out += [(SPLIT, -size, 1)] if node.least else [(SPLIT, 1, size + 2), *code, (SPLIT, -size, 1)]
+        if node.maximum is None:
+            self.check(size * node.minimum)
+            out += code * node.minimum
+            out += [(SPLIT, -size, 1)] if node.minimum else [(SPLIT, 1, size + 2), *code, (SPLIT, -size, 1)]
             return
-        self.check((size + 1) * node.most)
-        out += code * node.least
-        for left in range(node.most - node.least, 0, -1):
+        self.check((size + 1) * node.maximum)
+        out += code * node.minimum
+        for left in range(node.maximum - node.minimum, 0, -1):
             out.append((SPLIT, 1, left * (size + 1)))
             out += code
 

@@ -135,12 +135,12 @@ def unique_items(facts: Facts, value: Any) -> None:
 
 def contains(facts: Facts, value: Any) -> None:
     """From 2019-09 on `minContains` and `maxContains` may stand beside it."""
-    least, most = 1, None
+    minimum, maximum = 1, None
     if facts.reader.dialect(facts.schema).number >= 2019:
-        least, most = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")
-    if least or most is not None:
-        most = None if most is None else int(most)
-        facts.arrays["contains"] = (Contains(facts.child("contains", value), least, most),)
+        minimum, maximum = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")
+    if minimum or maximum is not None:
+        maximum = None if maximum is None else int(maximum)
+        facts.arrays["contains"] = (Contains(facts.child("contains", value), minimum, maximum),)
 
 
 # Objects.

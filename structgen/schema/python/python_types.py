@@ -73,24 +73,26 @@ FORMATS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def encoded_bytes(schema: Any, encoding: str) -> dict[str, Any]:
     """Bytes in a string: as UTF-8 (lengths count bytes), Base64 or hexadecimal digits."""
-    least, most = schema.get("min_length") or 0, schema.get("max_length")
+    minimum, maximum = schema.get("min_length") or 0, schema.get("max_length")
     if encoding == "hex":
-        return text(f"(?:{_HEX}{{2}}){{{least},{'' if most is None else most}}}")
+        return text(f"(?:{_HEX}{{2}}){{{minimum},{'' if maximum is None else maximum}}}")
     if encoding == "base64":
-        if least or most is not None:
+        if minimum or maximum is not None:
             raise UnsupportedSchema(
                 "the length of bytes in Base64 is not supported; use val_json_bytes='hex' or 'utf8'"
             )
         return text(_BASE64.replace("+/", "_-"))
-    if most is None:
-        return {"type": "string", "minLength": least} if least else {"type": "string"}
+    if maximum is None:
+        return {"type": "string", "minLength": minimum} if minimum else {"type": "string"}
     # A character of the first 128 takes one byte, of the first 2,048 two, of the first 65,536 three.
     options = [
-        {"pattern": f"^[{first}]*$", "minLength": least, "maxLength": most // size}
+        {"pattern": f"^[{first}]*$", "minLength": minimum, "maxLength": maximum // size}
         for size, first in ((1, r"\u0000-\u007f"), (2, r"\u0000-\u07ff"), (3, r"\u0000-\uffff"))
-        if most // size >= least
+        if maximum // size >= minimum
     ]
-    options.append({"minLength": least, "maxLength": max(most // 4, least)} if most // 4 >= least else options[0])
+    options.append(
+        {"minLength": minimum, "maxLength": max(maximum // 4, minimum)} if maximum // 4 >= minimum else options[0]
+    )
     return {"type": "string", "anyOf": options}
 
 

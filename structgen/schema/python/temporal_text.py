@@ -143,7 +143,7 @@ def _duration_side(name: str, bound: datetime.timedelta) -> str:
         larger = _beside(abs(bound), strict, larger=True)
         return f"-(?:{larger})" if negative else larger
     smaller = _beside(abs(bound), strict, larger=False)
-    any_size = _written([(0, most) for most, _ in _COUNTS], fine=True)
+    any_size = _written([(0, maximum) for maximum, _ in _COUNTS], fine=True)
     return f"-(?:{smaller})|{any_size}" if negative else f"-(?:{any_size})|{smaller}"
 
 
@@ -153,7 +153,9 @@ def _beside(size: datetime.timedelta, strict: bool, *, larger: bool) -> str:
     for unit in _SECONDS_IN:
         count, rest = divmod(rest, unit)
         counts.append(count)
-    ranges = [(count + 1, most) if larger else (0, count - 1) for count, (most, _) in zip(counts, _COUNTS, strict=True)]
+    ranges = [
+        (count + 1, maximum) if larger else (0, count - 1) for count, (maximum, _) in zip(counts, _COUNTS, strict=True)
+    ]
     options = [
         _written([*((c, c) for c in counts[:n]), (low, high), *((0, m) for m, _ in _COUNTS[n + 1 :])], fine=True)
         for n, (low, high) in enumerate(ranges)
@@ -170,13 +172,13 @@ def _written(ranges: list[tuple[int, int]], *, fine: bool) -> str:
     Args:
         fine: seconds may have a fraction.
     """
-    ways: list[list[str]] = []
+    units: list[list[str]] = []
     for (low, high), (_, unit) in zip(ranges, _COUNTS, strict=True):
         fraction = _FINE if fine and unit == "S" else ""
-        ways.append([integers(max(low, 1), high) + fraction + unit] if high > 0 else [])
+        units.append([integers(max(low, 1), high) + fraction + unit] if high > 0 else [])
         if low == 0:
-            ways[-1] += [r"0\.[0-9]{1,6}S", ""] if fraction else [""]
-    dates, times = (["".join(counts) for counts in product(*units)] for units in (ways[:2], ways[2:]))
+            units[-1] += [r"0\.[0-9]{1,6}S", ""] if fraction else [""]
+    dates, times = (["".join(counts) for counts in product(*part)] for part in (units[:2], units[2:]))
     options = ["P" + date + (f"T{time}" if time else "") for date in dates for time in times if date or time]
     if all(low == 0 for low, _ in ranges):
         options.append("PT0S")

@@ -43,7 +43,7 @@ TEXTS = ["", *map("".join, product(CHARACTERS, repeat=1)), *map("".join, product
 @pytest.mark.parametrize("most", [None, 1])
 def test_plain_text_is_taken_as_utf8(pattern: str, most: int | None) -> None:
     dfa, automaton = from_pattern(pattern), Automaton()
-    start, walk = Lifted(automaton, dfa, lambda final: 0, quoted=False, most=most).start, Bytewise(automaton)
+    start, walk = Lifted(automaton, dfa, lambda final: 0, quoted=False, maximum=most).start, Bytewise(automaton)
     for text in TEXTS:
         wanted = dfa.matches(text) and (most is None or len(text) <= most)
         assert takes(walk, start, text.encode()) == wanted, text
