@@ -1,8 +1,11 @@
 """What an array may still hold: one lane's progress through its items.
 
-A progress is a frozen value: equal progress, equal future. Where a rule counts items (`contains`) or compares them
-(`uniqueItems` of few values), the next item has several *options*. An option is a node and the progress behind it; the
-array is read along all options in lockstep.
+A progress is a frozen value: arrays with equal progress have equal futures. Where a rule counts items (`contains`) or
+compares them (`uniqueItems` of few values), the next item has several *options*. An option is the schema of the item
+and the progress after it. The array is read along all options in lockstep.
+
+For example, under `{"contains": {"type": "null"}}` the first item has two options: a null, after which the rule is met;
+and any value, after which the rule is still open.
 """
 
 from __future__ import annotations
@@ -19,22 +22,22 @@ from structgen.schema.normal import Arrays, Contains, Node
 
 T = TypeVar("T")
 Asking = Generator[Node, bool, T]
-"""Asks whether nodes are empty, is sent the answers, and returns a result."""
+"""A generator that yields nodes, is sent whether each of them is empty, and returns a result."""
 
 P = TypeVar("P", bound=Any)
 SEARCH = 4096
-"""The most steps that a search for an end takes. A longer search assumes that there is an end."""
+"""The steps after which a search for an end of an array stops, and assumes that there is one."""
 MOST_OPTIONS = 256
-"""The most combinations of `contains` rules that one item may meet."""
+"""The largest number of combinations of `contains` rules that one item may meet."""
 
 
 class Items(NamedTuple):
     """Progress through an array of lane `lane`.
 
     Attributes:
-        next_index: the index of the next item, or the first index from which on indices make no difference.
-        got: for each `contains`, how many items satisfied it, up to the number from which on more make no difference.
-        used: of the values that are told one by one, those that came, as bits.
+        next_index: the index of the next item. It stops growing at `ArrayPlan.enough`.
+        got: for each `contains`, the number of items that satisfied it. It stops growing where more make no difference.
+        used: the listed values (see `FewValues`) that have come, as bits.
         repeated: have two equal items come?
     """
 
@@ -57,7 +60,7 @@ class Items(NamedTuple):
         """Can every array that goes on from `other` go on from here too?"""
         if self == other:
             return True
-        # Of values that are compared too, `used` only says which ones to leave out: what misses some is no better.
+        # More bits in `used` take nothing away: without its bit, a value that came is refused later, when compared.
         if self.used & other.used != other.used or self._replace(got=other.got, used=other.used) != other:
             return False
         counts = zip(self.got, other.got, self.arrays.contains, strict=True)
@@ -80,11 +83,11 @@ class ArrayPlan:
     """How the arrays of a set are read.
 
     Attributes:
-        enough: from this index on all items follow the same rules.
-        maximum: the most items. Unique items are no more than there are different values.
-        few: do equal items matter, and are all values few enough to be told one by one?
-        compared: must items be compared when they end?
-        simple: do no rules but those for indices decide what may come next?
+        enough: from this index on, all items follow the same rules.
+        maximum: the largest number of items; None if there is no limit. Unique items cannot outnumber the values.
+        few: do equal items matter, and are all possible values listed one by one?
+        compared: must an item be compared with earlier ones when it ends?
+        simple: does the index alone decide what may come next?
     """
 
     enough: int
@@ -103,7 +106,7 @@ class ItemSteps:
         self._bits: dict[Arrays, dict[object, int]] = {}
 
     def start(self, lane: int, arrays: Arrays) -> Items:
-        """Before the first item."""
+        """The progress before the first item."""
         return Items(lane, arrays, 0, (0,) * len(arrays.contains))
 
     @cached_method
@@ -121,7 +124,7 @@ class ItemSteps:
         return ArrayPlan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
 
     def _counted(self, arrays: Arrays) -> tuple[bool, int | None]:
-        """Are all possible items few? And how many different ones are there (None: unknown)?"""
+        """Can all possible items be listed? And how many different ones are there at most (None: unknown)?"""
         nodes = arrays.prefix[: arrays.max_items]
         rest = arrays.rest if arrays.max_items is None or arrays.max_items > len(arrays.prefix) else None
         places = [*dict.fromkeys(nodes), *([rest] if rest is not None else [])]
@@ -133,9 +136,12 @@ class ItemSteps:
         return False, None if count is None else count + len(arrays.prefix)
 
     def options(self, progress: Items) -> list[tuple[Node, Items]]:
-        """What may come next: `(schema of the item, progress after it)`; nothing when the array must close.
+        """What may come next: pairs `(schema of the item, progress after it)`. No pairs: the array must close.
 
-        The schemas may be empty.
+        A schema may turn out to be empty.
+
+        Raises:
+            LimitExceeded: the next item may meet more than `MOST_OPTIONS` combinations of `contains` rules.
         """
         arrays, index = progress.arrays, progress.next_index
         plan = self.plan(arrays)
@@ -159,7 +165,7 @@ class ItemSteps:
         return [step for before in steps for step in told(*before)]
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that satisfies `each`, and one that does not; or any item, where its count makes no difference."""
+        """An item that satisfies the rule `each`, and one that does not. Once the count does not matter, any item."""
         got = after.got[k]
         if each.maximum is None and got >= each.minimum:
             yield node, after
@@ -170,7 +176,7 @@ class ItemSteps:
         yield node if each.maximum is None else self._algebra.node(node, self._algebra.negation(each.value)), after
 
     def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item of few values: an option for each value."""
+        """An item whose values are listed: an option for each value."""
         bits = self._bits.setdefault(after.arrays, {})
         for key, value in self._values(node) or ():
             bit = 1 << bits.setdefault(key, len(bits))
@@ -180,9 +186,10 @@ class ItemSteps:
                 yield value, after._replace(repeated=True)
 
     def _split(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that is compared when it ends: an option for each word or literal, and one for all other values.
+        """An item that is compared when it ends: an option for each listed value, and one for all other values.
 
-        A word that has begun can only end as itself, so one that came before must not begin.
+        The listed values are null, true, false and literals. One that came before must not even begin: once begun, it
+        has no other end.
         """
         values, others = self._values.split(node)
         bits = self._bits.setdefault(after.arrays, {})
@@ -194,7 +201,7 @@ class ItemSteps:
             yield others, after
 
     def without_equals(self, progress: Iterable[Items]) -> tuple[Items, ...]:
-        """The progress of the lanes that may go on when the last item equals an earlier one."""
+        """The progress of the lanes that stay alive when the last item equals an earlier one."""
         kept = []
         for each in progress:
             if not self.plan(each.arrays).compared:
@@ -208,10 +215,10 @@ class ItemSteps:
         return progress.next_index > 0 and self.plan(progress.arrays).compared and not progress.repeated
 
     def closes(self, progress: Items, known: dict[Items, bool]) -> Asking[bool]:
-        """Can the array be closed, now or later? A depth-first search over the options; if it gets too long, True.
+        """Can the array be closed, now or later? True if a depth-first search finds no answer in `SEARCH` steps.
 
         Args:
-            known: answers by progress; more are added.
+            known: answers by progress; the search adds to them.
         """
         if progress.may_close or self._soon_repeated(progress):
             return True
@@ -236,7 +243,7 @@ class ItemSteps:
         return False
 
     def _soon_repeated(self, progress: Items) -> bool:
-        """Can the next item repeat an earlier one, and the array then be closed as far as counts tell?"""
+        """May the next item repeat an earlier one? As far as counts tell, the array can be closed after it."""
         if not self.compares(progress) or progress.arrays.unique:
             return False
         longest = self.plan(progress.arrays).maximum

@@ -31,7 +31,7 @@ class ArrayWriter:
         return self._automaton.later(partial(self._expand_open, choice, items, depth))
 
     def _after_item(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> int:
-        """The state after an item, the same for equal progress; 0 when nothing drives the array any more."""
+        """The state after an item, shared by equal progress; 0 when no driver is left."""
         items = uncovered(items)
         if not choice.arrays.driven([progress.lane for progress in items]):
             return 0
@@ -41,8 +41,8 @@ class ArrayWriter:
         return self._context.shared(key, partial(self._expand_after_item, choice, items, depth))
 
     def _is_counted(self, items: tuple[Items, ...]) -> bool:
-        """Does nothing but the number of the following items matter, so that a counter can stand for it?"""
-        if len(items) > 1 or self._layout.bound:  # there is one counter, and free white space uses it
+        """Does only the number of the following items matter? Then one state with a counter serves for all of them."""
+        if len(items) > 1 or self._layout.bound:  # free white space needs the counter, and there is only one
             return False
         (progress,), plan = items, self._steps.plan(items[0].arrays)
         minimum, longest, index = progress.arrays.min_items, plan.maximum, progress.next_index
@@ -51,7 +51,7 @@ class ArrayWriter:
         return max(minimum, longest or 0) <= MAX_COUNT and (longest is None or index < longest)
 
     def _expand_counted(self, choice: Lockstep, progress: Items, depth: int, state: int) -> None:
-        """Write the state after an item where only the number of items matters: one state with a counter for all."""
+        """Write the one state that stands for all positions after an item; its counter holds the number of items."""
         longest, tables = self._steps.plan(progress.arrays).maximum, self._tables
         low = max(progress.arrays.min_items - progress.next_index, 0)
         high = UNBOUNDED if longest is None else longest - progress.next_index
@@ -100,7 +100,7 @@ class ArrayWriter:
 
     def _compared(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> int:
         """The state after an item that may equal an earlier one."""
-        # A lane that needs a repetition may have no way to its end without one here.
+        # A lane that needs a repetition may be unable to close if this item is new.
         fresh = self._after_item(choice, tuple(filter(self._can_close, items)), depth)
         repeated = tuple(filter(self._can_close, self._steps.without_equals(items)))
         return self._automaton.test(FreshItem(), fresh, self._after_item(choice, repeated, depth))

@@ -1,10 +1,11 @@
 """Which keyword of a schema, or which option, refuses the next byte of a JSON text.
 
-The first state of each value tells what the value is read against (`Context.choices`). Later states may be shared by
-values of several places, so the text is followed from its beginning: the values whose frames are still open at its end
-are the ones that it has begun. The innermost of them that refuses the byte has the keyword. Where only one keyword
-restricts such values, it is that one. Where several do, they are left out one after the other, of the schemas of this
-value alone, until the text of the value is taken.
+The first state of a value tells which schemas the value is read against (`Context.choices`). Values at several places
+may share the later states. So the text is followed from its beginning, and the values whose frames are open at its end
+are known. The innermost of these values that refuses the byte has the keyword.
+
+If one keyword alone restricts this value, that keyword refuses the byte. Otherwise the keywords of this value's schemas
+are left out in turn, until the text of the value is accepted.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from structgen.schema.scan import escaped
 from structgen.values.lockstep import Lockstep
 
 MOST_TRIED = 8
-"""Places of one keyword that are tried one by one."""
+"""The largest number of places of one keyword that are tried one by one."""
 SECONDS = 2.0
-"""No further keyword is tried after this CPU time: then none is named."""
+"""The CPU time in seconds after which the search ends without a keyword."""
 
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
-"""Left out last: without these keywords a value may be anything, but another schema is to be blamed."""
+"""Keywords that are left out last. Without one of them a value may be anything, but mostly another keyword refuses."""
 _APPLYING = frozenset(("allOf", *REFERENCES))
-"""These apply other schemas, whose own keywords are to be blamed."""
+"""Keywords that apply other schemas. A keyword of the other schema is the one to blame."""
 _ENDING = b",]} \n\t\r"
 _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
 
@@ -47,8 +48,8 @@ class Begun(NamedTuple):
     """A value that has begun.
 
     Attributes:
-        start: the offset of its first byte.
-        frames: how many frames were open when it began.
+        start: the offset of its first byte in the text.
+        frames: the number of frames that were open when it began.
         choice: the nodes that it is read against.
     """
 
@@ -58,11 +59,11 @@ class Begun(NamedTuple):
 
 
 def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Sequence[int], text: bytes) -> list[Begun]:
-    """The values that are open behind a walk, outermost first. The value that is the whole text stays open.
+    """The values that are open at the end of a walk, outermost first. The value that is the whole text stays open.
 
     Args:
-        positions: the position in front of each byte that was taken, and the one behind the last.
-        text: these bytes, and the byte that was refused, if any.
+        positions: the position before each accepted byte, and the position after the last one.
+        text: the accepted bytes, and the refused byte if there is one.
     """
     depths = {0: 0}
     values: list[Begun] = []
@@ -83,7 +84,7 @@ def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Seq
 
 
 def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
-    """How many frames are open, this one included."""
+    """The number of open frames, this one included. `depths` remembers it by frame."""
     chain = []
     while frame not in depths:
         chain.append(frame)
@@ -96,7 +97,7 @@ def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
 
 
 def _entered(tables: Tables, state: int, depth: int, byte: bytes) -> Iterator[tuple[int, int]]:
-    """A state, and the states entered from it before the byte is taken, each with the number of open frames."""
+    """A state, and the states entered from it before the byte is accepted, each with the number of open frames."""
     while True:
         yield state, depth
         if not byte or tables.is_stub(state):
@@ -115,15 +116,17 @@ class OpenValue:
     """A value that is being written.
 
     Args:
-        value: where it begins, and what it is read against.
-        depth: in how many other values it stands.
-        again: makes the automaton of a value of some nodes at a depth, perhaps with other options.
-        taken, refused, ends: see `blamed`.
+        value: where it begins, and the nodes that it is read against.
+        depth: the number of values around it.
+        again: `again(nodes, depth, **options)` makes an automaton for a value that satisfies one of the nodes.
+        taken: the accepted bytes of the whole text.
+        refused: the byte after them; empty where the end of the text is refused.
+        ends: is the end of the text what is refused?
 
     Attributes:
         places: the places of the schema that restrict the value, the innermost first.
-        branches: is it an object that several alternatives may be?
-        has_text: has any of its bytes been taken?
+        branches: is it an object that is read against several alternatives?
+        has_text: has any of its bytes been accepted?
     """
 
     def __init__(
@@ -137,28 +140,28 @@ class OpenValue:
         self.branches = self._text[:1] == b"{" and len(value.choice.objects.lanes) > 1
 
     def would_do(self, until: float, *, without: Iterable[Rule] = (), free: bool = False, **options: Any) -> bool:
-        """Would the text be taken, as far as this value has a say?
+        """Would this value accept the text, if something were different?
 
         Args:
-            until: the CPU time from which on it is not tried.
+            until: the CPU time after which the answer is False.
             without: the rules that are left out.
-            free: is any value allowed in its place?
-            options: of the automaton, others than its own.
+            free: is any JSON value allowed in its place?
+            options: options of the automaton that replace its own.
         """
         if time.thread_time() > until:
             return False
         text = self._text + self._refused
         try:
             walk = Walk(self._again((ANY,) if free else self._nodes([*without]), self._depth, **options), text)
-        except StructgenError:  # so it is no schema, or beyond a limit
+        except StructgenError:  # what is left is not a schema, or exceeds a limit
             return False
         if walk.taken == len(text):
             return not self._ends or walk.may_end
         over = self._depth and walk.taken == len(self._text) and self._refused in _ENDING
-        return bool(over) and walk.may_end  # what stands around the value has the say
+        return bool(over) and walk.may_end  # the value is complete: the byte is for what stands around it
 
     def _nodes(self, without: list[Rule]) -> tuple[Node, ...]:
-        """What the value is read against, without some rules, in nodes that no other thread uses."""
+        """Copies of the nodes that the value is read against, without some rules. No other thread uses the copies."""
         nodes = self._drivers
         for reader in dict.fromkeys(place.reader for place in self.places):
             twin = LeftOut(reader, [rule for rule in without if rule[0].reader is reader])
@@ -166,7 +169,7 @@ class OpenValue:
         return nodes
 
     def keywords(self) -> dict[str, list[Rule]]:
-        """The rules that restrict values of this JSON type, by keyword; what applies other schemas comes last."""
+        """The rules that restrict values of this JSON type, by keyword. Keywords of `_LAST` come last."""
         begun = (self._text or self._refused)[:1]
         kind = _KINDS.get(begun[0], "") if begun else ""
         rules: dict[str, list[Rule]] = {}
@@ -179,23 +182,23 @@ class OpenValue:
         return {keyword: rules[keyword] for keyword in sorted(rules, key=lambda name: ranks.get(name, 0))}
 
     def blame(self, until: float) -> Rule | None:
-        """The rule that refuses the text; None where none does alone, or the search took too long."""
+        """The rule that refuses the text; None if no single rule does, or the search takes too long."""
         keywords = self.keywords()
         telling = [rule for keyword, rules in keywords.items() if keyword not in _APPLYING for rule in rules]
         if len(telling) == 1 and all(isinstance(node, SchemaNode) for node in self._drivers):
             return telling[0]
-        for rules in keywords.values():  # of all places: each of several alternatives may have it
+        for rules in keywords.values():  # at all places together: several alternatives may have the keyword
             if self.would_do(until, without=rules):
                 tried = rules[:MOST_TRIED] if len(rules) > 1 else []
                 return next((rule for rule in tried if self.would_do(until, without=[rule])), rules[0])
-        types = keywords.pop("type", [])  # an enum has a type of its own, so both stand in the way
+        types = keywords.pop("type", [])  # a `type` beside an `enum` refuses the same text: leave out both
         if types and any(self.would_do(until, without=[*types, *rules]) for rules in keywords.values()):
             return types[0]
         return None
 
 
 def _restricts(place: SchemaNode, keyword: str, kind: str) -> bool:
-    """Does a keyword of a place restrict values of a JSON type ("": null, true or false)?"""
+    """Does a keyword at a place restrict values of this JSON type (an empty text: null, true or false)?"""
     row = place.reader.dialect(place.schema).keywords.get(keyword)
     if row is None or row.how in (ANNOTATION, STRUCTURE) or (keyword == "format" and not place.reader.formats):
         return False
@@ -203,26 +206,27 @@ def _restricts(place: SchemaNode, keyword: str, kind: str) -> bool:
 
 
 def blamed(levels: Sequence[OpenValue], taken: bytes, whitespace: Whitespace, *, any_order: bool) -> Blame:
-    """The keyword or option without which a text would be taken, with its place.
+    """The keyword or option without which a text would be accepted, with its place.
 
     Args:
         levels: the values that the text has begun and not ended, outermost first.
+        taken: the accepted bytes of the text.
     """
     until = time.thread_time() + SECONDS
     reader = PointerReader()
     reader.feed(taken)
     in_order = Blame(reader.pointer, "order", "", "schema")
-    branching = next((level for level in levels if level.branches), None)  # members that came may have ruled one out
+    branching = next((level for level in levels if level.branches), None)  # its members may have ruled out alternatives
     if branching is not None and not any_order and branching.would_do(until, any_order=True):
         return in_order
     for level in reversed(levels):
-        if level.would_do(until):  # whatever is around it refuses the text
+        if level.would_do(until):  # a value around it refuses the text
             continue
         if not any_order and level.would_do(until, any_order=True):
             return in_order
         if not whitespace.bound and level.would_do(until, whitespace=Whitespace.FLEXIBLE):
             return Blame(reader.pointer, "whitespace", "", whitespace.kind)
-        if not level.would_do(until, free=True):  # no JSON
+        if not level.would_do(until, free=True):  # the text is not JSON
             continue
         rule = level.blame(until)
         if rule is not None:

@@ -1,8 +1,8 @@
-"""Which keywords of a schema without values exclude each other: the words of `UnsatisfiableSchema`.
+"""Which keywords exclude each other in a schema that no value satisfies, for the message of `UnsatisfiableSchema`.
 
-Keywords are left out one by one, as long as the schema stays without values. What is left at the end is a smallest set
-that clashes: without any one of its keywords the schema would have a value. The branches of `allOf` are taken apart,
-so `{"allOf": [{"type": "string"}, {"type": "null"}]}` names both types.
+Keywords are left out one by one, as long as the schema stays without values. The keywords that are left at the end
+clash: without any one of them the schema would have a value. A branch of `allOf` counts as keywords of its own:
+`{"allOf": [{"type": "string"}, {"type": "null"}]}` has two types that clash.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode
 
 Path = tuple[object, ...]
-"""A keyword: its name, behind `"allOf"` and the number of each branch that leads to it."""
+"""Where a keyword stands: `("type",)`, or `("allOf", 0, "type")` for a keyword of the first branch of `allOf`."""
 
 MOST_KEYWORDS, MOST_NAMES = 64, 64
-"""Keywords, and names of one `required`, that are tried; of more the message says nothing."""
+"""The largest number of keywords, and of names of one `required`, that are tried. A longer `required` stays whole; with
+more keywords, nothing is found."""
 MOST_SECONDS = 1.0
 
 _IDLE = frozenset(row.name for row in KEYWORDS if row.how in (STRUCTURE, ANNOTATION))
@@ -36,16 +37,17 @@ _READS = {
     "exclusiveMinimum": {"minimum"},
     "exclusiveMaximum": {"maximum"},
 }
-"""Keywords that mean something else without others beside them: those are left out only when they are gone."""
+"""A keyword -> the keywords that change its meaning. Those are left out only after the keyword itself is."""
 
 _LOW = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
 _HIGH = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
 
 
 def clash(place: Node, is_empty: Emptiness) -> str:
-    """What excludes each other in a place without values, in words.
+    """Names the keywords that exclude each other at a place without values, as part of a message.
 
-    Nothing where that is not found in a second, or where references depend on the way to them.
+    The text is empty where they are not found in `MOST_SECONDS`, or where the target of a reference depends on the
+    route to the place (`$dynamicRef`).
     """
     if not isinstance(place, SchemaNode) or place.scope is not None:
         return ""
@@ -58,7 +60,7 @@ def clash(place: Node, is_empty: Emptiness) -> str:
 
 
 class _ClashSearch:
-    """The search in one place.
+    """The search at one place of a schema.
 
     Attributes:
         left: the keywords that have not been left out.
@@ -84,7 +86,7 @@ class _ClashSearch:
         return _words({path: value for path, value in self._arguments.items() if path in self.left})
 
     def _may_go(self, path: Path) -> bool:
-        """Would every keyword that is left mean what it means now?"""
+        """Do the other keywords keep their meaning when this one is left out?"""
         name = path[-1]
         names = {other[-1] for other in self.left}
         if name in _SCHEMAS and names & _UNEVALUATED - {name}:
@@ -92,7 +94,7 @@ class _ClashSearch:
         return not any(name in read and (*path[:-1], reader) in self.left for reader, read in _READS.items())
 
     def _name_one(self, path: Path) -> None:
-        """Take one name out of a `required`, and the same out of the `properties` beside it, if that clashes alone."""
+        """Reduce a `required`, and the `properties` beside it, to one name that clashes, if there is one."""
         beside = (*path[:-1], "properties")
         for name in self._arguments[path][:MOST_NAMES]:
             changed: dict[Path, Any] = {path: [name]}
@@ -102,7 +104,7 @@ class _ClashSearch:
                 return
 
     def _declare_one(self, path: Path, name: str, changed: dict[Path, Any]) -> None:
-        """Take what is needed of `properties`: nothing, or the one name."""
+        """Reduce `properties` to what the clash needs: nothing, or this one name."""
         if path not in self.left:
             return
         if self._clashes(self.left - {path}, changed):
@@ -113,7 +115,7 @@ class _ClashSearch:
             self._arguments[path] = {name: self._arguments[path][name]}
 
     def _clashes(self, left: set[Path], changed: dict[Path, Any]) -> bool:
-        """Is the place without values, too, when it has these keywords alone?"""
+        """Has the place no value either, if it has these keywords alone? `changed` replaces arguments."""
         if thread_time() > self._until:
             return False
         schema = self._copy(self._place.schema, (), left, changed)
@@ -142,7 +144,11 @@ class _ClashSearch:
 
 
 def _keywords(schema: dict[str, Any], above: Path, *, lone: bool) -> Iterator[tuple[Path, Any]]:
-    """The keywords that restrict values, with their arguments; those of the branches of `allOf` instead of it."""
+    """The keywords that restrict values, with their arguments. `allOf` is replaced by the keywords of its branches.
+
+    Args:
+        lone: does a `$ref` make the reader ignore the keywords beside it, as in draft 7?
+    """
     for name, value in schema.items():
         path = (*above, name)
         if lone and "$ref" in schema and name != "$ref":
@@ -158,7 +164,8 @@ def _keywords(schema: dict[str, Any], above: Path, *, lone: bool) -> Iterator[tu
 
 
 def _rank(name: str) -> int:
-    """What reads others is left out before them, and what holds schemas before plain keywords, which are clearer."""
+    """The order in which keywords are left out. A keyword that depends on others goes before them. A keyword that holds
+    schemas goes before a plain one, because a message with the plain one is easier to read."""
     if name in _UNEVALUATED:
         return 0
     return 1 if name in _READS else 2 if name in _SCHEMAS else 3

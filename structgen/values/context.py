@@ -1,9 +1,9 @@
 """What the writers of JSON frames share: layout, interned states, white space, and calls of values in lockstep.
 
 A writer (of arrays, names, objects, strings, numbers) writes one state of a frame when a walk reaches it. A frame reads
-one value against a *choice* of nodes (see `lockstep`); its outcome tells which of them the value satisfies. Inside a
-frame there is one progress for each alternative that is still alive (see `array_progress`, `object_progress`). So a
-union costs only what its alternatives differ in, and nothing once a single one is left.
+one value against a *choice* of nodes (see `lockstep`). Its outcome tells which of the nodes the value satisfies. Inside
+a frame, each alternative that is still alive has a progress (see `array_progress`, `object_progress`). So a union needs
+more states only where its alternatives differ, and none once a single alternative is left.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Layout:
     """The bytes around the members of arrays and objects, by nesting depth.
 
     Attributes:
-        indent: blanks per level, None for one line.
-        comma, colon: between members, between a name and its value.
-        bound: the longest run of free white space; 0 when the layout is fixed.
+        indent: number of blanks per level; None writes one line.
+        comma: the bytes between two members.
+        colon: the bytes between a name and its value.
+        bound: the longest run of free white space, in bytes; 0 when the layout is fixed.
     """
 
     indent: int | None
@@ -47,7 +48,7 @@ class Layout:
     @staticmethod
     @lru_cache(64)
     def of(whitespace: Whitespace) -> Layout:
-        """The layout that a user's choice stands for."""
+        """The layout for the option `whitespace`."""
         if whitespace.kind == "indented":
             return Layout(whitespace.indent, b",", b": ", 0)
         if whitespace.kind == "spaced":
@@ -55,24 +56,25 @@ class Layout:
         return Layout(None, b",", b":", whitespace.bound if whitespace.kind == "flexible" else 0)
 
     def first(self, depth: int) -> bytes:
-        """Between the opening bracket at `depth` and the first member."""
+        """The bytes between the opening bracket at `depth` and the first member."""
         return b"" if self.indent is None else b"\n" + b" " * (self.indent * (depth + 1))
 
     def separator(self, depth: int) -> bytes:
-        """Between two members."""
+        """The bytes between two members."""
         return self.comma + self.first(depth)
 
     def last(self, depth: int) -> bytes:
-        """Between the last member and the closing bracket."""
+        """The bytes between the last member and the closing bracket."""
         return b"" if self.indent is None else b"\n" + b" " * (self.indent * depth)
 
 
 class Context:
-    """The automaton that the writers write into, and what they ask of each other.
+    """The automaton that the writers write into, and what they need of each other.
 
     Args:
-        new_value: the first state of a value of one node, to be written when it is met: `new_value(node, depth)`.
-        new_choice: the same of a value that is read against several: `new_choice(choice, depth)`.
+        new_value: `new_value(node, depth)` makes the first state of a value that is read against one node. The state is
+            written when a walk reaches it.
+        new_choice: `new_choice(choice, depth)` makes the first state of a value that is read against several nodes.
 
     Attributes:
         any_order: may declared members come in any order?
@@ -99,7 +101,7 @@ class Context:
 
     @cached_method
     def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Lockstep:
-        """The interned choice of these nodes."""
+        """The one choice of these nodes: equal arguments give the same object."""
         return Lockstep(drivers, watched)
 
     def value(self, choice: Lockstep, depth: int) -> int:
@@ -113,7 +115,7 @@ class Context:
         return self._value(node, depth, self._new_value)
 
     def choices(self) -> dict[int, Lockstep]:
-        """By the first state of each value, what the value is read against. Later states may be shared by values."""
+        """The first state of each value -> the nodes that the value is read against. Values may share later states."""
         return {
             state: read if isinstance(read, Lockstep) else self.choice((read,))
             for (read, _), state in self._values.items()
@@ -127,14 +129,14 @@ class Context:
         return state
 
     def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
-        """The state for `key`; `expand` writes it where it is new."""
+        """The state for `key`. A new state is written by `expand` when a walk reaches it."""
         state = self._shared.get(key)
         if state is None:
             state = self._shared[key] = self.automaton.later(expand)
         return state
 
     def accept(self, choice: Lockstep, accepted: int) -> int:
-        """The state that leaves the frame of `choice` with these nodes accepting; 0 when none of them drives."""
+        """The state that leaves the frame of `choice` with the outcome `accepted` (bits); 0 if no driver accepts."""
         return self.automaton.pop(choice.outcomes[accepted]) if accepted & choice.driving else 0
 
     def confirmed(
@@ -144,10 +146,11 @@ class Context:
         check: Callable[[Predicate], Check],
         confirm: Callable[[int], int],
     ) -> int:
-        """The state behind a text that an automaton takes for a member of the sets `marks` (bits).
+        """The state after a text that an automaton takes for a member of the sets `marks` (bits).
 
-        For each of these sets that has a predicate, a test asks whether the text really is a member. `confirm(marks)`
-        is the state for the sets that are left; 0 where it refuses the text.
+        An automaton may accept more texts than a set has; such a set has a predicate. For each of these sets, a test
+        asks the predicate whether the text really is a member. `confirm(marks)` returns the state for the sets that
+        passed; 0 if it refuses the text.
         """
         doubtful = next((k for k, each in enumerate(predicates) if each is not None and marks >> k & 1), None)
         if doubtful is None:
@@ -160,23 +163,26 @@ class Context:
         return self.automaton.test(check(predicate), yes, no)
 
     def gap(self, target: int, state: int = 0, action: int = GOTO) -> int:
-        """`target` behind free white space: `state`, or a new one; `target` itself where the layout has no free white
-        space. With the action `POP`, the state leaves the frame with outcome `target` instead."""
+        """The state that reads free white space and goes on to `target`: `state`, or a new one.
+
+        Without free white space in the layout it is `target` itself. With the action `POP`, the state leaves the frame
+        with the outcome `target` instead.
+        """
         if not self.layout.bound:
             return target
         return write_gap(self.tables, state or self.tables.stub(), (action, target, 0), self.layout.bound)
 
     def write_members(self, first: int, callees: list[int], ret: int, colon: bytes = b"") -> None:
-        """Write states from `first` on, each of which reads a colon and calls a value.
+        """Write states from `first` on, one for each callee. Each of them reads a colon and calls a value.
 
-        The first call comes back to `ret`, each later one to the next state. Without `colon`, the colon was read with
-        the name, unless white space is free.
+        The first call returns to `ret`, each later call to the state after that of the call before it. If `colon` is
+        empty, the name was read with its colon; in a layout with free white space the colon is always read here.
         """
         bound = self.layout.bound
         write_calls(self.automaton, first, callees, ret=ret, colon=b"" if bound else colon, bound=bound)
 
     def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
-        """Write a trie of literals, behind free white space if the layout has any."""
+        """Write a trie of literals at `state`, after free white space if the layout has any."""
         if not self.layout.bound:
             write_literals(self.automaton, state, literals)
             return
@@ -190,8 +196,9 @@ class Context:
         """The call `(callee, ret)` of the next value.
 
         Args:
-            wanted: of each alternative, the node that it wants, and whether it drives. At least one drives.
-            after: the state for the alternatives (by index) whose node the value satisfied; one of them drives.
+            wanted: for each alternative, the node that the value should satisfy, and whether the alternative drives. At
+                least one drives.
+            after: returns the state for the alternatives (by index) whose node the value satisfies. One of them drives.
         """
         if len(wanted) == 1:
             return self.value_of(wanted[0][0], depth), after((0,))

@@ -1,4 +1,4 @@
-"""Which schemas no value satisfies: found before anything is generated, so that no walk can run into a dead end."""
+"""Which schemas no value satisfies. They are found before anything is generated, so no walk can reach a dead end."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ _NONE = 1 << 60
 
 
 class Emptiness:
-    """Decides `node has no value`, lazily and with memory.
+    """Decides whether a node has no value. Called with a node; answers are remembered.
 
-    A node has a value if some shape of it has one. While this is asked, the same node inside counts as empty (a least
-    fixed point): a value cannot need itself. Questions wait on a list instead of Python's stack, so any depth of
-    nesting is followed. What a set excludes (`without`) is checked when a value is closed, and not looked at here.
+    A node has a value if one of its shapes has one. While the node is being decided, the same node inside it counts as
+    empty (a least fixed point), because a value cannot contain itself. Open questions wait on a list instead of
+    Python's stack, so nesting may be deep. Sets that a set excludes (`without`) are ignored here; they are checked when
+    a value is closed.
+
+    Raises:
+        LimitExceeded: a value would have to nest deeper than `MAX_DEPTH`.
     """
 
     def __init__(self, algebra: Algebra) -> None:
@@ -34,7 +38,7 @@ class Emptiness:
         self._known: dict[Node, bool] = {ANY: False}
         self._closing: dict[Items, bool] = {}
         self._some: set[Objects] = set()
-        """Sets in which a value was found."""
+        """The sets of objects that are known not to be empty."""
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
@@ -42,14 +46,14 @@ class Emptiness:
         return self._answer(self._node(node), node) if known is None else known
 
     def _at_once(self, node: Node) -> bool | None:
-        """What is known, or told by the scalars of the node alone; else None."""
+        """The answer if it is known or the node's scalars alone give it; else None."""
         known = self._known.get(node)
         if known is None and any(map(_has_scalar, node.shapes)):
             known = self._known[node] = False
         return known
 
     def culprit(self, node: Node) -> Node:
-        """The innermost part that every value of an empty node must have, and that is empty itself."""
+        """The innermost empty node that every value of an empty node would have to contain."""
         culprit, seen = node, {node}
         while needed := next((n for n in self._needed(culprit) if isinstance(n, SchemaNode) and self(n)), None):
             if needed in seen:
@@ -59,7 +63,7 @@ class Emptiness:
         return culprit
 
     def _needed(self, node: Node) -> Iterator[Node]:
-        """The nodes of items or members that every value of `node` has; none where it has several shapes."""
+        """The nodes of the items or members that every value of `node` has; none if the node has several shapes."""
         if len(node.shapes) != 1:
             return
         arrays, objects = node.shapes[0].arrays, node.shapes[0].objects
@@ -79,7 +83,7 @@ class Emptiness:
         return objects not in self._some and self._answer(self._objects(objects))
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
-        """The options for the next item behind which the array can still be closed; none when it must close now."""
+        """The options for the next item after which the array can still be closed; none when it must close now."""
         simple = self.items.plan(progress.arrays).simple
         for node, after in self.items.options(progress):
             if not self(node) and (simple or self.closes(after)):
@@ -98,7 +102,7 @@ class Emptiness:
         return self._told(self.members.inhabited(objects))
 
     def next_members(self, node: Node, after: Members, marks: int) -> Options:
-        """The options of a member whose name has these marks, behind which the object can still be closed."""
+        """The options of a member whose name has these marks, after which the object can still be closed."""
         if self(node):
             return []
         can = self.inhabited(after.objects)
@@ -109,11 +113,11 @@ class Emptiness:
 
     @cached_method
     def open_members(self, objects: Objects) -> OpenMembers:
-        """Tells the declared members that may come next, of a set without existential rules."""
+        """Finds the declared members that may come next in objects of a set without existential rules."""
         return OpenMembers(objects, self)
 
     def _told(self, asking: Asking[T]) -> T:
-        """The result of a generator that asks which nodes are empty."""
+        """Runs a generator that asks which nodes are empty, and returns its result."""
         answer: bool | None = None
         while True:
             try:
@@ -124,10 +128,10 @@ class Emptiness:
             answer = self(wanted)
 
     def _answer(self, question: Asking[bool], subject: Node | None = None) -> bool:
-        """Answer a question (about the node `subject`), and all questions that it asks.
+        """Answers a question (about the node `subject`), and all questions that it asks.
 
-        A node that waits for its own answer is taken to be empty. `lowest` holds, for each question on the stack, the
-        lowest place of a node of which it was assumed.
+        A node that waits for its own answer is assumed to be empty. For each question on the stack, `lowest` holds the
+        lowest stack index of a node that was assumed to be empty for it.
         """
         stack: list[tuple[Asking[bool], Node | None]] = [(question, subject)]
         lowest = [_NONE]
@@ -157,7 +161,7 @@ class Emptiness:
                 lowest.append(_NONE)
 
     def _settle(self, subject: Node | None, empty: bool, place: int, lowest: list[int]) -> None:
-        """Remember an answer. "Empty" is not yet sure while a node that was assumed to be empty has no answer."""
+        """Remembers an answer. "Empty" is not sure while it relies on an assumption about a node lower on the stack."""
         leans_on = lowest.pop()
         if not empty or leans_on >= place:
             if subject is not None:
@@ -220,10 +224,10 @@ def _has_scalar(shape: Shape) -> bool:
 
 
 class OpenMembers:
-    """The declared members that may come next, of a set of objects that counts members and has no existential rules.
+    """The declared members that may come next, for a set of objects that counts members and has no existential rules.
 
-    `of` finds with arrays what `Emptiness.next_members` finds for one member: an object of 10,000 members that counts
-    them would ask 10,000 times at each of them.
+    `of` answers for all members at once, with arrays, what `Emptiness.next_members` answers for one. An object of
+    10,000 members would otherwise ask 10,000 times after each of them.
     """
 
     def __init__(self, objects: Objects, is_empty: Emptiness) -> None:
@@ -233,7 +237,7 @@ class OpenMembers:
         self._possible = np.array([not is_empty(outline.member(i)) for i in range(self._required.size)], np.bool_)
 
     def of(self, progress: Members) -> Flags:
-        """bool[declared members]: may it come next, and the object still be closed?"""
+        """bool[declared members]: may the member come next, so that the object can still be closed?"""
         flags: Flags = progress.open_flags(self._required.size) & self._possible
         objects, members = self._objects, progress.members_after
         if objects.max_properties is not None:

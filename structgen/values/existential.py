@@ -1,8 +1,9 @@
-"""Existential rules of objects (`some`): how many members must come for them.
+"""Existential rules of objects (`Objects.some`): the number of members that they need.
 
-One member may satisfy several rules at once: where its name is in their sets, and some value satisfies all of them.
-Each name comes once. So the fewest members are a minimum set cover. Where the rules are few it is found exactly, by
-dynamic programming over the sets of satisfied rules.
+A rule says that some member, whose name is in a set, has a value of a schema. One member may satisfy several rules at
+once, if its name is in the sets of all of them and a value satisfies all of their schemas. Each name comes once. So the
+smallest number of members is a minimum set cover. If the rules are few, it is found exactly, by dynamic programming
+over the sets of satisfied rules.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
 
 MAX_RULES_OF_MEMBER = 8
-"""The most rules that one member may be asked to satisfy."""
+"""The largest number of rules that may apply to one member."""
 MAX_COVERED = 10
-"""The most rules for which a minimum cover is computed."""
+"""The largest number of rules for which a minimum cover is computed."""
 
 RuleSets = tuple[int, ...]
-"""The largest sets of rules, as bits, that one member can satisfy at once."""
+"""The maximal sets of rules that one member can satisfy at once. Each set is an int with a bit for each rule."""
 
 
 class Candidates(NamedTuple):
     """The members that can satisfy rules, and which ones.
 
     Attributes:
-        named: by the name of a declared member.
-        marked: by the marks of an undeclared name.
+        named: the name of a declared member -> its rule sets.
+        marked: the marks of an undeclared name -> its rule sets.
     """
 
     named: Mapping[str, RuleSets]
@@ -44,10 +45,10 @@ NO_CANDIDATES = Candidates({}, {})
 def satisfiable_together(
     algebra: Algebra, node: Node, rules: Sequence[tuple[int, Node]]
 ) -> Generator[Node, bool, RuleSets]:
-    """The largest sets of rules that a member with the schema `node` can satisfy at once.
+    """The maximal sets of rules that a member with the schema `node` can satisfy at once.
 
     Args:
-        rules: the bit of each rule, and the schema that it asks for.
+        rules: pairs of a rule's bit and the schema that it asks for.
     """
     if len(rules) > MAX_RULES_OF_MEMBER:
         return (sum(bit for bit, _ in rules),)  # writing such a member raises, with the limit
@@ -65,12 +66,12 @@ def satisfiable_together(
 
 
 def fewest(open_rules: int, owed: Iterable[RuleSets], others: Iterable[tuple[RuleSets, int]]) -> int | None:
-    """The fewest members that the open rules need beside the required ones; None where no members suffice.
+    """The smallest number of members that the open rules need besides the required ones; None if no members suffice.
 
     Args:
-        open_rules: the rules, as bits.
-        owed: for each member that must come anyway, what it can satisfy.
-        others: what other members can satisfy, and how many such members there are.
+        open_rules: the rules that are not met, as bits.
+        owed: the rule sets of each required member that has not come.
+        others: pairs of rule sets and the number of other members that have them.
     """
     copies: Counter[RuleSets] = Counter()
     for sets, count in others:
@@ -81,7 +82,7 @@ def fewest(open_rules: int, owed: Iterable[RuleSets], others: Iterable[tuple[Rul
 
 
 def _within(sets: RuleSets, open_rules: int) -> RuleSets:
-    """The largest of these sets, without the rules that are not open."""
+    """The maximal ones of these sets, after the rules that are not open are taken out."""
     left = {each & open_rules for each in sets} - {0}
     return tuple(sorted(a for a in left if not any(a & b == a != b for b in left)))
 
@@ -100,7 +101,7 @@ def _cover(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[Rule
 
 
 def _with_one_more(costs: Mapping[int, int], sets: RuleSets, cost: int) -> dict[int, int]:
-    """The fewest members for each set of rules, after one more member that can satisfy one of `sets`."""
+    """The smallest cost of each set of rules, given one more member, of this cost, that can satisfy one of `sets`."""
     extended = dict(costs)
     for met, count in costs.items():
         for each in sets:

@@ -1,4 +1,4 @@
-"""Nodes with few values: the values, one by one."""
+"""Lists the values of nodes that have few."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shap
 from structgen.schema.scalars import holds
 
 FEW = 64
-"""The most values of a node that are listed one by one."""
+"""The largest number of values that are listed one by one."""
 
 Values = tuple[tuple[Hashable, Node], ...]
 
 
 class FewValues:
-    """The values of nodes that have at most `FEW`.
+    """Lists the values of a node that has at most `FEW`.
 
-    Called with a node: `(key, node of just that value)` for each value, equal keys for equal values; None where there
-    are more, or where they cannot be listed.
+    Called with a node, it returns a pair `(key, node of this value alone)` for each value; equal values have equal
+    keys. It returns None if there are more values, or if they cannot be listed.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class FewValues:
         if node in self._known:
             return self._known[node]
         path = self._path
-        if node.is_any or node in path:  # what is part of its own values has many
+        if node.is_any or node in path:  # a node inside its own values has values of any depth
             return None
         self._path = (*path, node)
         try:
@@ -50,7 +50,7 @@ class FewValues:
         return self._known[node]
 
     def count(self, node: Node) -> int | None:
-        """An upper bound of the number of different values; None: unknown or too many."""
+        """An upper bound of the number of different values; None if it is unknown."""
         total = 0
         for shape in () if node.is_any else node.shapes:
             if shape.arrays is not None or shape.objects is not None:
@@ -94,7 +94,7 @@ class FewValues:
         return [self._literals[key] for key, _ in values]
 
     def _of_arrays(self, arrays: Arrays) -> list[Any] | None:
-        """All arrays of the set, where only the schemas and the number of the items matter."""
+        """All arrays of the set; None if they cannot be listed, or if rules relate their items to each other."""
         maximum = arrays.max_items if arrays.rest is not None else len(arrays.prefix)
         if arrays.contains or arrays.repeated or arrays.without or maximum is None:
             return None
@@ -114,7 +114,7 @@ class FewValues:
         return arrays_found
 
     def _of_objects(self, objects: Objects) -> list[Any] | None:
-        """All objects of the set, where only the schemas and the number of declared members matter."""
+        """All objects of the set; None if they cannot be listed, or if undeclared members are allowed."""
         minimum, limit = objects.min_properties, objects.max_properties
         if objects.some or objects.without or (limit != 0 and (objects.patterns or objects.rest is not None)):
             return None
@@ -131,8 +131,10 @@ class FewValues:
 
     @cached_method
     def split(self, node: Node) -> tuple[Values, Node | None]:
-        """The words and literals of a node that are told one by one, and the node of its other values (None: there are
-        no others). A listed value may be among the others too."""
+        """Splits a node into its words (null, true, false) and literals, and a node of its other values.
+
+        The second is None if there are no others. A listed value may be among the others too.
+        """
         parts = [_split_shape(shape) for shape in node.shapes]
         values = self(Node(lambda: node.pointer, lambda: tuple(listed for listed, _ in parts)))
         if not values:
@@ -141,7 +143,7 @@ class FewValues:
         return values, Node(lambda: node.pointer, lambda: others) if others else None
 
     def _add(self, nodes: dict[Hashable, Node], pointer: str, value: Any, *, plain: bool) -> None:
-        """Add a value. Of two equal numbers the one that allows more spellings stays."""
+        """Adds a value. Of two equal numbers, the one that allows more spellings stays (not `plain`)."""
         key = canonical(value)
         if key in nodes and plain:
             return
@@ -155,7 +157,7 @@ class FewValues:
 
 
 def _split_shape(shape: Shape) -> tuple[Shape, Shape]:
-    """The words and literals of a shape; and the shape without them."""
+    """The words and literals of a shape, and the shape without them."""
     strings, numbers = shape.strings, shape.numbers
     texts, text_set = (strings, None) if strings is not None and strings.literals is not None else (None, strings)
     listed, number_set = (numbers, None) if numbers is not None and numbers.literals is not None else (None, numbers)

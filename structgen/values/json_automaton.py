@@ -1,4 +1,4 @@
-"""JSON values: an automaton that has a writer for each type, and writes a value when a walk meets it."""
+"""The automaton of JSON values. It has a writer for each JSON type, and writes a value when a walk reaches it."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ from structgen.values.scalars import NumberWriter, StringWriter
 
 
 class JsonAutomaton(Automaton):
-    """The automaton of a normal form.
+    """The automaton of the JSON values of a schema.
 
     Args:
+        root: the schema in normal form.
         any_order: may declared members come in any order?
-        algebra: the one that made `root`, if any: it remembers conjunctions that will be needed again.
-        within: an automaton in whose tables this one lives.
-        finite: are numbers but integers and literals only those that a double holds?
-        prelude: does it begin with the values of bare types and any value? Ignored with `within`.
+        algebra: the algebra that made `root`, if there is one; it remembers conjunctions that are needed again.
+        within: an automaton whose tables this one shares.
+        finite: must a number with a fraction or an exponent be within the range of a double? (`1e999` is not. Integers
+            and literals may have any size.)
+        prelude: start with copies of ready states for bare types and any value? Ignored with `within`.
 
     Attributes:
-        names: the writer of names; how many it writes at once can be set.
+        names: the writer of names; the number of names that it writes at once can be set.
 
     Raises:
         UnsatisfiableSchema: no value satisfies `root`.
@@ -75,7 +77,7 @@ class JsonAutomaton(Automaton):
         self.start = start if within is not None else self._surrounded(start)
 
     def _begin(self, beginning: Beginning, template: JsonAutomaton) -> None:
-        """Begin with the values that a template has written."""
+        """Starts with the values that a template has written."""
         self.begin_with(beginning)
         self._written.update(template._written)
         self._strings.free.update(template._strings.free)
@@ -89,10 +91,11 @@ class JsonAutomaton(Automaton):
         whitespace: Whitespace | None = None,
         any_order: bool | None = None,
     ) -> JsonAutomaton:
-        """The automaton of one value that satisfies one of `nodes`, in tables of its own.
+        """A new automaton for a value that satisfies one of `nodes`, in tables of its own.
 
         Args:
-            depth: how deep the value stands in others.
+            depth: the number of values around the value.
+            whitespace, any_order: options that replace those of this automaton.
         """
         automaton = JsonAutomaton(
             ANY,
@@ -123,27 +126,27 @@ class JsonAutomaton(Automaton):
         return self.start_of_any((root,))
 
     def start_of_any(self, roots: tuple[Node, ...]) -> int:
-        """The first state of a value of any of these schemas, which `start_of` has taken."""
+        """The first state of a value of any of these schemas. `start_of` must have been called with each of them."""
         return self._context.value(self._context.choice(roots), 0)
 
     def _surrounded(self, value: int) -> int:
-        """The first state of a text that is a value with free white space before and behind it."""
+        """The first state of a text that is a value with free white space before and after it."""
         if not self._context.layout.bound:
             return value
         end = self._context.gap(0, action=POP)
         return self._context.gap(self.tables.ranges(self.tables.stub(), (), miss=(CALL, value, end)))
 
     def _write_long_lists(self, root: Node) -> None:
-        """Write the values of long lists now, so that no mask has to."""
+        """Writes values that have long lists now, so that no mask has to wait for it."""
         for node in long_places(root):
-            with suppress(RequestError):  # raised again where a text comes to it
+            with suppress(RequestError):  # raised again if a text reaches the place
                 self._write_tags(self._context.choice((node,)), self._expand_value_on(node))
 
     def _write_limited(self, root: Node) -> None:
-        """Write the values in which a limit may be met now, so that no text meets it in its middle.
+        """Writes the values that may exceed a limit now, so that no text fails in its middle.
 
         Raises:
-            LimitExceeded: a value meets it.
+            LimitExceeded: a value exceeds a limit.
         """
         for node in reversed(limited_places(root)):  # inner places first: the error names the nearest
             if self._context.is_empty(node):
@@ -154,7 +157,7 @@ class JsonAutomaton(Automaton):
                 raise error.at(node.pointer) from error.__cause__
 
     def _expand_value_on(self, node: Node) -> int:
-        """The first state of a value, which is written with what follows its first byte."""
+        """Writes the first state of a value and the states after its first byte, and returns the first state."""
         state = self._context.value_of(node, 0)
         self.expand(state)
         for _, _, target in self.tables.edges_of(state):
@@ -162,7 +165,9 @@ class JsonAutomaton(Automaton):
         return state
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:
-        """Where a value is one of many objects, write what follows the name that most of them require first.
+        """Where a value is one of many objects, writes the states after the name that most of them require first.
+
+        For example, each member of a large `anyOf` may begin with `"type": "..."`.
 
         Args:
             state: the first state of the value.
@@ -181,7 +186,7 @@ class JsonAutomaton(Automaton):
                 self.expand_on([after])
 
     def _new_value(self, node: Node, depth: int) -> int:
-        """The first state of a value: a copy of a written row, where that of a value with the same shapes is known."""
+        """The first state of a value. If a value with the same shapes has been written, it is a copy of that row."""
         known = None if depth or not node.known else self._written.get((node.shapes, 0))
         if known is None:
             return self.later(partial(self._expand_value, node, depth))
@@ -190,7 +195,7 @@ class JsonAutomaton(Automaton):
         return state
 
     def _expand_value(self, node: Node, depth: int, state: int) -> None:
-        """Write the first state of a value: where another value has the same shapes, a copy of its row."""
+        """Writes the first state of a value. If a value with the same shapes has been written, it copies that row."""
         shapes = node.shapes
         nested = depth and any(shape.arrays or shape.objects for shape in shapes)
         key = shapes, depth if nested else 0
@@ -202,7 +207,7 @@ class JsonAutomaton(Automaton):
             self.tables.copy_row(known, state)
 
     def _write_value(self, choice: Lockstep, depth: int, state: int) -> None:
-        """Write the first state of a value: its first byte chooses the type."""
+        """Writes the first state of a value; the first byte chooses the JSON type."""
         edges: list[Edge] = []
         strings: list[tuple[int, Strings]] = []
         numbers: list[tuple[int, Numbers]] = []
@@ -219,7 +224,7 @@ class JsonAutomaton(Automaton):
                     numbers.append((i, shape.numbers))
                 arrays = arrays or shape.arrays is not None
                 objects = objects or shape.objects is not None
-        # Drivers come first: where the first node with strings (or numbers) is none, no later one is.
+        # Drivers come first: if the first node with strings (or numbers) is not a driver, no later one is.
         if strings and strings[0][0] < choice.drivers:
             edges.append((0x22, 0x22, self._strings.inside(choice, strings)))
         if objects:
@@ -249,8 +254,10 @@ class JsonAutomaton(Automaton):
 
 @lru_cache(16)
 def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> tuple[Beginning, JsonAutomaton]:
-    """What automata with these options begin with: the values of bare types, and any value where the layout has no
-    levels; and the automaton that has written them."""
+    """The states with which automata of these options begin, and the automaton that has written them.
+
+    They are the values of bare types and, unless the layout indents, any value.
+    """
     types = [read({"type": name}) for name in ("null", "boolean", "integer", "number", "string")]
     types.append(read({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}))  # which 1.0 is not
     root = types[0] if whitespace.kind == "indented" else ANY

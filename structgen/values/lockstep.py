@@ -1,8 +1,9 @@
 """Choices: the nodes that a value is read against in lockstep, and the lanes in which its containers are read.
 
-A *driver* keeps a value alive: only what may still satisfy one of the drivers is allowed. A *watched* node does not; it
-only matters whether the finished value satisfies it. A *lane* is one set of arrays or of objects of one of these nodes.
-The sets that a lane excludes (`without`) are watched in lanes of their own.
+A *driver* keeps a value alive: a byte is allowed only if the value may still satisfy one of the drivers. A *watched*
+node allows no byte; only whether the finished value satisfies it matters. A *lane* is one set of arrays or of objects
+of one of these nodes. The sets that a lane excludes (`without`, mostly from `not`) are watched, each in lanes of its
+own.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class Lockstep:
     """The nodes that a value is read against, and the numbers of its outcomes.
 
     Attributes:
-        nodes: the drivers, then the watched ones; bit `i` of an accepted set stands for `nodes[i]`.
-        drivers: how many of them drive.
-        outcomes: the number of each outcome, by the set of nodes that accept in it.
+        nodes: the drivers, then the watched nodes. Bit `i` of an accepted set stands for `nodes[i]`.
+        drivers: the number of drivers.
+        driving: the set of all drivers, as bits.
+        outcomes: the set of accepting nodes (bits) -> the number of this outcome.
     """
 
     def __init__(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> None:
@@ -50,10 +52,10 @@ class Lane(Generic[Container]):
     """One set of arrays or objects.
 
     Attributes:
-        owner: the index of its node among the owners.
+        owner: the index of its node among the owners (see `Lanes`).
         part: the set.
         drives: does it keep the container alive?
-        without: the owners that must not accept where this lane accepts.
+        without: the owners that must not accept if this lane is to accept.
     """
 
     owner: int
@@ -63,9 +65,10 @@ class Lane(Generic[Container]):
 
 
 class Lanes(Generic[Container]):
-    """The lanes of one JSON type in a choice. Owners are the nodes of the choice, then those that lanes exclude.
+    """The lanes of one JSON type in a choice. Owners: the nodes of the choice, and those that lanes exclude.
 
     Attributes:
+        lanes: all lanes; other code refers to them by index.
         all_drive: does each lane drive?
     """
 
@@ -75,7 +78,7 @@ class Lanes(Generic[Container]):
         self.all_drive = True
         owners = list(choice.nodes)
         excluded: dict[Node, int] = {}
-        for owner, node in enumerate(owners):  # the list grows by what its lanes exclude
+        for owner, node in enumerate(owners):  # the list grows by the nodes that its lanes exclude
             for shape in node.shapes:
                 part: Container | None = part_of(shape)
                 if part is None:

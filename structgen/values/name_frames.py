@@ -1,12 +1,13 @@
-"""Names of members: the writer of frames that read a name, for objects with many names or with undeclared ones.
+"""The writer of frames that read the name of a member, for objects with many names or with undeclared ones.
 
-The outcome of such a frame tells which name came: its rank in a table of names or, behind the ranks, the number of an
-other name's marks. The frame knows nothing else of its object, so all objects with these names share its states.
+The outcome of such a frame tells which name came. It is the rank of the name in a table of names. For a name outside
+the table it is the size of the table plus a number for the name's marks (see `names`). The frame knows nothing else of
+its object, so all objects with the same names share its states.
 
-Some names may not come any more. Where any name of the table may go on to become another one, this is decided behind
-the outcome: in `{"patternProperties": {"^x-": {}}}`, `"idle"` may come although `"id"` came before. Elsewhere the
-states have no way to such names. States below the same prefix are shared where the same names may come below it. They
-are written when a walk meets them, a few names at a time, so one of thousands of names costs little more than another.
+A name that came must not come again. If each name of the table may go on to become another name, the outcome decides:
+`"id"` came, but `"idle"` may still come, so the frame must read the bytes of `id` again. Otherwise the states have no
+path to such a name. States after the same prefix are shared if the same names may come after it. They are written when
+a walk reaches them, for a few names at a time, so thousands of names cost little more than a few.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class NameTable:
 
     Attributes:
         names: each name once.
-        spellings: the spelling of each, closing quote included, so that none is a prefix of another.
+        spellings: the bytes of each name with the closing quote, so that none is a prefix of another.
         ranks: the index of each name in `names`.
     """
 
@@ -49,8 +50,11 @@ class NameTable:
 
     @cached_method
     def groups(self, first: int, end: int) -> tuple[bytes, list[int]]:
-        """The common prefix of the names from `first` to `end`, and the first name of each group with the same byte
-        behind the prefix, with `end` as the last."""
+        """Groups the names from `first` to `end` by the byte after their common prefix.
+
+        Returns:
+            The common prefix; and the index of the first name of each group, followed by `end`.
+        """
         spellings = self.spellings
         low, high = spellings[first], spellings[end - 1]  # sorted: these two have the least in common
         common = low[: next(i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)]
@@ -62,12 +66,12 @@ class NameTable:
 
 
 class NameRange(NamedTuple):
-    """The names of a table from `first` to `end`, of which the first `depth` bytes, the same in all, have been read.
+    """The names of a table from `first` to `end`. They share their first `depth` bytes, which have been read.
 
     Attributes:
-        allowed: the names that may come, as bits from `first` on.
-        inside: where any name may come, the free string that reads it; else 0.
-        fallback: the state in which other names are behind these bytes; 0 when no other name begins so.
+        allowed: the names that may come, as bits; bit 0 stands for `first`.
+        inside: if any name may come, the free string that reads it; else 0.
+        fallback: the state of the other names after these bytes; 0 if no other name begins with them.
     """
 
     table: NameTable
@@ -83,9 +87,9 @@ class NameWriter:
     """Writes names.
 
     Attributes:
-        many_names: an object with more names than this calls a frame for them. One that is not plain and takes other
-            names always does.
-        at_once: how many names of a frame are written at once.
+        many_names: an object with more names than this calls a frame for them. So does each object that is not plain
+            and takes undeclared names.
+        at_once: the number of names of a frame that are written at once.
     """
 
     many_names = 128
@@ -100,22 +104,26 @@ class NameWriter:
         return NameTable(names)
 
     def frame(self, table: NameTable, allowed: Flags, others: int) -> int:
-        """The callee that reads an `allowed` name of a table, or an other name that the state `others` takes.
+        """The callee that reads a name of a table, or another name.
 
-        It starts behind the opening quote and ends with the closing one.
+        It starts after the opening quote and ends with the closing quote.
+
+        Args:
+            allowed: bool[names of the table]: may the name come?
+            others: the state that reads other names; 0 if there are none.
         """
         bits = int.from_bytes(np.packbits(allowed, bitorder="little").tobytes(), "little")
         return self._range(NameRange(table, 0, len(table.names), 0, bits, 0, others)) if bits else others
 
     @cached_method
     def others(self, table: NameTable, names: Joint | None, living: tuple[bool, ...]) -> tuple[int, bool]:
-        """The state of the names that are not in a table (0: there are none), and whether it takes the table's too.
+        """The state that reads names outside a table (0 if there are none), and whether it reads the table's names too.
 
-        It takes them where each name of the table may go on to become another name. All positions of an object then
-        share the state, and a name that may not come is refused behind its outcome.
+        It reads them too if each name of the table may go on to become another name. Then all positions of an object
+        share the state, and the outcome decides whether the name may come.
 
         Args:
-            names: the rules that tell other names apart; None where there are none, and any name may come.
+            names: tells apart names outside the table; None if no rule does, and any name may come.
             living: bool[names.others]: may names with these marks come?
         """
         count = len(table.names)
@@ -159,7 +167,7 @@ class NameWriter:
         write_literals(self._automaton, state, literals, inner=names.inside, other=names.fallback)
 
     def _whole(self, names: NameRange) -> list[tuple[bytes, int]]:
-        """The names to their ends."""
+        """Each allowed name to its end, with the state after it."""
         return [
             (names.table.spellings[i][names.depth :], self._rank(names, i))
             for i in range(names.first, names.end)
@@ -167,7 +175,7 @@ class NameWriter:
         ]
 
     def _branches(self, names: NameRange) -> list[tuple[bytes, int]]:
-        """The names up to the byte in which they differ."""
+        """The names up to the first byte in which they differ, with the states after it."""
         common, starts = names.table.groups(names.first, names.end)
         reached = after_text(self._automaton, names.fallback, common[names.depth :]) if names.fallback else 0
         depth, literals = len(common) + 1, []
@@ -185,5 +193,5 @@ class NameWriter:
         return literals
 
     def _rank(self, names: NameRange, rank: int) -> int:
-        """The state behind a name: the outcome is its rank."""
+        """The state after a name; it leaves the frame with the rank of the name as outcome."""
         return self._automaton.pops(len(names.table.names)) + rank

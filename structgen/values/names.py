@@ -1,7 +1,8 @@
 """Names of members: which rules of an object apply to a name, and the automaton that decides it.
 
-A set of names is a `Strings`. The *marks* of a name are the sets that hold it, as bits. Names told one by one have
-marks too; all other names are told apart by one automaton over all sets at once.
+A rule applies to a set of names (a `Strings`), such as the names that match `^x-`. The *marks* of a name are a bit for
+each set that contains it. The marks of listed names are computed for each name; all other names are read by one
+automaton over all sets, and its final state tells the marks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
 
 MOST_DOUBTFUL = 8
-"""The most patterns that are asked about at the end of a name: each doubles the possible marks."""
+"""The largest number of patterns that are tested at the end of a name. Each doubles the number of possible marks."""
 
 
 @lru_cache(65536)
@@ -29,23 +30,23 @@ def is_named(names: Strings, name: str) -> bool:
 
 
 def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
-    """Combined sets without the members whose final mask is not in `kept`."""
+    """Combined sets, restricted to the members whose final mask is in `kept`."""
     if set(dfa.kinds[0]).difference(kept) <= {0}:
         return dfa
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
 
 
 MOST_BYTES = 1 << 26
-"""The bytes that all kept automata of names may take together."""
+"""The largest size in bytes of all cached automata of names together."""
 
 
 class Joint:
-    """One automaton that tells for any name which of several sets hold it, and which name of a list it is.
+    """One automaton that tells for any name which of several sets contain it, and which name of a list it is.
 
     Attributes:
         sets: bit `k` of a name's marks stands for `sets[k]`.
-        listed: the names told one by one.
-        doubtful: the sets, as bits, whose mark must still be confirmed by their predicate.
+        listed: the names that the automaton tells one by one.
+        doubtful: the sets, as bits, whose automaton accepts too many names. A predicate confirms their marks.
     """
 
     def __init__(self, sets: tuple[Strings, ...], listed: frozenset[str]) -> None:
@@ -55,21 +56,22 @@ class Joint:
         self._dfa = beside((told, numbered(self.listed)), 1 + len(sets)) if listed else told
 
     def _combined(self) -> CharDfa:
-        """The sets in one automaton. While it is too large, the largest set is left to its predicate at a name's end.
+        """Combines the sets in one automaton. While it is too large, the largest set becomes doubtful: it then takes
+        any name, and its predicate tests the name at its end.
 
         Raises:
-            LimitExceeded: too many sets would have to be asked about.
+            LimitExceeded: more than `MOST_DOUBTFUL` sets would be doubtful.
         """
         languages = [string_language(names) for names in self.sets]
         while True:
             self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
             if self.doubtful.bit_count() > MOST_DOUBTFUL:
                 raise LimitExceeded(
-                    f"{self.doubtful.bit_count()} patterns of names in one object are told only where a name ends; "
-                    f"the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
+                    f"{self.doubtful.bit_count()} patterns of names in one object can only be tested at the end of a "
+                    f"name; the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
                 )
             try:
-                # The set of all names comes first, so that names in no set are there too.
+                # The set of all names comes first, so that the automaton also accepts names that are in no set.
                 return combine([length(), *languages])
             except LimitExceeded:
                 sure = [k for k in range(len(languages)) if not self.doubtful >> k & 1]
@@ -81,7 +83,7 @@ class Joint:
 
     @property
     def nbytes(self) -> int:
-        """What the automaton takes."""
+        """The size of the automaton in bytes."""
         return self._dfa.nbytes
 
     def marks(self, final: int) -> int:
@@ -101,11 +103,11 @@ class Joint:
 
     @cached_property
     def others(self) -> tuple[int, ...]:
-        """The marks that names may have that are not listed."""
+        """The marks that unlisted names may have."""
         return tuple(dict.fromkeys([marks for final in self.unlisted for marks in self.resolved(self.marks(final))]))
 
     def resolved(self, marks: int) -> list[int]:
-        """The marks that a name may have when the doubtful ones have been asked about."""
+        """The marks that a name may have once the doubtful ones have been tested."""
         possible, doubtful = [marks], marks & self.doubtful
         while doubtful:
             bit = doubtful & -doubtful
@@ -114,7 +116,7 @@ class Joint:
         return possible
 
     def go_on(self, kept: frozenset[int]) -> bool:
-        """Is each listed name the beginning of a name that ends with one of these final masks?"""
+        """Is each listed name a prefix of a name that ends with one of these final masks?"""
         return all(self.language(kept).state_after(name) for name in self.listed)
 
     @cached_method
@@ -125,17 +127,17 @@ class Joint:
 
 @kept_within(MOST_BYTES, lambda made: made.nbytes)
 def joint(sets: tuple[Strings, ...], listed: frozenset[str]) -> Joint:
-    """The kept `Joint` of these sets and names."""
+    """The cached `Joint` of these sets and names."""
     return Joint(sets, listed)
 
 
 class Outline:
-    """The rules of one set of objects, by name. Nodes may turn out empty.
+    """The rules of one set of objects, by name. The nodes that it returns may be empty.
 
     Attributes:
         sets: the different sets of names in `patterns` and `some`.
-        declared: the index of each declared name.
-        ruled: are there sets at all?
+        declared: declared name -> its index.
+        ruled: are there such sets?
     """
 
     def __init__(self, objects: Objects, algebra: Algebra) -> None:
@@ -157,7 +159,7 @@ class Outline:
 
     @cached_method
     def marks(self, name: str) -> int:
-        """The sets that hold this name."""
+        """The sets that contain this name, as bits."""
         return sum(1 << k for k, names in enumerate(self.sets) if is_named(names, name))
 
     @cached_method
@@ -168,7 +170,7 @@ class Outline:
 
     @cached_method
     def other(self, marks: int) -> Node | None:
-        """The schema of an undeclared member whose name has these marks; None when there may be none."""
+        """The schema of an undeclared member whose name has these marks; None if no such member is allowed."""
         if not self.ruled or not any(marks & bit for bit, _ in self._rules):
             return self._objects.rest
         return self._under(marks, None)
@@ -180,7 +182,7 @@ class Outline:
         return node
 
     def open_rules(self, marks: int, met: int) -> list[tuple[int, Node]]:
-        """The `some` that a member with these marks may meet and that are not in `met`: their bits and schemas."""
+        """The existential rules that a member with these marks may meet, without those in `met`: bits and schemas."""
         rules = ((1 << j, names, value) for j, (names, value) in enumerate(self._some))
         return [(rule, value) for rule, names, value in rules if marks & names and not met & rule]
 
@@ -189,11 +191,11 @@ class Outline:
         return self.joint.others if self.ruled else (0,)
 
     def count_others(self, living: Collection[int], limit: int) -> int | None:
-        """An upper bound of the number of undeclared names with marks among `living`; None when more than `limit`."""
+        """An upper bound of the number of undeclared names with marks in `living`; None if it is above `limit`."""
         return count_members(self._others_language(living), limit) if self.ruled else None
 
     def few_others(self, living: Collection[int]) -> tuple[tuple[str, int], ...] | None:
-        """The undeclared names with marks among `living`, and their marks; None when they are more than a few."""
+        """The undeclared names with marks in `living`, and their marks; None if there are more than `FEW`."""
         if not self.ruled:
             return None if living else ()
         listed = members(self._others_language(living), FEW)
@@ -203,7 +205,7 @@ class Outline:
         return tuple((name, marks) for name, marks in marked if marks in living)
 
     def _others_language(self, living: Collection[int]) -> CharDfa:
-        """The undeclared names that may have marks among `living`."""
+        """The undeclared names that may have marks in `living`."""
         automaton = self.joint
         kept = (
             final

@@ -1,7 +1,7 @@
-"""Which names may come next in an object, and with which values: questions about progress; nothing is written here.
+"""Which names may come next in an object, and with which values. Nothing is written here.
 
-A progress *knows* some names one by one: the declared ones, and undeclared ones where only few are possible. Its
-*other* names differ only in their marks: the sets that hold a name, as bits (see `names`).
+A progress *knows* some names one by one: the declared names, and the undeclared names if only few are possible. All
+names that it does not know are its *other* names. They differ only in their marks (see `names`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from structgen.values.names import Joint
 from structgen.values.object_progress import Flags, Int64, Members
 
 MOST_PROGRESS = 1 << 13
-"""How much progress is remembered with its other names."""
+"""The number of progress values for which the other names are remembered."""
 
 
 class NextMember(NamedTuple):
     """A member that may come next.
 
     Attributes:
-        maybe_repeated: must its name be compared with the names that came? True where the progress does not know it,
-            and other such names came before.
+        node: the schema of its value.
+        after: the progress after it.
+        maybe_repeated: must its name be compared with the names that came? It must if it is an other name, and other
+            names came before.
     """
 
     node: Node
@@ -36,17 +38,17 @@ class NextMember(NamedTuple):
 
 
 NextMembers = tuple[NextMember, ...]
-"""The members that may come next under one name, by the progress of each lane."""
+"""The members that may come next under one name: those of all lanes together."""
 
 
 class NextNames:
-    """Tells the names that may come next, for one schema."""
+    """Finds the names that may come next, for the objects of one schema."""
 
     def __init__(self, is_empty: Emptiness) -> None:
         self._is_empty, self._outline = is_empty, is_empty.members.outline
 
     def named(self, members: Iterable[Members], name: str) -> NextMembers:
-        """The next members under a name that some progress knows."""
+        """The next members under this name, which at least one progress knows."""
         following: list[NextMember] = []
         for progress in members:
             outline, few = self._outline(progress.objects), self._few(progress.objects)
@@ -60,7 +62,7 @@ class NextNames:
         return tuple(following)
 
     def others(self, members: Iterable[Members], names: Joint | None = None, marks: int = 0) -> NextMembers:
-        """The next members under a name that no progress knows, with these marks among the sets of `names`."""
+        """The next members under a name that no progress knows. `marks` are its marks in the sets of `names`."""
         following: list[NextMember] = []
         for progress in members:
             own = self._own_marks(progress.objects, names, marks) if names else marks
@@ -68,7 +70,7 @@ class NextNames:
         return tuple(following)
 
     def living_marks(self, members: Iterable[Members], names: Joint | None) -> tuple[bool, ...]:
-        """bool[names.others]: has some progress a next member under names with these marks that no progress knows?"""
+        """bool[names.others]: may a name with these marks that no progress knows come next?"""
         if names is None:
             return (any(self.other_marks(progress) for progress in members),)
         living = set[int]()
@@ -78,7 +80,7 @@ class NextNames:
         return tuple([marks in living for marks in names.others])
 
     def allowed(self, progress: Members, table: NameTable) -> Flags:
-        """bool[names of the table]: has this progress a next member under each?"""
+        """bool[names of the table]: may the name come next in this progress?"""
         objects, own = progress.objects, self.other_marks(progress)
         outline, known = self._outline(objects), self.known_names(objects)
         flags: Flags = np.zeros(len(table.names), np.bool_)
@@ -91,7 +93,7 @@ class NextNames:
         return flags
 
     def open_names(self, progress: Members) -> list[str]:
-        """The names that a progress knows and that may come next."""
+        """The names that may come next, of those that a progress knows."""
         objects = progress.objects
         if self._is_empty.inhabited(objects).uncounted:
             possible = self._possible(objects)
@@ -102,13 +104,13 @@ class NextNames:
 
     @cached_method
     def _possible(self, objects: Objects) -> dict[int, str]:
-        """The names of the declared members that some value satisfies, by their index."""
+        """Index -> name of each declared member whose schema has a value."""
         outline = self._outline(objects)
         return {i: name for name, i in outline.declared.items() if not self._is_empty(outline.member(i))}
 
     @cached_method
     def _declared_in(self, table: NameTable, objects: Objects) -> Int64:
-        """int64[declared members]: where the name of each stands in a table."""
+        """int64[declared members]: the rank of each member's name in a table."""
         return np.array([table.ranks[member.name] for member in objects.properties], np.int64)
 
     @cached_up_to(MOST_PROGRESS)
@@ -133,7 +135,7 @@ class NextNames:
         return tuple([NextMember(each, then, maybe_repeated) for each, then in options])
 
     def other_marks(self, progress: Members) -> Collection[int]:
-        """The marks of the other names that may come next."""
+        """The marks of the other names that may come next in a progress."""
         return self._other_marks(type(progress), progress) if self._is_empty.inhabited(progress.objects).others else ()
 
     @cached_up_to(MOST_PROGRESS)
@@ -155,12 +157,12 @@ class NextNames:
 
     @cached_method
     def _few(self, objects: Objects) -> dict[str, tuple[int, int]]:
-        """Where other names are few: for each its number and its marks."""
+        """If only few undeclared names are possible: name -> its number and its marks."""
         return {name: (k, marks) for k, (name, marks) in enumerate(self._is_empty.inhabited(objects).few or ())}
 
     @cached_method
     def _own_marks(self, objects: Objects, names: Joint, marks: int) -> int:
-        """The marks of a name among the sets of these objects, from its marks among the sets of `names`."""
+        """Translates the marks of a name from the sets of `names` to the sets of these objects."""
         sets = self._outline(objects).sets
         return sum(1 << sets.index(each) for k, each in enumerate(names.sets) if marks >> k & 1 and each in sets)
 
@@ -174,11 +176,11 @@ class NextNames:
         return self._following(node, after, marks)
 
     def _one_of_few(self, progress: Members, k: int, marks: int) -> NextMembers:
-        """The next members under other name `k`, where they are few."""
+        """The next members under undeclared name `k` of few."""
         after = None if progress.taken >> k & 1 else progress.other(1 << k)
         return self._following(self._outline(progress.objects).other(marks), after, marks)
 
 
 def maybe_repeated(following: NextMembers) -> bool:
-    """Must the name be compared with the names that came? Not where one progress knows that it is new."""
+    """Must the name be compared with the names that came? Not if one progress already knows that it is new."""
     return following[0].maybe_repeated and all(each.maybe_repeated for each in following)

@@ -1,8 +1,8 @@
 """What an object may still hold: one lane's progress through its members.
 
-A progress is a frozen value that says which members may come next and whether the object may close: equal progress,
-equal future. A member that can satisfy an existential rule (`some`) has several options, as items have (see
-`array_progress`).
+A progress is a frozen value. It tells which members may come next and whether the object may close; objects with equal
+progress have equal futures. A member that can satisfy an existential rule (`Objects.some`, see `existential`) has
+several options, as items have (see `array_progress`).
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ Options = list[tuple[Node, "Members"]]
 
 
 class Members(NamedTuple):
-    """Progress through an object of lane `lane` in the schema's order.
+    """Progress through an object of lane `lane`, with members in the schema's order.
 
-    A declared member ends those before it. An undeclared one may come once no required one is left; it ends nothing.
+    After a declared member, no declared member before it in the schema may come. An undeclared member may come once no
+    required member is left; declared members may still come after it.
 
     Attributes:
-        phase: declared properties before this one can come no more.
-        members: how many members came, up to the number from which on more make no difference.
-        met: the rules of `some` that were satisfied, as bits.
-        others: 1 once a member came whose name is not known one by one; how many came where their number is bounded.
-        taken: where the undeclared names are few, those that came, as bits.
+        phase: the index of the first declared member that may still come.
+        members: the number of members that came. It stops growing where more make no difference.
+        met: the rules of `some` that are satisfied, as bits.
+        others: the number of other members (see `next_names`) that came. It stops at 1 where the number is not bounded.
+        taken: if only few undeclared names are possible: those that came, as bits.
     """
 
     lane: int
@@ -59,11 +60,11 @@ class Members(NamedTuple):
 
     @property
     def required_left(self) -> int:
-        """How many required members have not come."""
+        """The number of required members that have not come."""
         return self.objects.required_from[self.phase]
 
     def open(self) -> Sequence[int]:
-        """The declared members that may come next, as far as their order tells."""
+        """The declared members that their order allows next."""
         required_from = self.objects.required_from
         needed = required_from[self.phase]
         end = bisect_right(required_from, -needed, self.phase, key=neg) if needed else len(required_from) - 1
@@ -75,31 +76,35 @@ class Members(NamedTuple):
         return len(self.open())
 
     def is_open(self, i: int) -> bool:
-        """May declared member `i` come next, as far as the order tells?"""
+        """Does the order allow declared member `i` next?"""
         return i in self.open()
 
     def open_flags(self, size: int) -> Flags:
-        """bool[size]: for each of the `size` declared members, may it come next as far as the order tells?"""
+        """bool[size]: for each of the `size` declared members, does the order allow it next?"""
         flags: Flags = np.zeros(size, np.bool_)
         flags[self.phase : self.phase + self.open_count] = True
         return flags
 
     def left_after(self, counted: Flags) -> Int64:
-        """int64[.]: how many of the members in `counted` have still to come after each one that may come next."""
+        """int64[declared members]: if the member comes next, how many members in `counted` may come after it.
+
+        Args:
+            counted: bool[declared members].
+        """
         return np.cumsum(counted[::-1])[::-1] - counted
 
     def left(self) -> Sequence[Property]:
-        """The declared properties that may still come, now or later."""
+        """The declared members that may still come, next or later."""
         return self.objects.properties[self.phase :]
 
     @property
     def left_count(self) -> int:
-        """The number of declared properties that may still come."""
+        """The number of declared members that may still come."""
         return len(self.objects.properties) - self.phase
 
     @property
     def first_required(self) -> Property | None:
-        """The first member that is owed."""
+        """The first required member that has not come; None if there is none."""
         return next((p for p in self.left() if p.required), None) if self.required_left else None
 
     def with_declared(self, i: int) -> Members:
@@ -107,7 +112,12 @@ class Members(NamedTuple):
         return self._after(i + 1)
 
     def other(self, name: int = 0, *, counted: bool = False) -> Members | None:
-        """The progress after an undeclared member (with this bit among few, or counted); None when it may not come."""
+        """The progress after an undeclared member; None if it may not come.
+
+        Args:
+            name: the bit of its name in `taken`; 0 if undeclared names are not listed.
+            counted: is the number of undeclared names bounded?
+        """
         if self.required_left:
             return None
         return self._after_other(name, counted=counted)
@@ -121,7 +131,7 @@ class Members(NamedTuple):
 
     @property
     def members_after(self) -> int:
-        """`members` after one more."""
+        """The value of `members` after one more member."""
         objects = self.objects
         if not objects.min_properties and objects.max_properties is None:
             return 0
@@ -149,7 +159,7 @@ class Members(NamedTuple):
 
 
 class UnorderedMembers(Members):
-    """Progress through an object in any order: `phase` is the set of declared members seen, as bits."""
+    """Progress through an object whose members come in any order. `phase` is the set of declared members that came."""
 
     @property
     def required_left(self) -> int:
@@ -194,12 +204,12 @@ class Inhabited(NamedTuple):
     """Which members the objects of a set can have.
 
     Attributes:
-        members: the declared members with a value; none where the number of members does not matter.
-        others: the marks of undeclared names with a value.
-        few: these names and their marks, where they are few.
-        total: an upper bound of their number, where it is no more than the members that are needed.
+        members: the names of declared members whose schema has a value; empty if `uncounted`.
+        others: the marks of undeclared names whose schema has a value.
+        few: these undeclared names and their marks; None if there are more than `FEW`.
+        total: an upper bound of the number of these names; None if there are enough for `min_properties`.
         candidates: the members that can satisfy the rules of `some`.
-        uncounted: do neither counts nor `some` decide which members may come?
+        uncounted: do neither the number of members nor `some` decide which members may come?
     """
 
     members: frozenset[str]
@@ -210,7 +220,7 @@ class Inhabited(NamedTuple):
     uncounted: bool = False
 
     def others_left(self, progress: Members) -> int | None:
-        """How many undeclared members can still come; None when there are enough for any object."""
+        """The number of undeclared members that can still come; None if there are enough for any object."""
         if self.few is not None:
             return len(self.few) - progress.taken.bit_count()
         return None if self.total is None else self.total - progress.others
@@ -232,7 +242,7 @@ class MemberSteps:
         return Outline(objects, self._algebra)
 
     def inhabited(self, objects: Objects) -> Asking[Inhabited]:
-        """Which members these objects can have."""
+        """Finds which members these objects can have."""
         counted = objects.some or objects.min_properties or objects.max_properties is not None
         if not counted and not objects.patterns:
             return _CLOSED if objects.rest is None or (yield objects.rest) else _OPEN
@@ -265,7 +275,7 @@ class MemberSteps:
         return Candidates(named, marked)
 
     def closes(self, progress: Members, can: Inhabited) -> bool:
-        """Can the object be closed, now or later, as far as counts and names tell?"""
+        """Can the object be closed, now or later? The answer considers names and numbers of members only."""
         objects = progress.objects
         limit, missing = objects.max_properties, objects.min_properties - progress.members
         if objects.some:
@@ -285,7 +295,7 @@ class MemberSteps:
         return impossible > 0 and missing <= others + sum([p.name in can.members for p in progress.left()])
 
     def _waiting(self, progress: Members, can: Inhabited) -> int | None:
-        """How many members the rules of `some` need; None where they cannot be satisfied any more."""
+        """The number of members that the open rules of `some` need; None if they can no longer be satisfied."""
         named, marked = can.candidates
         left = [(p.required, named[p.name]) for p in progress.left() if p.name in named]
         if can.few is None:
@@ -298,7 +308,15 @@ class MemberSteps:
         return fewest((1 << len(progress.objects.some)) - 1 & ~progress.met, owed, others)
 
     def options(self, node: Node, after: Members, marks: int) -> Options:
-        """The options of a member whose name has these marks: it may satisfy any open rules of `some`."""
+        """The options of a member whose name has these marks: one for each set of open rules that it may satisfy.
+
+        Args:
+            node: the member's schema.
+            after: the progress after the member, without the rules that it satisfies.
+
+        Raises:
+            LimitExceeded: more than `MAX_RULES_OF_MEMBER` open rules apply to the name.
+        """
         rules = self.outline(after.objects).open_rules(marks, after.met) if after.objects.some else []
         if len(rules) > MAX_RULES_OF_MEMBER:
             raise LimitExceeded(f"{len(rules)} existential rules on the same name; the limit is {MAX_RULES_OF_MEMBER}")

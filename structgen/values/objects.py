@@ -1,4 +1,4 @@
-"""Objects: the writer of their frames: names, and the calls of their values."""
+"""Objects: the writer of their frames. A frame reads names and calls the values of the members."""
 
 from __future__ import annotations
 
@@ -24,15 +24,18 @@ from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
 
 MOST_CLOSES = 16
-"""How many results are remembered for closing braces and for owed names: a state and its way out ask for the same."""
+"""The number of results that are remembered for closing braces and for owed names. A state and its cheapest exit ask
+for the same result."""
 
 
 class _Between(NamedTuple):
     """A state before a name or the closing brace.
 
     Attributes:
-        choice, members, depth: the nodes that the object is read against, the progress of each lane, and the nesting.
-        before: the bytes before the name's quote.
+        choice: the nodes that the object is read against.
+        members: the progress of each lane.
+        depth: the nesting depth of the object.
+        before: the bytes before the opening quote of a name.
         last: the bytes that end the object.
     """
 
@@ -58,7 +61,7 @@ class ObjectWriter:
             return 0
         if plain := self._plain(choice, living, depth):
             return plain.open()
-        # What is only watched is a set of values: the order of names means nothing there.
+        # The order of names concerns drivers only: a watched set contains an object whatever its order.
         any_order = self._context.any_order
         members = tuple(
             [(UnorderedMembers if any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
@@ -72,7 +75,7 @@ class ObjectWriter:
         return NextNames(self._is_empty)
 
     def _plain(self, choice: Lockstep, living: list[tuple[int, Lane[Objects]]], depth: int) -> PlainObject | None:
-        """The frame of an object that is plain; None where it is not, or has many names."""
+        """The frame of a plain object; None if the object is not plain, or has many names."""
         if len(living) > 1:
             return None
         ((k, lane),) = living
@@ -83,7 +86,7 @@ class ObjectWriter:
         return PlainObject(self._context, part, close=close, depth=depth, takes_others=bool(can.others))
 
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """The state after a member, the same for equal progress."""
+        """The state after a member, shared by equal progress."""
         ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
         members = _unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
@@ -92,7 +95,7 @@ class ObjectWriter:
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     def _cheapest(self, state: int, between: _Between) -> int:
-        """The way out between members: the closing brace where it may come, else the owed names."""
+        """The state with the cheapest exits only: the closing brace if it may come, else the owed names."""
         choice, members, depth, before, last = between
         if close := self._close(choice, members):
             return self._automaton.later(lambda new: self._context.write_behind_gap(new, [(last, close)]))
@@ -104,14 +107,14 @@ class ObjectWriter:
         )
 
     def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[str]:
-        """The owed names that may come next; none where none are known."""
+        """The owed names (see `owed_names`) that may come next; none if none are known."""
         named = [(name, self._next.named(members, name)) for name in owed_names(choice, members)]
         if any(following and maybe_repeated(following) for _, following in named):
             return []
         return [name for name, following in named if _driven(choice, following)]
 
     def _cheapest_name(self, state: int, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """The way out in a name: the rest of an owed name."""
+        """The state with the cheapest exits of a name only: the owed names, after their opening quote."""
         owed = [] if self._close(choice, members) else self._owed(choice, members)
         if not owed:
             return state
@@ -122,7 +125,11 @@ class ObjectWriter:
     def _least_behind(
         self, choice: Lockstep, members: tuple[Members, ...], depth: int, table: NameTable, outcome: int
     ) -> int:
-        """A lower bound of the bytes between a name, given by the outcome of its frame, and the end of the object."""
+        """A lower bound of the number of bytes from the end of a name to the end of the object.
+
+        Args:
+            outcome: the outcome of the frame that read the name.
+        """
         value = len(self._layout.colon) + 1
         owed = self._must_come(choice, members)
         if not owed or (outcome < len(table.names) and table.names[outcome] in owed):
@@ -131,7 +138,7 @@ class ObjectWriter:
 
     @cached_up_to(MOST_CLOSES)
     def _must_come(self, choice: Lockstep, members: tuple[Members, ...]) -> frozenset[str]:
-        """The owed names; none where the closing brace may come."""
+        """The owed names; none if the closing brace may come."""
         return frozenset() if self._close(choice, members) else frozenset(owed_names(choice, members))
 
     @cached_up_to(MOST_CLOSES)
@@ -157,7 +164,12 @@ class ObjectWriter:
         self._context.write_behind_gap(state, literals)
 
     def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
-        """The literal before a name and the state behind it, where `name` is the state behind the name's quote."""
+        """The literal before a name, and the state after it.
+
+        Args:
+            before: the bytes before the opening quote.
+            name: the state after the opening quote.
+        """
         if not self._layout.bound or not before:
             return before + b'"', name
         return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
@@ -165,7 +177,7 @@ class ObjectWriter:
     def _before_names(
         self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
-        """Literals of what stands before names, with the names themselves where no free white space comes between."""
+        """The literals before names, with the states after them. Without free white space, names are part of them."""
         if self._layout.bound and before and names:
             following = self._automaton.later(
                 lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, names, depth, b'"'))
@@ -174,10 +186,10 @@ class ObjectWriter:
         return self._literals_of(choice, members, names, depth, before + b'"')
 
     def _called_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
-        """The state that calls a frame for the name; 0 where none may come.
+        """The state that calls a frame to read the name; 0 if no name may come.
 
         Args:
-            free: the members that take other names.
+            free: the progress that allows other names.
         """
         table = self._table(tuple([progress.objects for progress in members]))
         ruled = any(progress.objects.patterns or progress.objects.some for progress in free)
@@ -200,19 +212,23 @@ class ObjectWriter:
 
     @cached_method
     def _table(self, sets: tuple[Objects, ...]) -> NameTable:
-        """The one table of the names that these sets know."""
+        """The table of the names that these sets know; the same object for the same names."""
         return self._names.table(frozenset([name for objects in sets for name in self._next.known_names(objects)]))
 
     @cached_method
     def _joint(self, sets: tuple[Objects, ...], table: NameTable) -> Joint:
-        """The automaton that tells which rules of these sets apply to a name that is not in the table."""
+        """The automaton that tells which rules of these sets apply to a name outside the table."""
         ruled = [each for objects in sets for each in self._is_empty.members.outline(objects).sets]
         return joint(tuple(dict.fromkeys(ruled)), frozenset(table.names))
 
     def _names_frame(
         self, choice: Lockstep, members: tuple[Members, ...], table: NameTable, names: Joint | None
     ) -> int:
-        """The frame that reads a name of the table, or an other one (`names`: their rules); 0 when none may come."""
+        """The frame that reads a name of the table, or another one; 0 if no name may come.
+
+        Args:
+            names: tells apart names outside the table; None if no rule does.
+        """
         driving = _driving(choice, members)
         others, takes_table = self._names.others(table, names, self._next.living_marks(driving, names))
         if takes_table:
@@ -225,7 +241,7 @@ class ObjectWriter:
     def _literals_of(
         self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
     ) -> list[tuple[bytes, int]]:
-        """New names as literals, with the states behind them, which call their values and are written when met."""
+        """Names as literals, with the states after them. These states call the values; a walk makes them be written."""
         if not names:
             return []
         behind = b'"' if self._layout.bound else b'"' + self._layout.colon
@@ -237,7 +253,7 @@ class ObjectWriter:
         return [(before + spelled(name) + behind, first + i) for i, name in enumerate(names)]
 
     def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
-        """After a name and its colon (or, where white space is free, before the colon): call the value."""
+        """Writes the state that calls the value: after the colon, or before it if white space is free."""
         lanes = choice.objects.lanes
         callee, ret = self._context.call(
             [(each.node, lanes[each.after.lane].drives) for each in following],
@@ -247,7 +263,7 @@ class ObjectWriter:
         self._context.write_members(state, [callee], ret)
 
     def _behind_name(self, choice: Lockstep, following: NextMembers, depth: int) -> int:
-        """The state after the closing quote of a name; 0 where it is refused."""
+        """The state after the closing quote of a name; 0 if the name is refused."""
         if not _driven(choice, following):
             return 0
         expand = partial(self._expand_behind_name, choice, following, depth)
@@ -273,11 +289,11 @@ def _driven(choice: Lockstep, following: Iterable[NextMember]) -> bool:
 
 
 def _unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members, ...]:
-    """The progress that can still tell whether a node of the choice accepts; all of it where none can any more.
+    """Drops the progress that can no longer change which nodes of the choice accept. It keeps all if no driver is left.
 
-    An owner that accepts whatever else comes needs no more of its lanes; lanes that exclude it never accept; and an
-    owner that no lane excludes any more need not be read. Without this, `n` alternatives of which one was met each
-    would be `2 ** n` states.
+    Three kinds are dropped. If one lane of an owner accepts whatever comes, the owner needs no other lane. Lanes that
+    exclude such an owner never accept. And an owner outside the choice that no lane excludes any more is not needed.
+    Otherwise `n` alternatives, each of which is met or not, would make `2 ** n` states.
     """
     lanes = choice.objects.lanes
     if not any(lanes[progress.lane].without for progress in members):
@@ -306,7 +322,7 @@ def _unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members,
 
 
 def _takes_all(progress: Members) -> bool:
-    """May the object be closed now, and behind whatever members come?"""
+    """May the object be closed now, and after any further members?"""
     objects = progress.objects
     if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
         return False

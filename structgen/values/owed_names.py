@@ -1,6 +1,7 @@
-"""Owed names: names of which one must come before an object can be closed. A search for a cheapest end tries no others.
+"""Owed names: a set of names of which one must come before an object can be closed.
 
-Without them it would try all members in all orders: as many ways as there are sets of names.
+The search for a cheapest end of a text tries owed names only. Otherwise it would try all members in all orders: as many
+branches as there are sets of names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from structgen.values.object_progress import Members, UnorderedMembers
 
 
 def owed_names(choice: Lockstep, members: Sequence[Members]) -> list[str]:
-    """Names of which one may come next on a cheapest way to the closing brace; none where such names are not known."""
+    """Names of which one comes next on a cheapest path to the closing brace; empty if such names are not known."""
     required = [each.name for progress in members if (each := progress.first_required)]
     if len(required) == len(members):
         return list(dict.fromkeys(required))
@@ -22,10 +23,12 @@ def owed_names(choice: Lockstep, members: Sequence[Members]) -> list[str]:
 
 
 class _Owed:
-    """What each owner of lanes needs, as names of which one must come. No names: it is not known.
+    """The names that each owner of lanes needs. Each answer is a list of names of which one must come; an empty list
+    means that the names are not known.
 
-    An owner accepts by a lane that has its required members and whose excluded owners do not accept. So for an owner
-    that must accept, a name is owed for each of its lanes; for one that must not, a name that ends its accepting lane.
+    An owner accepts if one of its lanes does. A lane accepts if it has its required members and the owners that it
+    excludes do not accept. So if an owner must accept, each of its lanes owes a name. If an owner must not accept, the
+    lane that accepts now owes a name that stops it.
     """
 
     def __init__(self, lanes: Sequence[Lane[Objects]], members: Sequence[Members]) -> None:
@@ -35,24 +38,24 @@ class _Owed:
             self._of.setdefault(lanes[progress.lane].owner, []).append(progress)
 
     def by_drivers(self) -> list[str]:
-        """The names owed for one of the driving owners to accept."""
+        """The names that are owed so that one of the driving owners accepts."""
         driving = [progress for progress in self._members if self._lanes[progress.lane].drives]
         names: list[str] = []
         for progress in driving:
             owed = self._for_lane(progress)
             own = {member.name for member in progress.objects.properties}
             if not isinstance(progress, UnorderedMembers) and progress.first_required is None:
-                owed = [] if not own.isdisjoint(owed) else owed  # they would end declared members before them
+                owed = [] if not own.isdisjoint(owed) else owed  # after them, members declared earlier could not come
             elif not isinstance(progress, UnorderedMembers):
                 watched = [each for each in self._members if not self._lanes[each.lane].drives]
-                owed += [p.name for each in watched for p in each.left() if p.name in own]  # it would be too late
+                owed += [p.name for each in watched for p in each.left() if p.name in own]  # later they could not come
             if not owed:
                 return []
             names += owed
         return list(dict.fromkeys(names))
 
     def _for_lane(self, progress: Members) -> list[str]:
-        """The names owed for a lane to accept that does not accept now."""
+        """The names that are owed so that this lane, which does not accept now, accepts."""
         if (first := progress.first_required) is not None:
             return [first.name]
         if not progress.may_close:
@@ -61,16 +64,16 @@ class _Owed:
         return next((names for owner in excluded if (names := self._against(owner))), [])
 
     def _for(self, owner: int) -> list[str]:
-        """The names owed for an owner to accept that does not accept now."""
+        """The names that are owed so that this owner, which does not accept now, accepts."""
         each = [self._for_lane(progress) for progress in self._of.get(owner, ())]
         return [name for names in each for name in names] if all(each) else []
 
     def _against(self, owner: int) -> list[str]:
-        """The names owed for an owner that accepts now to accept no more."""
+        """The names that are owed so that this owner, which accepts now, no longer accepts."""
         lane = next(progress for progress in self._of[owner] if self._lane_accepts(progress))
         objects, without = lane.objects, self._lanes[lane.lane].without
         if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
-            return []  # any name at all may end it
+            return []  # any name may stop it
         names = [member.name for member in lane.left() if not member.value.is_any]
         each = [self._for(other) for other in without if other in self._of]
         return names + [name for owed in each for name in owed] if all(each) else []

@@ -1,4 +1,4 @@
-"""Strings and numbers: their writers."""
+"""The writers of strings and numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending
 
 MOST_ASKED = 6
-"""The most nodes whose strings are told apart at their end together: each answer doubles the states behind it."""
+"""The largest number of nodes that tests tell apart at the end of a string. Each test doubles the states after it."""
 
 
 class NumberWriter:
     """Writes numbers.
 
     Args:
-        finite: are numbers but integers and literals only those that a double holds?
+        finite: as for `JsonAutomaton`.
     """
 
     def __init__(self, context: Context, *, finite: bool) -> None:
@@ -47,7 +47,10 @@ class NumberWriter:
         self.digits: dict[tuple[Any, ...], list[Edge]] = {}
 
     def edges(self, choice: Lockstep, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
-        """The edges of a value into its numbers; `(callee, ret)` of a call where numbers are tested when they end."""
+        """The edges from the first state of a value into its numbers.
+
+        If a number must be tested at its end, the result is a call `(callee, ret)` instead.
+        """
         finite = self._finite
         living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
         if not living:
@@ -65,7 +68,7 @@ class NumberWriter:
         return self.digits[key]
 
     def _tested(self, dfa: CharDfa, ends: _Acceptance) -> list[Edge] | tuple[int, int]:
-        """The call of a frame for the number alone. It ends before the byte behind the number; then come the tests."""
+        """The call of a frame that reads only the number. It ends before the byte after it; then tests follow."""
         states = {final: ends.tested(final, NumberCheck) for final in dfa.kinds[0] if final}
         outcomes = [final for final, state in states.items() if state]
         dfa = ending(dfa, outcomes)
@@ -79,7 +82,7 @@ class StringWriter:
     """Writes strings.
 
     Attributes:
-        free: free strings, by the bounds of their length and the state behind them.
+        free: (minimum length, maximum length, state after the string) -> the state of this free string.
     """
 
     def __init__(self, context: Context) -> None:
@@ -118,10 +121,10 @@ class StringWriter:
         return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, maximum=maximum, runs=True).start
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
-        """Any text within the lengths; at its end tests ask which nodes accept it.
+        """The state of any text within the lengths. At its end, tests ask which nodes accept it.
 
         Raises:
-            LimitExceeded: there are too many nodes to ask.
+            LimitExceeded: more than `MOST_ASKED` nodes would be asked.
         """
         sets: dict[int, list[Strings]] = {}
         for node, each in strings:
@@ -136,7 +139,7 @@ class StringWriter:
         return free_string(self._automaton, VALUE, close, min_length=low, max_length=high) if close else 0
 
     def _restricted(self, choice: Lockstep, node: int, strings: Strings) -> int:
-        """The strings of one node. A counter bounds their length where the language does not."""
+        """The state of the strings of one node. If the language does not bound their length, a counter does."""
         if string_is_empty(strings):
             return 0
         (language, longest), predicate = uncapped_language(strings), uncapped_predicate(strings)
@@ -149,7 +152,7 @@ class StringWriter:
         return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high, runs=True).start
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
-        """The free string of these alternatives, which have the same bounds; 0 when none of them drives."""
+        """The state of a free string for these alternatives, which have the same bounds; 0 if none of them drives."""
         low, high = free[0][1].min_length, free[0][1].max_length
         close = self._context.accept(choice, union(i for i, _ in free))
         if (high is not None and low > high) or not close:
@@ -166,7 +169,7 @@ class StringWriter:
     def _literals(
         self, choice: Lockstep, finite: Sequence[tuple[int, Strings]], free: Sequence[tuple[int, Strings]]
     ) -> int:
-        """A trie of literals; where a free string is an alternative too, any text may leave the trie."""
+        """The state of a trie of literals. If a free string is an alternative too, any other text leaves the trie."""
         always = union(i for i, _ in free)
         inner = self._free_string(choice, free) if free else 0
         accepted: dict[str, int] = {}
@@ -198,16 +201,16 @@ class StringWriter:
 
 
 def _in_any(sets: tuple[Strings, ...], text: str) -> bool:
-    """Whether a text is in one of the sets."""
+    """Is the text in one of the sets?"""
     return any(string_holds(each, text) for each in sets)
 
 
 class _Acceptance:
-    """From the final masks of combined languages to the nodes that accept.
+    """Translates the final masks of combined languages to the nodes that accept.
 
     Args:
         nodes: for each language, the index of its node in the choice.
-        predicates: for each language that accepts too much, the function that tells its real members; else None.
+        predicates: for each language, the function that tests its members if the language accepts too much; else None.
     """
 
     def __init__(
@@ -233,16 +236,16 @@ class _Acceptance:
         return accepting
 
     def outcome(self, final: int) -> int:
-        """The outcome with which a value with this final mask leaves its frame."""
+        """The outcome of the frame for a value with this final mask."""
         return self._choice.outcomes[self.nodes(final)]
 
     def driven(self, dfa: CharDfa) -> CharDfa:
-        """Combined languages without the members that no driver accepts."""
+        """The combined languages, restricted to the members that a driver accepts."""
         if len(self._choice.nodes) == self._choice.drivers:
             return dfa
         return ending(dfa, [final for final in dfa.kinds[0] if self.nodes(final) & self._choice.driving])
 
     def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
-        """The state that tests a value with this final mask by the predicates, and leaves its frame; 0: refused."""
+        """The state that tests a value with this final mask and leaves its frame; 0 if the value is refused."""
         accept = lambda marks: self._context.accept(self._choice, self.nodes(marks))  # noqa: E731
         return self._context.confirmed(self.predicates, final, check, accept)
