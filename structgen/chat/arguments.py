@@ -63,7 +63,7 @@ class Raw:
 
 ValueWriter = JsonLayout | Raw | Nested
 Beside = tuple[Pieces, Pieces]
-"""The text before and behind a value, with slots for the key."""
+"""The texts before and behind a value, with slots for the key."""
 Groups = dict[Beside, dict[str, ValueWriter]]
 """The text beside the value -> the writers of values by JSON type."""
 

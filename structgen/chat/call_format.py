@@ -1,4 +1,4 @@
-"""How a model writes calls: one description, from which come the mask, the parser and the renderer."""
+"""How a model writes calls. The mask, the parser and the renderer are all derived from this one description."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tags:
 
 @dataclass(frozen=True)
 class CallFormat:
-    """How a model writes an answer and calls in its turn, thinking apart.
+    """How a model writes an answer and calls in its turn. The thinking before them is not part of it.
 
     A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the text
     within the tags `content`. A turn with text before its calls is `content.opening`, the text, `gap`, the calls and
@@ -55,8 +55,8 @@ class CallFormat:
         ids: the ids of calls with `{name}` and `{index}`, if the template writes the id in place of the name; None if
             any id will do.
         first_index: the number of the first call in `Slot.INDEX`.
-        told: does the tokenizer render no calls, because the template tells the format in its prompt only, or for
-            another reason? A conversation has calls as the content of the assistant's messages then.
+        told: does the tokenizer render no calls? (Some templates describe the format only in the prompt.) Then the
+            calls of a conversation are written into the content of the assistant's messages.
     """
 
     lead: str
@@ -97,17 +97,21 @@ class CallFormat:
         )
 
     def render(self, calls: Sequence[WrittenCall], content: str = "") -> str:
-        """Returns the text of a turn with these calls, from the prompt to `closing`; without calls, of an answer.
+        """Returns the text of a turn, from the end of the prompt to `closing`.
+
+        Args:
+            calls: the calls of the turn; none for a turn of text alone.
+            content: the text of the answer.
 
         Raises:
-            ValueError: the format has no such turn: several calls, text before calls, or a value that it cannot write.
+            ValueError: the format cannot write several calls, text before calls, or one of the values.
         """
         if not calls:
             return self.content.opening + content + self.content.closing
         if len(calls) > 1 and self.between is None:
-            raise ValueError("the format has one call in a turn at most")
+            raise ValueError("the format allows only one call in a turn")
         if content and self.gap is None:
-            raise ValueError("the format has no text before calls")
+            raise ValueError("the format allows no text before calls")
         begun = self.content.opening + content + (self.gap or "") if content else self.lead
         bodies = [self._body(call, self.first_index + place) for place, call in enumerate(calls)]
         return begun + (self.between or "").join(bodies) + self.closing
@@ -118,20 +122,20 @@ class CallFormat:
         return filled(self.body, slots)
 
     def id_of(self, name: str, place: int) -> str:
-        """Returns the id of the call at this place of a turn, from 0; an empty text if any id will do."""
+        """Returns the id of the call with index `place` in a turn; an empty text if any id will do."""
         return "" if self.ids is None else self.ids.format(name=name, index=self.first_index + place)
 
     @property
     def opening(self) -> str:
-        """The text that begins calls, whether there is text before them or not."""
+        """The text that begins calls, with or without text before them."""
         return self.lead.lstrip() if self.gap is None else common_opening(self.lead, self.gap)
 
     @property
     def trigger(self) -> str:
-        """The text that an answer cannot contain, because it begins calls: the first tag of `opening`.
+        """The text that begins calls, so that an answer cannot contain it: the first tag of `opening`.
 
-        It is all of `opening` if that begins with no tag, or if the end of an answer begins with this tag, too. It is
-        empty if calls begin with a name.
+        It is the whole of `opening` if `opening` begins with no tag, or if the end of an answer begins with the same
+        tag. It is empty if calls begin with a name.
         """
         tag = TAG.match(self.opening)
         if tag is None or self.content.closing.lstrip().startswith(tag[0]):
@@ -139,7 +143,7 @@ class CallFormat:
         return tag[0]
 
     def described(self) -> list[tuple[str, str]]:
-        """Returns pairs of a part's name and its text, for a person to read."""
+        """Returns the parts of the format for a person to read, as pairs of a name and a text."""
         rows = [("call", shown([self.lead, *self.body, self.closing]))]
         rows.append(("between calls", "one call in a turn" if self.between is None else shown([self.between])))
         rows.append(("text before calls", "no" if self.gap is None else "yes"))

@@ -53,15 +53,15 @@ class TurnRules:
 
 @kept_where_hashable(32)
 def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
-    """Returns the constraint of a turn: the same object for the same tools, so that its masks are reused.
+    """Returns the constraint of a turn. The same tools give the same object, so that its masks are reused.
 
     Args:
-        vocabulary: its special tokens come where the format has them, and nowhere else.
+        vocabulary: a special token of it is allowed only where the format has it.
 
     Raises:
-        OptionError: the format has fewer calls in a turn than `rules` demand, or two tools have the same name.
-        SchemaError, UnsupportedSchema: no mask holds arguments of a tool to their schema, or the format cannot write
-            them.
+        OptionError: `rules` demand more calls than the format allows in a turn, or two tools have the same name.
+        SchemaError, UnsupportedSchema: no mask can hold the arguments of a tool to their schema, or the format cannot
+            write them.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
     return Turn(_TurnPlans(format_, rules, Literals(known)).plan())
@@ -73,9 +73,9 @@ class _TurnPlans:
         names = [tool.name for tool in rules.tools]
         for name in names:
             if names.count(name) > 1:
-                raise OptionError(f"tools: two have the name {quoted(name)}")
+                raise OptionError(f"tools: two of them have the name {quoted(name)}")
         if rules.min_calls > 1 and format_.between is None:
-            raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format has one at most")
+            raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format allows only one")
         keyed = format_.arguments if isinstance(format_.arguments, KeyedArguments) else None
         self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
         self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
@@ -98,13 +98,13 @@ class _TurnPlans:
         return Either(tuple(turns))
 
     def _begins_as_text(self) -> bool:
-        """Is a turn of calls alone also a turn of blank text and calls? Then the second plan has the first in it."""
+        """Is a turn of calls alone also a turn of blank text and calls? Then the plan of the latter includes it."""
         lead = self._format.lead
         before = lead[: len(lead) - len(self._format.opening)]
         return before.removeprefix(self._format.content.opening).strip() == ""
 
     def _text(self, *, mixed: bool) -> Plan:
-        """Returns free text that does not contain the beginning of calls, followed by calls if `mixed`."""
+        """Returns free text that does not contain `trigger`; if `mixed`, calls follow it."""
         content, format_ = self._format.content, self._format
         stops = [format_.trigger] if self._rules.tools and format_.trigger else []
         closing = content.closing.strip()

@@ -59,7 +59,7 @@ def _derived(probes: Probes, writer: ArgumentWriter, ends: Collection[str]) -> C
     skeleton = _skeleton(probes, writer)
     before, answered, behind = probes.answer(CONTENT).partition(CONTENT)
     if not answered:
-        raise Underivable("the template leaves out what the assistant says")
+        raise Underivable("the template leaves out the text of the assistant")
     end = _end(skeleton.tail, behind, prompt, ends)
     closing = behind[: len(behind) - len(_end(behind, behind, prompt, ends))]
     content = Tags(without_thinking(before, prompt, thinking), closing)
@@ -91,7 +91,7 @@ def _skeleton(probes: Probes, writer: ArgumentWriter) -> _Skeleton:
     texts = [writer.write(each) for each in ARGUMENTS]
     alone = _slots(probes, probes.calls(ARGUMENTS[0]), texts, 0)
     if Slot.NAME not in alone or Slot.ARGUMENTS not in alone:
-        raise Underivable("the name and the arguments of a call do not come out as they were given")
+        raise Underivable("the template changes the name or the arguments of a call")
     both = ""
     with suppress(CannotRender):
         both = "" if probes.single else probes.calls(*ARGUMENTS[:2])
@@ -113,7 +113,7 @@ def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
     """Returns the text before the first slot, the pieces from the first slot to the last, and the text behind it."""
     places = [place for place, piece in enumerate(pieces) if isinstance(piece, Slot)]
     if not places:
-        raise Underivable("the second call of a turn does not come out as the first one does")
+        raise Underivable("the template writes the second call of a turn in another form than the first")
     before = "".join(str(piece) for piece in pieces[: places[0]])
     behind = "".join(str(piece) for piece in pieces[places[-1] + 1 :])
     return before, pieces[places[0] : places[-1] + 1], behind
@@ -121,7 +121,7 @@ def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
 
 def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tuple[Piece, ...], tail: str) -> _Skeleton:
     """Returns the skeleton of two calls. A number that is one higher in the second call becomes `Slot.INDEX`."""
-    unlike = Underivable("the second call of a turn does not come out as the first one does")
+    unlike = Underivable("the template writes the second call of a turn in another form than the first")
     if len(body) != len(second):
         raise unlike
     same = common_suffix(opening, between)
@@ -148,12 +148,12 @@ def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tup
 
 
 def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
-    """Returns the end of `tail` that no model writes: what the template puts behind the turn.
+    """Returns the end of `tail` that the template writes behind the turn, and the model does not.
 
     Args:
         tail: the text behind the last slot of a call, or behind an answer.
-        prompt: the text behind the user's words. It begins with the end of a turn if all turns end alike; a template
-            may write it behind every turn of the assistant, too.
+        prompt: the text behind the user's words. If all turns end alike, it begins with the end of a turn. A template
+            may write it behind each turn of the assistant, too.
         ends: the names of the tokens that end texts, if they are known.
     """
     last = TAG.findall(behind)[-1:] or [behind.strip()]
@@ -182,7 +182,11 @@ def _gap(probes: Probes, format_: CallFormat, prompt: str) -> str | None:
 
 
 def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
-    """Checks that the format writes calls as the template does, for calls from which nothing was derived."""
+    """Checks that the format writes calls as the template does. It uses calls from which nothing was derived.
+
+    Raises:
+        Underivable: it writes a call differently.
+    """
     given: tuple[dict[str, Any], ...] = ({KEYS[0]: 'a"b', KEYS[1]: "é x"}, {}, {KEYS[2]: 12})
     for count in (1, 2, 3) if format_.between is not None else (1,):
         calls = [WrittenCall(*each) for each in zip(NAMES, given[:count], probes.ids, strict=False)]
@@ -191,6 +195,6 @@ def _confirm(probes: Probes, format_: CallFormat, opening: str) -> None:
         if text != expected:
             offset = common_prefix(text, expected)
             raise Underivable(
-                f"{count} calls come out as {text[max(0, offset - 30) : offset + 40]!r}, "
+                f"the template writes {count} calls as {text[max(0, offset - 30) : offset + 40]!r}, "
                 f"expected {expected[max(0, offset - 30) : offset + 40]!r}"
             )

@@ -48,12 +48,12 @@ def argument_writer(probes: Probes) -> ArgumentWriter:
     whole = {KEYS[0]: 'q"é', KEYS[2]: {"qmember": [WORD, NUMBER]}}
     text = probes.calls(whole)
     if NAMES[0] not in text:
-        raise Underivable("the template renders no call: its format stands in the prompt only, if at all")
+        raise Underivable("the template renders no calls; at most, its prompt describes the format")
     for layout in layouts():
         if layout.write(whole) in text:
             return layout
     if probes.as_text:
-        raise Underivable("the template renders arguments given as text neither as they are nor as JSON")
+        raise Underivable("the template changes arguments that are given as JSON text")
     return _keyed(probes)
 
 
@@ -72,7 +72,7 @@ def _keyed(probes: Probes) -> KeyedArguments:
     if "string" not in formats:
         raise Underivable("the template writes arguments neither as JSON nor key by key")
     if not separator and any(not format_.after for format_ in formats.values()):
-        raise Underivable("nothing stands between two arguments: where a value ends cannot be told")
+        raise Underivable("the template writes nothing between two arguments, so the end of a value is unknown")
     rendered = probes.calls({KEYS[0]: NUMBER, KEYS[2]: OTHER})
     in_order = rendered.index(KEYS[0]) < rendered.index(KEYS[2])
     return KeyedArguments(tuple(formats.items()), separator, sorted=not in_order)
@@ -90,7 +90,7 @@ def _frame(probes: Probes) -> tuple[str, str, str]:
     core = one[len(prefix) : len(one) - len(suffix)]
     other = core.replace(KEYS[0], KEYS[1]).replace(str(NUMBER), str(OTHER))
     if not (two.startswith(prefix + core) and two.endswith(other + suffix)):
-        raise Underivable("two arguments are not written as each of them is alone")
+        raise Underivable("the template writes two arguments in another form than each of them alone")
     inner = two[len(prefix + core) : len(two) - len(other + suffix)]
     try:
         empty = probes.calls({})
@@ -100,15 +100,15 @@ def _frame(probes: Probes) -> tuple[str, str, str]:
 
 
 def _split(prefix: str, inner: str, suffix: str, empty: str | None) -> tuple[str, str, str]:
-    """Divides the text around an argument into its own and that of all arguments.
+    """Divides the text around an argument into text that belongs to the argument and text around all arguments.
 
-    Several splits may be possible; one whose argument ends with a whole tag is preferred.
+    Several splits may be possible. A split in which the argument ends with a whole tag is preferred.
 
     Args:
         prefix: the text before the only argument of a call.
         inner: the text between two arguments.
         suffix: the text behind the only argument of a call.
-        empty: the text of no arguments; None if the template refuses such a call.
+        empty: the text of a call without arguments; None if the template refuses such a call.
 
     Returns:
         The text before all arguments, between two of them, and behind all of them.
@@ -125,7 +125,7 @@ def _split(prefix: str, inner: str, suffix: str, empty: str | None) -> tuple[str
                     (tagged and whole, closed == len(rest), closed + opened, closed, before, rest[closed:], after)
                 )
     if not splits:
-        raise Underivable("a call without arguments is not written as one with arguments is")
+        raise Underivable("the template writes a call without arguments in another form than one with arguments")
     return max(splits)[-3:]
 
 
@@ -169,7 +169,7 @@ def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None
 
 
 def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str, value: Any) -> str:
-    """Returns the text of a value that is written in the place of a number.
+    """Returns the text that the template writes for a value where it wrote a number before.
 
     Raises:
         ValueError: the text around the value is not the text around a number.

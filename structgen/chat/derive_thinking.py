@@ -20,8 +20,8 @@ KNOWN = (
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),
     Tags("<|channel>thought\n", "<channel|>"),
 )
-"""Tags that are searched in the text before an answer, then tried in its content, for templates whose messages have no
-field for the thinking."""
+"""Common tags, for templates whose messages have no field for the thinking. They are searched in the text before an
+answer, and then tried in its content."""
 
 _TAG = r"(?:<[^<>\s]+>|\[[A-Z_]+\])"
 _LAST_TAG = re.compile(rf"(?:{_TAG}(?:think|thought|reason)\w*)?{_TAG}[^<>\[\]]*\Z")
@@ -44,7 +44,7 @@ def thinking_tags(probes: Probes) -> Tags | None:
 
 
 def _is_taken_out(probes: Probes, tags: Tags) -> bool:
-    """Does the template take thinking between these tags out of what the assistant said?"""
+    """Does the template remove the text between these tags from the content of the assistant's messages?"""
     try:
         text = probes.answer(tags.opening + THOUGHT + tags.closing + CONTENT)
     except CannotRender:
@@ -78,7 +78,7 @@ def _tags(before: str, behind: str, plain: str, prompt: str) -> Tags | None:
 
 
 def without_thinking(text: str, prompt: str, thinking: Tags | None) -> str:
-    """Returns the end of the text before an answer or a call: without the prompt and the thinking."""
+    """Returns the text before an answer or a call, without the prompt and the thinking at its beginning."""
     if thinking is not None:
         closing, opening = thinking.closing.strip(), thinking.opening.strip()
         if closing in text:
@@ -92,10 +92,10 @@ def without_thinking(text: str, prompt: str, thinking: Tags | None) -> str:
 
 
 def _prompted(text: str, prompt: str) -> int:
-    """Returns how many characters of a text belong to the prompt.
+    """Returns the number of characters at the beginning of a text that belong to the prompt.
 
-    A template may write a past turn with other blanks than a prompt has, or with other words before it. Then the last
-    tag, or the last common mark, of both texts is taken as the end of the prompt.
+    A template may write a past turn with other blanks than a prompt, or with other words before it. Then the last tag,
+    or the last mark, that both texts share ends the prompt.
     """
     if text.startswith(prompt):
         return len(prompt)

@@ -13,7 +13,7 @@ from structgen.parts.parts import Plan
 from structgen.schema.normal import Shape
 
 MOST_BLANKS = 128
-"""The largest number of blanks before a line of a layout with a margin: some thirty levels, each by four blanks."""
+"""The largest number of blanks before a line, in a layout with a margin: some thirty levels of four blanks."""
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
     "array": ("arrays",), "object": ("objects",),
@@ -63,11 +63,13 @@ def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]
         root = dict(root["$defs"][reference.removeprefix("#/$defs/")])
     more = sorted(root.keys() & _BINDING)
     if more:
-        raise UnsupportedSchema(f"{more[0]} binds arguments of {tool} together: the model's format has them one by one")
+        raise UnsupportedSchema(
+            f"{more[0]} relates arguments of {tool} to each other: the model's call format writes them one by one"
+        )
     members = root.get("properties", {})
     lost = [name for name in root.get("required", ()) if name not in members]
     if lost:
-        raise UnsupportedSchema(f"the required argument {quoted(lost[0])} of {tool} is not declared in its properties")
+        raise UnsupportedSchema(f"the required argument {quoted(lost[0])} of {tool} is not declared in properties")
     return {name: {**definitions, "allOf": [_without_notes(member)]} for name, member in members.items()}
 
 

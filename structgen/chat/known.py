@@ -1,7 +1,7 @@
 """The call formats of tokenizers: each is derived once and remembered.
 
-Nothing can be derived from a template that renders no calls. Some tell the format in the prompt: a table has the words
-to look for. Others leave it to `response_template`.
+Nothing can be derived from a template that renders no calls. Some of these templates describe the format in the prompt:
+`SPELLINGS` has the words to look for. For others the tokenizer has a `response_template`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SPELLINGS = {
 
 
 def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat:
-    """Returns how a model writes calls, derived from its chat template, or told in its prompt.
+    """Returns how a model writes calls. The format is derived from the chat template, or recognised in its prompt.
 
     Args:
         source: a transformers tokenizer with a chat template, or the Jinja source of one.
@@ -84,11 +84,11 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
 def _format_or_reason(tokenizer: Any, template: str, response: str, ends: tuple[str, ...]) -> CallFormat | str:
     """Returns the format of a tokenizer, or why there is none.
 
-    transformers takes a content of None out of messages. Some templates render calls only beside such a content, so
-    they render none through the tokenizer. Their format is `told`: conversations have calls as content then.
+    transformers removes a content of None from messages. Some templates render calls only beside such a content, so
+    through the tokenizer they render none. Their format is marked as `told` (see `CallFormat`).
 
     Args:
-        template, response: the tokenizer's templates as texts: if they change, the format is derived again.
+        template, response: the tokenizer's templates as texts. If they change, the format is derived again.
     """
     try:
         return _derived_or_told(TokenizerTemplate(tokenizer), ends, getattr(tokenizer, "response_template", None))
@@ -114,7 +114,7 @@ def _derived_or_told(template: ChatTemplate, ends: Collection[str], response: An
 def told_format(template: ChatTemplate, response: Any = None) -> CallFormat | None:
     """Returns the call format of a template that renders no calls; None if it is unknown.
 
-    It is the format that transformers reads with the tokenizer's `response_template`, or one that the prompt tells.
+    It is the format that transformers reads with the tokenizer's `response_template`, or one that the prompt describes.
 
     Args:
         response: the `response_template` of the tokenizer.

@@ -1,4 +1,4 @@
-"""Literal text of a format as parts of a composition: the names of special tokens become these tokens."""
+"""Literal text of a format as parts of a composition. The name of a special token becomes this token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.vocabulary.vocabulary import special_text
 
 @dataclass(frozen=True, eq=False)
 class Fixed(Part):
-    """One text. Its states are made when a generated text reaches it: of a hundred tools, few are ever called.
+    """One fixed text. Its states are made when a generated text reaches it, because few of a hundred tools are called.
 
     Attributes:
         text: the bytes of the text, at least one.
@@ -46,7 +46,7 @@ class Literals:
 
     @cached_method
     def plan(self, text: str) -> Plan:
-        """Returns a text as one plan: the same one for the same text, so that its states are made once."""
+        """Returns a text as one plan. The same text gives the same plan, so that its states are made once."""
         pieces = [self._piece(piece) for piece in self.split(text)]
         return pieces[0] if len(pieces) == 1 else Series(tuple(pieces))
 
@@ -72,9 +72,9 @@ def by_text(entries: Iterable[tuple[str, Plan]]) -> Plan:
     """Returns the alternatives of several texts, each with the plan that follows it.
 
     Args:
-        entries: at least one pair of a text, which is not empty, and its plan; the texts differ.
+        entries: at least one pair of a text and its plan. The texts differ, and none is empty.
     """
-    cases: list[tuple[str, Plan, list[tuple[str, Plan]]]] = []  # of a text, also those that it begins, less itself
+    cases: list[tuple[str, Plan, list[tuple[str, Plan]]]] = []  # text, plan, and the rests of texts that it begins
     for text, plan in sorted(entries, key=itemgetter(0)):
         if cases and text.startswith(cases[-1][0]):
             cases[-1][2].append((text[len(cases[-1][0]) :], plan))

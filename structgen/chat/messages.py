@@ -1,4 +1,4 @@
-"""Conversations: their messages as callers give them, and as token ids in the form that a chat template reads."""
+"""Conversations: from the messages that a caller gives to the token ids of a prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.memo import once_per_object
 from structgen.tools import Tool, ToolCall
 
 Messages = str | Sequence[Message]
-"""A conversation: its messages, or the text of a user's only one."""
+"""A conversation: its messages, or the text of its only message, the user's."""
 EXPECTED = "a string, or chat messages (dicts with role and content)"
 
 
@@ -38,7 +38,7 @@ def as_messages(given: Messages, where: str = "messages") -> list[dict[str, Any]
 
 
 def is_conversation(given: Any) -> bool:
-    """Is it one conversation, not a list of conversations or an empty list?"""
+    """Is this one conversation (not a list of conversations, and not an empty list)?"""
     return isinstance(given, str) or (
         isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
     )
@@ -60,30 +60,31 @@ def prompt_ids(
 ) -> list[int]:
     """Returns the token ids of a conversation, up to the beginning of the model's turn.
 
-    Names of control tokens within the messages are spelled as text, so no message can contain a control token. Other
-    tokenizers than those of transformers have no option for this; the known ones, as mistral-common's, always do it.
+    A message cannot contain a control token: the name of one in a message is encoded as plain text. transformers'
+    tokenizers have an option for this; other known tokenizers, such as mistral-common's, always do it.
 
-    Templates differ: content is a text or a list of parts; the arguments of a call are a mapping or JSON text; some
-    render no calls. Messages are brought into the form that the template reads. If it has no `developer`, such a
-    message becomes the system's.
+    Templates read different forms. Content is a text or a list of parts; the arguments of a call are a mapping or JSON
+    text; some templates render no calls. Messages are converted to the form that the template reads. If the template
+    has no `developer` role, the message of a developer becomes one of the system.
 
     Args:
-        messages: dicts with role and content, which is a text or a list of parts; the assistant's may have
+        messages: dicts with role and content. Content is a text or a list of parts. Messages of the assistant may have
             `tool_calls`, each a `ToolCall` or a dict in OpenAI's form.
-        format_: the call format of the model; None reads it off the template where a message has calls.
+        tools: the tools that the template describes in the prompt.
+        format_: the call format of the model; if it is None and a message has calls, it is derived from the template.
         options: options for the template, such as `enable_thinking`.
         where: the name of the messages in error messages.
 
     Raises:
-        OptionError: the tokenizer has no chat template, a message has no role, parts that need a processor, or what is
-            no call, or the template refuses the conversation or fails.
+        OptionError: the tokenizer has no chat template. Or a message has no role, has parts that need a processor
+            (images), or has `tool_calls` that are no calls. Or the template refuses the conversation, or fails.
     """
     apply = getattr(tokenizer, "apply_chat_template", None)
     if apply is None or getattr(tokenizer, "chat_template", "") is None:
-        raise OptionError(f"{where}: the tokenizer has no chat template, and chat messages need one")
+        raise OptionError(f"{where}: chat messages need a chat template, and the tokenizer has none")
     for place, message in enumerate(messages):
         if not isinstance(message.get("role"), str):
-            raise OptionError(f"{where}: message {place} has no role; it takes role and content")
+            raise OptionError(f"{where}: message {place} has no role; a message is a dict with role and content")
     given: dict[str, Any] = {"tools": [tool.declaration for tool in tools]} if tools else {}
     given |= options or {}
     if "sanitize_control_tokens" in inspect.signature(apply).parameters:
@@ -100,7 +101,10 @@ def prompt_ids(
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Returns a value with dicts for all mappings and lists for all sequences: only there control tokens are found."""
+    """Returns a value with dicts for all mappings and lists for all sequences.
+
+    transformers looks for control tokens only inside dicts and lists.
+    """
     if isinstance(value, str):
         require_unicode(where, value)
     if isinstance(value, Mapping):
@@ -109,25 +113,25 @@ def _plain(value: Any, where: str) -> Any:
 
 
 class _TemplateReading:
-    """What a chat template reads of conversations, told by probes."""
+    """Which roles and forms of content a chat template reads. Probes find it out: short conversations to render."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
         self._where, self._shows = where, partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
         self.in_parts = not self._shows("user", False) and self._shows("user", True) is True
-        """Does it take content as a list of parts only, and leave texts out?"""
+        """Does the template read content only as a list of parts, and leave out plain texts?"""
 
     def role(self, role: str) -> str:
-        """Returns the role under which the template reads what the application says.
+        """Returns the role under which the template reads a message of this role: `developer` may become `system`.
 
         Raises:
-            OptionError: it leaves that out.
+            OptionError: the template leaves out messages of this role.
         """
         if role not in ("system", "developer") or not self._shows("user", self.in_parts):
             return role
         if role == "developer" and not self._shows(role, self.in_parts):
             role = "system"
         if self._shows(role, self.in_parts) is False:
-            told = f"the chat template leaves out what a {role!r} message says: say it in the user's"
+            told = f"the chat template leaves out messages of the role {role!r}: put the text into a user message"
             raise OptionError(f"{self._where}: {told}")
         return role
 
@@ -137,10 +141,10 @@ _PROBE = "What is said"
 
 @once_per_object
 def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | None:
-    """Does a chat template show what a message of this role says? None where it refuses the conversation.
+    """Does the chat template render the content of a message of this role? None if it refuses the conversation.
 
     Args:
-        template: its chat template, which may be changed.
+        template: the tokenizer's chat template. If it changes, the answer is found again.
         in_parts: is content given as a list of parts?
     """
 
@@ -155,7 +159,7 @@ def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | N
 
 
 def _written(message: Message, reading: _TemplateReading, format_: CallFormat | None, where: str) -> dict[str, Any]:
-    """Returns a message with its content and its calls as the template reads them."""
+    """Returns a message with its content and its calls in the form that the template reads."""
     if format_ is not None and message.get("tool_calls"):
         message = _with_calls(message, format_, where)
     plain: dict[str, Any] = {**_plain(message, where), "role": reading.role(message["role"])}
@@ -165,12 +169,14 @@ def _written(message: Message, reading: _TemplateReading, format_: CallFormat | 
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(kind, str) and kind.startswith(("image", "video", "audio", "input_")):
-            raise OptionError(f"{where}: {quoted(kind)} parts are read from what the model's processor returns only")
+            raise OptionError(
+                f"{where}: {quoted(kind)} parts need the model's processor: pass the prompt that the processor returns"
+            )
     return plain if reading.in_parts or "content" not in plain else {**plain, "content": _joined(content)}
 
 
 def _joined(content: Any) -> Any:
-    """Returns the content of a message with its parts as one text, where it is a list of texts alone."""
+    """Returns content as one text if it is a list of text parts only; any other content stays as it is."""
     if not isinstance(content, list):
         return content
     texts: list[Any] = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -178,7 +184,7 @@ def _joined(content: Any) -> Any:
 
 
 def _with_calls(message: Message, format_: CallFormat, where: str) -> dict[str, Any]:
-    """Returns a message with its calls as the template takes them; in its content where the template renders none."""
+    """Returns a message with its calls as the template takes them. If the template renders none, content has them."""
     calls = [_call(call, where, as_text=format_.as_text and not format_.told) for call in message["tool_calls"]]
     content = message.get("content") or format_.no_content
     if not format_.told:
@@ -191,7 +197,7 @@ def _with_calls(message: Message, format_: CallFormat, where: str) -> dict[str, 
 
 
 def _call(call: Any, where: str, *, as_text: bool) -> Any:
-    """Returns a call as the template takes it; clients give arguments as JSON text or as a mapping."""
+    """Returns a call as the template takes it. Callers may give the arguments as JSON text or as a mapping."""
     if isinstance(call, ToolCall):
         call = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
     try:

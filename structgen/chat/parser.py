@@ -1,7 +1,7 @@
 """Parses a model's turn while it is generated: text, and calls in the model's format.
 
-The reader is a generator that is sent one character after the other. So the events do not depend on how the text is cut
-into pieces: neighbouring pieces of text or of arguments, joined, are the same.
+The reader is a generator that is sent one character after the other. So it does not matter how the text is cut into
+pieces: the events are the same once neighbouring pieces of text, or of arguments, are joined.
 """
 
 from __future__ import annotations
@@ -71,14 +71,15 @@ TurnEvent = TextPiece | CallBegun | ArgumentsPiece | CallEnded
 Reader = Generator[None, str, None]
 
 END = ""
-"""What the reader is sent at the end of the text."""
+"""The reader is sent this at the end of the text."""
 
 
 class TurnParser:
     """Reads a turn of a model, piece by piece.
 
     Args:
-        schemas: the JSON Schema of each tool's arguments, by the tool's name. Other tools cannot be called.
+        format_: how the model writes a turn.
+        schemas: tool name -> JSON Schema of the tool's arguments. Other tools cannot be called.
     """
 
     def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]]) -> None:
@@ -180,7 +181,7 @@ class TurnParser:
             elif piece is Slot.NAME:
                 tool = yield from longest_of(self._stream, self._names)
                 if not tool or (name and tool != name):
-                    raise CallSyntaxError(f"call {index + 1} has no name of a tool: expected {quoted(self._names)}")
+                    raise CallSyntaxError(f"call {index + 1} names no known tool: expected {quoted(self._names)}")
                 if not name:
                     self._events.append(CallBegun(index, tool))
                 name = tool
@@ -205,7 +206,7 @@ class TurnParser:
         return "".join(pieces)
 
     def _rest(self) -> Reader:
-        """Reads the text behind a turn. The format's `end` is no event."""
+        """Reads the text behind a turn. The format's `end` makes no event."""
         yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
         while char := (yield from self._stream.take()):
             self._say(char)
@@ -216,6 +217,6 @@ class TurnParser:
 
 
 def _begun(text: str, stop: str) -> int:
-    """Returns how many characters at the end of a text are the beginning of a stop, or a whole one."""
+    """Returns the length of the longest end of a text that is a prefix of `stop`, or the whole of it."""
     longest = min(len(text), len(stop))
     return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)

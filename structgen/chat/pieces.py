@@ -37,7 +37,7 @@ def joined(pieces: Iterable[Piece]) -> Pieces:
 
 
 def filled(pieces: Iterable[Piece], values: Mapping[Slot, str]) -> str:
-    """Returns the text of pieces, with these values in their slots."""
+    """Returns the text of the pieces, with the slots replaced by these values."""
     return "".join(piece if isinstance(piece, str) else values[piece] for piece in pieces)
 
 
@@ -50,7 +50,10 @@ def read_off(text: str, values: Mapping[str, Slot]) -> Pieces:
 
 
 def one_of(texts: Iterable[str]) -> re.Pattern[str]:
-    """Returns a pattern of texts, the longest first; its only group is the text. An empty text is none of them."""
+    """Returns a pattern that matches any of the texts, the longest first. Its only group is the matched text.
+
+    Empty texts are ignored.
+    """
     longest_first = sorted(filter(None, texts), key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
 

@@ -15,7 +15,7 @@ NAMES = ("qalpha", "qbeta", "qgamma")
 KEYS = ("kone", "ktwo", "kaa")
 IDS = ("qid1xyzab", "qid2xyzab", "qid3xyzab")
 NAMING_IDS = "functions.{name}:{index}"
-"""How Kimi's models write the id of a call. Some of their templates write the id only, and leave the name out."""
+"""How Kimi's models write the id of a call. Some of their templates write only the id, not the name."""
 
 _PARAMETERS = {
     "type": "object",
@@ -34,13 +34,16 @@ class Underivable(Exception):
 
 @dataclass(frozen=True)
 class Probes:
-    """Renders a turn of the assistant behind a turn of the user; `CannotRender` where the template refuses.
+    """Renders a turn of the assistant behind a turn of the user.
 
     Attributes:
         as_text: are arguments given as JSON text instead of a mapping?
         no_content: the content of a message with calls only: an empty text or None.
-        single: is one call in a turn all that is tried?
-        naming_ids: do the ids of calls tell their names, as `NAMING_IDS` does?
+        single: is only one call in a turn tried?
+        naming_ids: do the ids of calls contain the names, as in `NAMING_IDS`?
+
+    Raises:
+        CannotRender: the template refuses a conversation (all methods).
     """
 
     template: ChatTemplate
@@ -50,7 +53,7 @@ class Probes:
     naming_ids: bool = False
 
     def variants(self) -> Iterator[Probes]:
-        """Yields the ways to give calls to a template, those that most templates take first."""
+        """Yields probes that give calls in different forms. The forms that most templates take come first."""
         flags, texts = (False, True), ("", None)
         for single, naming_ids, no_content, as_text in product(flags, flags, texts, flags):
             yield replace(self, as_text=as_text, no_content=no_content, single=single, naming_ids=naming_ids)
@@ -68,7 +71,10 @@ class Probes:
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
     def calls(self, *arguments: Mapping[str, Any], content: str = "") -> str:
-        """Returns the text behind the user's words for calls with these arguments, with `NAMES` and `ids` in order."""
+        """Returns the text behind the user's words for one call per mapping of arguments.
+
+        The calls have the names `NAMES` and the ids `ids`, in this order.
+        """
         given = [json.dumps(each, ensure_ascii=False) if self.as_text else dict(each) for each in arguments]
         listed = [
             {"id": id_, "type": "function", "function": {"name": name, "arguments": each}}

@@ -1,7 +1,7 @@
-"""Call formats out of a tokenizer's `response_template`: what transformers (from 5.20) reads an answer with.
+"""Call formats from a tokenizer's `response_template`, with which transformers (from 5.20) reads an answer.
 
-It tells how calls are found and read, not how a model writes them. So the ways in which models write such calls are
-tried, and one is taken only if transformers itself reads the calls back from it, of every JSON type.
+The template tells how calls are found and read, not how a model writes them. So common forms of such calls are tried. A
+form is accepted only if transformers itself reads the calls back from it, with arguments of each JSON type.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _BLANKS = re.compile(r"\\s\+?|\\n\+")
 
 
 def response_format(response: Any, told: str, prompt: str) -> CallFormat | None:
-    """Returns the call format that a `response_template` reads; None if none is known to be read back.
+    """Returns the call format that a `response_template` reads; None if no form that was tried is read back.
 
     Args:
         response: the `response_template` of a tokenizer, if it has one.
         told: the prompt of a conversation with tools.
-        prompt: the end of that prompt, behind what the user says.
+        prompt: the end of this prompt, behind the user's words.
     """
     fields = response.get("fields") if isinstance(response, Mapping) else None
     field = fields.get("tool_calls") if isinstance(fields, Mapping) else None
@@ -45,7 +45,7 @@ def response_format(response: Any, told: str, prompt: str) -> CallFormat | None:
 
 
 def _candidates(field: Mapping[str, Any], told: str) -> Iterator[CallFormat]:
-    """Yields the formats that a field may read, those first that have the white space of the prompt's example."""
+    """Yields the formats that a field may read. Formats with the white space of the prompt's example come first."""
     opening, closing = (_literals(field, key) for key in ("open", "close"))
     if opening is None or closing is None or Slot.NAME in closing:
         return
@@ -69,7 +69,7 @@ def _format(lead: str, body: tuple[Any, ...], closing: str, field: Mapping[str, 
 
 
 def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:
-    """Returns the text of an anchor, with `Slot.NAME` for the group `name`; None for a pattern of several texts."""
+    """Returns the text of an anchor, with `Slot.NAME` for the group `name`; None if it matches several texts."""
     given = field.get(key)
     if isinstance(given, list):
         given = given[0] if given else None
@@ -85,7 +85,7 @@ def _literals(field: Mapping[str, Any], key: str) -> list[Any] | None:
 
 
 def _literal(pattern: str) -> str | None:
-    """Returns the shortest text of a pattern; None if the pattern leaves more open than white space."""
+    """Returns the shortest text that a pattern matches; None if the matches differ in more than white space."""
     plain = _BLANKS.sub("\\n", _OPTIONAL.sub("", pattern))
     text = re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], plain)
     unescaped = re.sub(r"\\.", "", plain)
@@ -93,7 +93,7 @@ def _literal(pattern: str) -> str | None:
 
 
 def _is_read_back(format_: CallFormat, response: Any, prompt: str, content: str = "") -> bool:
-    """Does transformers read the calls that this format writes, alone and together?"""
+    """Does transformers read back calls that this format writes, one alone and several together?"""
     try:
         parse = import_module("transformers.utils.chat_parsing").parse_response
     except ImportError:  # an older transformers

@@ -1,4 +1,4 @@
-"""Chat templates: they write a conversation as the text that a model was trained on."""
+"""Chat templates. They turn a conversation into text of the form that a model was trained on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Message = Mapping[str, Any]
 
 
 class CannotRender(OptionError):
-    """A chat template refuses a conversation, or fails."""
+    """A chat template refused a conversation, or failed."""
 
 
 class ChatTemplate(Protocol):
@@ -33,8 +33,11 @@ class ChatTemplate(Protocol):
         Args:
             messages: dicts with role and content; the assistant's may have `tool_calls`.
             tools: declarations of tools in OpenAI's form.
-            prompt: add the text that comes before the model's next turn.
+            prompt: add the text that comes before the model's next turn?
             options: options for the template, such as `enable_thinking`.
+
+        Raises:
+            CannotRender: the template refuses the conversation, or fails.
         """
         ...
 
@@ -57,10 +60,15 @@ class TokenizerTemplate:
 
 @contextmanager
 def rendering(where: str = "") -> Iterator[None]:
-    """Whatever a template raises is its refusal: it is code, and calls methods of the values that it is given.
+    """Turns any exception of a template into `CannotRender`.
+
+    A template is code that calls methods of its values, so it may raise anything.
 
     Args:
-        where: stands before the words of a template that refuses, or else the error's type and its words.
+        where: the beginning of the message. The template's own words follow, or the type and text of the exception.
+
+    Raises:
+        CannotRender: the template raised an exception.
     """
     try:
         yield
@@ -84,7 +92,7 @@ class JinjaTemplate:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Any], *, prompt: bool, **options: Any) -> str:
         given = {"messages": list(messages), "tools": list(tools) or None, "add_generation_prompt": prompt}
-        older = {  # what older templates ask for
+        older = {  # variables that older templates read
             "functions": json.dumps([tool.get("function", tool) for tool in tools], indent=4),
             "datetime": datetime.now().strftime("%Y-%m-%d"),
         }
@@ -96,11 +104,14 @@ class JinjaTemplate:
         try:
             return _environment().from_string(self._source)
         except jinja2.TemplateError as error:
-            raise CannotRender(f"no chat template: {excerpt(error)}") from error
+            raise CannotRender(f"the chat template is not valid Jinja: {excerpt(error)}") from error
 
 
 def _environment() -> SandboxedEnvironment:
-    """Returns an environment like that of transformers, with JSON readers. Templates may change their own lists."""
+    """Returns a sandboxed environment like that of transformers, with filters that read JSON.
+
+    Templates may change lists that they have made themselves.
+    """
     environment = SandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _GenerationTag]
     )
@@ -110,7 +121,7 @@ def _environment() -> SandboxedEnvironment:
 
 
 class _GenerationTag(Extension):
-    """Reads `{% generation %}`, with which templates mark the assistant's turns, and keeps its content."""
+    """Accepts the tag `{% generation %}`, which marks the assistant's turns, and renders its content."""
 
     tags = {"generation"}  # noqa: RUF012 - so jinja2 wants it
 

@@ -1,4 +1,4 @@
-"""What tools say of their parameters: docstrings, and declarations in OpenAI's, MCP's and Anthropic's form."""
+"""Reads what a tool declares: docstrings, and declarations in the forms of OpenAI, MCP and Anthropic."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ _NESTED = ("items", "additionalProperties", "contains")
 
 
 class Described(NamedTuple):
-    """The descriptions in a docstring: of the function, without the docstring's sections, and of its parameters."""
+    """The descriptions in a docstring.
+
+    Attributes:
+        description: the text about the function, without sections such as `Args:`.
+        parameters: the description of each parameter, by its name.
+    """
 
     description: str
     parameters: dict[str, str]
 
 
 def described(owner: Any) -> Described:
-    """Returns the descriptions in a docstring, in the style of Google, NumPy, Sphinx (reST) or Epydoc.
+    """Returns the descriptions in a docstring, which may be in the style of Google, NumPy, Sphinx (reST) or Epydoc.
 
     Args:
-        owner: a function; or a class, whose `__init__` is read if it has no docstring of its own.
+        owner: a function or a class. If a class has no docstring, that of its `__init__` is read.
     """
     text = inspect.getdoc(owner)
     if isinstance(owner, type):
@@ -51,7 +56,13 @@ def described(owner: Any) -> Described:
 
 
 class Declared(NamedTuple):
-    """A tool as a list declares it, with the JSON Schema of its arguments, an object."""
+    """A tool as a list declares it.
+
+    Attributes:
+        name: its name.
+        description: the description that the model reads.
+        parameters: the JSON Schema of its arguments; its values are objects.
+    """
 
     name: str
     description: str
@@ -61,21 +72,22 @@ class Declared(NamedTuple):
 def declared(given: Any) -> Declared:
     """Reads an entry of a list of tools.
 
-    Its form is OpenAI's (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's (`inputSchema`, a
-    dict or an object with these attributes) or Anthropic's (`input_schema`).
+    Args:
+        given: OpenAI's form (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's form (a dict
+            with `inputSchema`, or an object with this attribute) or Anthropic's form (a dict with `input_schema`).
 
     Raises:
         SchemaError: the entry has none of these forms, or its name is empty.
     """
     keys = ("parameters", "inputSchema", "input_schema")
     entry: Any = given
-    if not isinstance(given, Mapping):  # an object of the `mcp` package, or one like it
+    if not isinstance(given, Mapping):  # an object of the `mcp` package, or a similar one
         entry = {key: getattr(given, key) for key in ("name", "description", *keys) if hasattr(given, key)}
     if isinstance(entry.get("function"), Mapping):
         entry = entry["function"]
     name = entry.get("name")
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{quoted(given)} is no tool: expected a name, as OpenAI's and MCP's lists have it")
+        raise SchemaError(f"{quoted(given)} is no tool: expected an entry with a name, as in OpenAI's or MCP's lists")
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
     if not isinstance(parameters, Mapping):
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
@@ -85,8 +97,8 @@ def declared(given: Any) -> Declared:
 def strict(schema: Any) -> Any:
     """Returns the schema with `additionalProperties: false` in each object that does not set it.
 
-    An object that combines schemas (`allOf`, `$ref`, ...), and one without `properties`, stays open.
-    OpenAPI's `nullable: true` becomes a type.
+    An object stays open if it combines schemas (`allOf`, `$ref`, ...) or has no `properties`.
+    OpenAPI's `nullable: true` becomes a type: `{"type": "string", "nullable": true}` also accepts null.
     """
     if not isinstance(schema, Mapping):
         return schema

@@ -1,4 +1,4 @@
-"""A tool: a name, a description, typed arguments, and what runs when it is called."""
+"""A tool: a name, a description, typed arguments, and the function that runs when it is called."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ID_CHARACTERS = string.ascii_letters + string.digits
 
 
 def new_id() -> str:
-    """Returns an id for a call: nine letters and digits, as Mistral's templates demand; others take any id."""
+    """Returns a random id for a call: nine letters and digits. Mistral's templates demand this; others take any id."""
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(9))
 
 
@@ -52,7 +52,7 @@ class ToolCall(Generic[R]):
         name: the name of the tool.
         arguments: values of the tool's Python types: a dict for a function, an instance for a Pydantic model, parsed
             JSON for a JSON Schema.
-        id: tells calls of one conversation apart; nine letters and digits.
+        id: distinguishes the calls of one conversation.
         tool: the tool that is called.
     """
 
@@ -74,8 +74,8 @@ class ToolCall(Generic[R]):
         """Calls the tool and returns its result. An async tool is run to its end.
 
         Raises:
-            OptionError: the tool is a schema without a function, or it is async and an event loop runs already: use
-                `await call.ainvoke()`.
+            OptionError: the tool is a schema without a function. Or the tool is async and an event loop is running in
+                this thread: use `await call.ainvoke()` there.
         """
         result = self._result()
         if not inspect.isawaitable(result):
@@ -93,7 +93,13 @@ class ToolCall(Generic[R]):
     @overload
     async def ainvoke(self) -> R: ...
     async def ainvoke(self) -> Any:
-        """Does the same as `invoke` without blocking the event loop: a tool that is not async runs in a thread."""
+        """Calls the tool and returns its result, like `invoke`, but does not block the event loop.
+
+        An async tool is awaited; any other tool runs in a thread.
+
+        Raises:
+            OptionError: the tool is a schema without a function.
+        """
         if self.tool is not None and self.tool.is_async:
             return await self._result()
         return await asyncio.to_thread(self._result)
@@ -148,13 +154,13 @@ class Tool(Generic[P, R]):
         """Returns the tool for a function, a class or a declaration; a tool is returned as it is.
 
         Args:
-            given: a tool, a function or method, a Pydantic model or another class, or an entry of a list of OpenAI's,
-                MCP's or Anthropic's form.
-            function: the function that runs when an entry of a list is called. It takes keyword arguments.
+            given: a tool, a function or method, a Pydantic model or another class, or a declaration: an entry of a list
+                of tools in OpenAI's, MCP's or Anthropic's form.
+            function: the function that runs when a declared tool is called. It takes keyword arguments.
 
         Raises:
-            OptionError: `function` is given, and `given` is a function, class or tool itself.
-            SchemaError: `given` is no tool.
+            OptionError: `function` is given although `given` is a function, a class or a tool itself.
+            SchemaError: `given` is none of these.
         """
         if isinstance(given, Tool):
             require(function is None, "function", function, "none: the tool has its own")
@@ -168,7 +174,11 @@ class Tool(Generic[P, R]):
         return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls the function."""
+        """Calls the function and returns its result.
+
+        Raises:
+            OptionError: the tool is a schema without a function.
+        """
         if self.function is None:
             raise OptionError(f"the tool {quoted(self.name)} has no function: nothing can be called")
         return self.function(*args, **kwargs)
@@ -189,7 +199,7 @@ class Tool(Generic[P, R]):
 
     @property
     def description(self) -> str:
-        """The description that the model reads: as given, or else from the docstring."""
+        """The description that the model reads: the given one, or else that of the docstring."""
         given = self._given[1]
         return self._docstring.description if given is None else given
 
@@ -199,7 +209,7 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def type(self) -> Any:
-        """The Python type of the arguments: a typed dict for a function, a model itself, None for a JSON Schema."""
+        """The Python type of the arguments: a typed dict for a function, a Pydantic model itself, None for a schema."""
         if self._schema is not None:
             return None
         function = self.function
@@ -213,15 +223,16 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """JSON Schema of the arguments for the model to read: with descriptions, defaults, and no undeclared members.
+        """The JSON Schema of the arguments that the model reads. It has descriptions and defaults, and allows no
+        undeclared members.
 
         Raises:
-            OptionError: no mapping of keyword arguments can call the function. SchemaError, UnsupportedSchema: no
-                JSON Schema describes an argument's type.
+            OptionError: the function cannot be called with keyword arguments.
+            SchemaError, UnsupportedSchema: no JSON Schema describes an argument's type.
         """
         if self._schema is not None:
             return cast("dict[str, Any]", strict(self._schema))
-        self.arguments_schema  # noqa: B018 - what cannot be called is refused by name here
+        self.arguments_schema  # noqa: B018 - raises, with the parameter's name, if the function cannot be called
         schema = strict(_without_titles(TypeAdapter(self.type).json_schema()))
         if self.function is self.type:
             schema.pop("description", None)  # it is the description of the tool
@@ -234,7 +245,7 @@ class Tool(Generic[P, R]):
 
     @cached_property
     def arguments_schema(self) -> dict[str, Any]:
-        """JSON Schema that the mask follows: every value of it is accepted by the arguments' types."""
+        """The JSON Schema that the mask follows. The arguments' types accept each of its values."""
         return self.parameters if self._schema is not None else from_type(self.type)[0]
 
     def _defaults(self) -> dict[str, Any]:
@@ -254,15 +265,17 @@ class Tool(Generic[P, R]):
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """The tool in OpenAI's form, as chat templates take it."""
+        """The tool in OpenAI's form, `{"type": "function", "function": {...}}`, as chat templates take it."""
         about = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": about}
 
     def parse(self, arguments: str | bytes) -> Any:
         """Returns the arguments in a JSON text as values of the tool's Python types.
 
+        The result is a dict for a function, an instance for a Pydantic model, parsed JSON for a schema.
+
         Raises:
-            ValidationFailed: the text is no JSON, or the schema or a validator refuses it.
+            ValidationFailed: the text is not JSON, or the schema or a validator refuses it.
         """
         try:
             if self._schema is None:
@@ -272,7 +285,7 @@ class Tool(Generic[P, R]):
         except (ValueError, jsonschema.ValidationError) as refusal:
             why = refusal.message if isinstance(refusal, jsonschema.ValidationError) else str(refusal)
             text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
-            message = f"arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
+            message = f"the arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
             raise ValidationFailed(message, "", text, why) from refusal
         return with_ints(value, self.parameters)
 
@@ -295,7 +308,7 @@ class Tool(Generic[P, R]):
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def run(self, arguments: Any) -> Any:
-        """Calls the function with arguments from `parse` and returns its result: a coroutine if the tool is async."""
+        """Calls the function with arguments from `parse`, and returns its result: a coroutine if the tool is async."""
         function = cast("Callable[..., Any]", self.function)
         if isinstance(function, type) and isinstance(arguments, function):
             return arguments
@@ -307,11 +320,15 @@ async def _awaited(result: Any) -> Any:
 
 
 def _nothing() -> None:
-    """Takes the place of the function in a tool that is only a schema."""
+    """Stands in for the function of a tool that is only a schema."""
 
 
 def _without_titles(schema: Any, *, named: bool = False) -> Any:
-    """Returns the schema without the titles that Pydantic makes of names. `named`: the keys are names of members."""
+    """Returns the schema without the titles that Pydantic derives from names.
+
+    Args:
+        named: are the keys of `schema` names of members, not keywords?
+    """
     if isinstance(schema, list):
         return [_without_titles(each) for each in schema]
     if not isinstance(schema, dict):
@@ -330,12 +347,12 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None) -> Any:
-    """Makes a function, a method or a class a tool. It is called as before, with the same types.
+    """Turns a function, a method or a class into a tool, as a decorator. It is called as before, with the same types.
 
     Args:
         function: the function, method or class.
-        name: the name by which the model calls it; its own name by default.
-        description: the description that the model reads; from its docstring by default.
+        name: the name by which the model calls it; by default its own name.
+        description: the description that the model reads; by default that of its docstring.
     """
     if function is None:
         return lambda function: Tool(function, name=name, description=description)

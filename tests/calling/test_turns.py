@@ -125,7 +125,7 @@ def test_the_count_of_calls_is_checked_against_the_format():
             sg.call(model, "Rome?", [weather], choice=choice)
     with pytest.raises(OptionError, match="no tools"):
         sg.call(model, "Rome?", [], choice="required")
-    with pytest.raises(OptionError, match="two have the name"):
+    with pytest.raises(OptionError, match="two of them have the name"):
         sg.call(model, "Rome?", [weather, weather])
     with pytest.raises(OptionError, match="messages"):
         sg.call(model, [{"content": "no role"}], [weather])

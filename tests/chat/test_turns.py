@@ -252,9 +252,9 @@ def test_counts_of_calls_are_exact(name):
 
 
 def test_more_calls_than_the_format_has_are_refused_by_name():
-    with pytest.raises(OptionError, match="one at most"):
+    with pytest.raises(OptionError, match="allows only one"):
         turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get"), min_calls=2), byte_vocabulary([]))
-    with pytest.raises(OptionError, match="two have the name"):
+    with pytest.raises(OptionError, match="two of them have the name"):
         turn(format_of("openai-gpt-oss-120b"), TurnRules(simple("get", "get")), byte_vocabulary([]))
 
 

@@ -64,10 +64,10 @@ PYTHON = Nested(("'", "'"), ("[", ", ", "]"), ("{", ", ", "}"), ("'", "': "), ("
 
 
 def nested_writer(text: ValueText) -> Nested | None:
-    """Returns how a template writes arrays and objects; None if that is unknown, or cannot be read back.
+    """Returns how a template writes arrays and objects; None if the syntax is unknown, or cannot be read back.
 
     Args:
-        text: returns the text of a value; it raises ValueError if the template does not write the value.
+        text: returns the text of a value. It raises ValueError if the template cannot write the value.
     """
     try:
         writer = _read_off(text)
@@ -102,7 +102,7 @@ def _read_off(text: ValueText) -> Nested:
     empty, longest = text({}), common_suffix(before, next_)
     own = next((size for size in range(longest + 1) if before[: len(before) - size] + end == empty), None)
     if own is None:
-        raise ValueError(f"an object without members is {empty!r}")
+        raise ValueError(f"an object without members is written as {empty!r}")
     turned = text({FIRST: NUMBER, EARLIER: OTHER})
     lost = {char for char in TRICKY if text([f"a{char}b"]) != opening + f"a{char}b".join(strings) + closing}
     return Nested(

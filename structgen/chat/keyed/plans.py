@@ -43,7 +43,7 @@ class KeyedPlans:
         return separated(items, self._literal.plan(self._writer.separator))
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
-        """Returns one argument, with a branch for each spelling of its types; None if the schema has no value."""
+        """Returns one argument, with an alternative for each spelling of its types; None if the schema has no value."""
         text = json.dumps(schema)
         shapes, groups = self._read(text)
         branches = []
@@ -57,12 +57,14 @@ class KeyedPlans:
             return None
         if not branches:
             lost = ", ".join(types) or "any value"
-            raise UnsupportedSchema(f"the model's call format has no spelling for {lost}: {quoted(name)} of {tool}")
+            raise UnsupportedSchema(
+                f"the model's call format has no spelling for {lost}: argument {quoted(name)} of {tool}"
+            )
         return branches[0] if len(branches) == 1 else Either(tuple(branches))
 
     @cached_method
     def _read(self, schema: str) -> tuple[Sequence[Shape], Groups]:
-        """Reads a schema, given as JSON. Of a hundred tools, most arguments have one of a few schemas."""
+        """Reads a schema, given as JSON text. The result is cached: the arguments of many tools share a few schemas."""
         shapes = JsonSchema(json.loads(schema)).read().shapes
         return shapes, self._writer.groups(types_of(shapes))
 

@@ -1,4 +1,4 @@
-"""Readers of arguments, character by character. Each emits the JSON text of the arguments as far as it is known.
+"""Reads arguments character by character, and emits their JSON text as soon as it is known.
 
 For example `<param name="n">3</param>` becomes `{"n": 3}`.
 """
@@ -37,7 +37,7 @@ class CharacterStream:
         self._over = False
 
     def take(self) -> Read[str]:
-        """Returns the next character; an empty string at the end of the text, however often it is asked."""
+        """Returns the next character; at the end of the text, an empty string each time."""
         if self._again:
             return self._again.popleft()
         char = "" if self._over else (yield)
@@ -60,7 +60,11 @@ class CharacterStream:
 
 
 def literal(stream: CharacterStream, text: str) -> Read[None]:
-    """Reads this text; any other is a `CallSyntaxError`."""
+    """Reads exactly this text.
+
+    Raises:
+        CallSyntaxError: another text comes.
+    """
     for place, wanted in enumerate(text):
         char = yield from stream.take()
         if char != wanted:
@@ -82,7 +86,7 @@ def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
 
 
 class Place(NamedTuple):
-    """An argument, and the writers of those of its JSON types that have the same text before and behind the value."""
+    """An argument, and the writers of its JSON types that have the same texts before and behind the value."""
 
     key: str
     behind: str
@@ -177,7 +181,7 @@ def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
         word = yield from stream.word(SCALAR)
         spelled = nested.words.get(word)
         if spelled is None and not _NUMBER.fullmatch(word):
-            raise CallSyntaxError(f"{quoted(word)} is no value in a call")
+            raise CallSyntaxError(f"{quoted(word)} is not a value in a call")
         emit(spelled or word)
 
 
@@ -191,7 +195,7 @@ def _json_of(text: str, writers: Mapping[str, ValueWriter]) -> str:
         return spelled or text
     if isinstance(writers.get("string"), Raw):
         return json.dumps(text, ensure_ascii=False)
-    raise CallSyntaxError(f"{quoted(text)} is no value of a type that this argument takes: {', '.join(writers)}")
+    raise CallSyntaxError(f"{quoted(text)} is not a value of this argument, which takes: {', '.join(writers)}")
 
 
 def _string(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
@@ -202,7 +206,7 @@ def _string(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
 
 
 def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
-    """Reads text up to `stop`, and emits a character as soon as it cannot be part of the stop."""
+    """Reads text up to `stop`. It emits a character as soon as the character cannot belong to `stop`."""
     held = ""
     while not held.endswith(stop):
         char = yield from stream.take()

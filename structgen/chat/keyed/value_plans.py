@@ -1,4 +1,4 @@
-"""Values that are not written as JSON, as parts of a composition: strings without quotes, arrays and objects."""
+"""Values that are not written as JSON, as parts of a composition: strings without quotes, and arrays and objects."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from structgen.regular.texts import escaped, free_text
 from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
 
 MOST_DEPTH = 4
-"""How deep arrays and objects may be nested: each level of a schema is expanded into parts."""
+"""The largest nesting depth of arrays and objects. Each level of a schema is expanded into parts."""
 FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
-"""Names of members that a schema does not declare."""
+"""The names that undeclared members may have."""
 
 _SPELLED = {
     "number": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
@@ -28,29 +28,32 @@ _SPELLED = {
     "array": r"^\[",
     "object": r"^\{",
 }
-"""Strings that cannot be written without quotes if the same argument may also be a value of this type."""
+"""JSON type -> the texts that would be read as a value of this type. If an argument also takes values of the type, no
+string of the argument may look like this."""
 
 
 def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequence[str]) -> Words:
     """Returns the strings of a schema that can be written without quotes and read back.
 
     Args:
-        writer: how strings are written; no string has a character that it changes or drops.
-        behind: the text that ends a string; no string contains it.
-        types: the JSON types of the same argument; no string looks like a value of another one of them: `12` is a
-            number if the argument may be a number.
+        writer: how strings are written. No string has a character that the template changes or drops.
+        behind: the text that ends a string. No string contains it.
+        types: the JSON types of the same argument. No string looks like a value of another of these types. For example,
+            `12` is not a string if the argument may be a number.
     """
     return _strings(tuple(shape.strings for shape in shapes if shape.strings is not None), writer, behind, tuple(types))
 
 
 @lru_cache(256)
 def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...]) -> Words:
-    """Returns one part for all arguments that take the same strings, so that its states are made once."""
+    """Returns the part of these strings. Arguments that take the same strings share the part, and so its states."""
     combined: CharDfa | None = None
     longest = 0
     for strings in sets:
         if string_predicate(strings) is not None:
-            raise UnsupportedSchema("a string whose pattern or format no automaton holds, in a format without quotes")
+            raise UnsupportedSchema(
+                "a string without quotes, in the model's call format, whose pattern or format no automaton can hold"
+            )
         language, max_length = uncapped_language(strings)
         combined = language if combined is None else union(combined, language)
         longest = -1 if max_length is None or longest < 0 else max(longest, max_length)
@@ -66,7 +69,7 @@ class NestedPlans:
     """Makes parts of a composition from the schemas of arrays and objects.
 
     Args:
-        behind: the text that ends the whole value; no string contains it.
+        behind: the text that ends the whole value. No string contains it.
     """
 
     def __init__(self, writer: Nested, literal: Literals, behind: str) -> None:
@@ -108,7 +111,7 @@ class NestedPlans:
     def _array(self, arrays: Arrays, depth: int) -> Plan:
         if arrays.contains or arrays.unique or arrays.repeated or arrays.without:
             raise UnsupportedSchema(
-                "contains, uniqueItems and the like: the model's call format has no JSON for arrays"
+                "contains, uniqueItems and similar rules: the model's call format does not write arrays as JSON"
             )
         opening, separator, closing = map(self._literal.plan, self._writer.array)
         rest = None if arrays.rest is None else self._value(arrays.rest.shapes, depth + 1)
@@ -132,7 +135,9 @@ class NestedPlans:
 
     def _object(self, objects: Objects, depth: int) -> Plan:
         if objects.min_properties or objects.max_properties is not None or objects.some or objects.without:
-            raise UnsupportedSchema("minProperties and the like: the model's call format has no JSON for objects")
+            raise UnsupportedSchema(
+                "minProperties and similar rules: the model's call format does not write objects as JSON"
+            )
         opening, separator, closing = map(self._literal.plan, self._writer.object)
         members = [member for member in objects.properties if member.declared]
         if self._writer.sorted:
@@ -159,7 +164,7 @@ class NestedPlans:
 
 @lru_cache(256)
 def _words(texts: tuple[str, ...]) -> Words:
-    """Returns one part for the same texts: many arguments have values `true` and `false`, or a member `name`."""
+    """Returns the part of these texts; the same object for the same texts, which many arguments share."""
     return Words(literals(texts))
 
 
@@ -167,7 +172,7 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
     """Returns items in their order, with the separator between two of them.
 
     Args:
-        items: pairs of a plan and whether it is required.
+        items: pairs of a plan and whether it is required; a plan that is not required may be left out.
     """
     after: Plan = Series(())
     first: Plan = Series(())
