@@ -96,6 +96,11 @@ class BoundedCache(dict[K, V]):
         self._size += size
         return value
 
+    def clear(self) -> None:
+        """Forgets all entries."""
+        super().clear()
+        self._size = 0
+
 
 def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Caches a function of positional arguments in a `BoundedCache` with this limit and `size_of`."""

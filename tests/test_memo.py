@@ -130,6 +130,15 @@ def test_a_result_larger_than_the_limit_is_kept_until_the_next_one() -> None:
     assert cache == {2: "a", 3: "bc"}
 
 
+def test_a_cleared_cache_has_its_whole_room_again() -> None:
+    cache = BoundedCache[int, str](4, len)
+    cache.keep(0, "abcd")
+    cache.clear()
+    cache.keep(1, "ab")
+    cache.keep(2, "cd")
+    assert cache == {1: "ab", 2: "cd"}
+
+
 def test_things_are_numbered_in_the_order_in_which_they_come() -> None:
     numbering = Numbering[str]()
     assert [numbering[name] for name in "aba"] == [0, 1, 0]

@@ -139,13 +139,17 @@ def doctor(
     """
     if as_json and schema is None:
         raise typer.BadParameter("--json is for a model and a schema")
+    if model is None:
+        from structgen.cli.installed import examine
+
+        if not examine(Console()):
+            raise typer.Exit(1)
+        return
     _import_engine()
-    from structgen.cli.doctor import FAULT, diagnose, examine, examine_format
+    from structgen.cli.doctor import FAULT, diagnose, examine_format
 
     with _told():
-        if model is None:
-            sound = examine(Console())
-        elif schema is None:
+        if schema is None:
             sound = examine_format(Console(), model)
         else:
             wanted, sound = schema_of(schema), True

@@ -1,17 +1,13 @@
-"""`structgen doctor`: what is installed; how a model writes calls; whether a model and a schema work together."""
+"""`structgen doctor` with a model: how the model writes calls; whether it works together with a schema."""
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -20,38 +16,18 @@ from transformers import AutoTokenizer
 from structgen import api
 from structgen.chat import call_format
 from structgen.cli.named import is_demo, load_model
-from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import OptionError, StructgenError, VocabularyError, excerpt
 from structgen.explanation import explain
 from structgen.models.forward import forward_for
 from structgen.options import Limits
-from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
-PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 FINE, NOTE, FAULT = "fine", "note", "fault"
 SLOW_MASK = 0.05
 """A first mask that takes longer, in seconds, is worth a note."""
-
-
-def examine(console: Console) -> bool:
-    """Prints versions and times. Returns True if a constrained value came out as it should."""
-    table = Table("what", "found", title="structgen doctor")
-    table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
-    for package in PACKAGES:
-        table.add_row(package, _version_of(package))
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    table.add_row("devices", ", ".join(["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]))
-    with waiting("generating a value, and using every kernel once"):
-        seconds, again, outcome = _one_value()
-    table.add_row("first value, kernels compiled or loaded", f"{seconds:.2f} s")
-    table.add_row("second value", f"{again * 1e3:.1f} ms")
-    table.add_row("constrained value", outcome or "as expected")
-    console.print(table)
-    return outcome is None
 
 
 def examine_format(console: Console, source: str) -> bool:
@@ -80,28 +56,6 @@ def examine_format(console: Console, source: str) -> bool:
         table.add_row(Text(part), Text(text))
     console.print(table)
     return True
-
-
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed as a package"
-
-
-def _one_value() -> tuple[float, float, str | None]:
-    """Returns the seconds to a first and to a second value, and what was wrong with them."""
-    model = scripted(json.dumps(VALUE, ensure_ascii=False))
-    times: list[float] = []
-    try:
-        for _ in range(2):
-            began = time.perf_counter()
-            value = api.generate(model, "doctor", schema=SCHEMA)
-            times.append(time.perf_counter() - began)
-        use_kernels()
-    except StructgenError as error:
-        return 0.0, 0.0, f"{type(error).__name__}: {error}"
-    return times[0], times[1], None if value == VALUE else f"expected {VALUE}, found {value}"
 
 
 @dataclass(frozen=True, slots=True)

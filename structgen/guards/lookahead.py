@@ -16,8 +16,9 @@ from structgen.callbacks import Calling
 from structgen.errors import CallbackError, DeadEnd, OptionError, TokenRejected, quoted
 from structgen.guards.protocol import Guard, Veto
 from structgen.masks import Matcher
-from structgen.masks.words import Words, bits_of, ids_of, packed
+from structgen.masks.words import Words, bits_of, ids_of
 from structgen.vocabulary import Vocabulary, require_vocabulary
+from structgen.vocabulary.packed import packed
 
 MOST_TOLD = 32
 """Tokens of a mask that the guards are asked about for a message."""

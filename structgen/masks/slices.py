@@ -26,7 +26,8 @@ from structgen.masks.string_slices import (
     HAS_TWIN, HEAD, IMPURE, NEVER, SKIP, TOKEN, FreeSlice, TextSlice, Uint8, Uint32, covered, in_quotes,
 )  # fmt: skip
 from structgen.masks.suspicious import Suspicious
-from structgen.masks.words import pack, packed
+from structgen.masks.words import pack
+from structgen.vocabulary.packed import packed
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
 

@@ -20,9 +20,9 @@ from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
 from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.kernels import kernel
-from structgen.masks.words import packed
 from structgen.regular.chardfa import length
 from structgen.vocabulary import Trie, Vocabulary
+from structgen.vocabulary.packed import packed
 
 Uint8 = npt.NDArray[np.uint8]
 Uint32 = npt.NDArray[np.uint32]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import OptionError, quoted
+from structgen.vocabulary.packed import Words as Words, packed
 
-Words = NDArray[np.uint32]
 _DTYPES = np.dtype(np.uint32), np.dtype(np.int32)
 
 
@@ -16,14 +16,6 @@ def pack(ids: NDArray[np.int64], width: int) -> Words:
     bits = np.zeros((width + 31) // 32 * 32, np.bool_)
     bits[ids] = True
     return packed(bits)
-
-
-def packed(allowed: NDArray[np.bool_]) -> Words:
-    """The mask, uint32[ceil(width / 32)], of bool[width]."""
-    words = np.zeros((len(allowed) + 31) // 32, np.uint32)
-    octets = np.packbits(allowed, bitorder="little")
-    words.view(np.uint8)[: len(octets)] = octets
-    return words
 
 
 def ids_of(words: Words) -> NDArray[np.int64]:

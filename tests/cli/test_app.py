@@ -134,20 +134,6 @@ def test_an_unknown_model_is_a_message(tmp_path):
     assert "cannot load" in result.output.replace("\n", " ")
 
 
-def test_doctor_names_versions_and_sees_a_value_come_out():
-    result = run("doctor")
-    assert result.exit_code == 0, result.output
-    for word in ("torch", "transformers", "numba", "as expected"):
-        assert word in result.output
-
-
-def test_doctor_fails_when_the_value_is_wrong(monkeypatch):
-    monkeypatch.setattr(api, "generate", lambda *_, **__: {"name": "other"})
-    result = run("doctor")
-    assert result.exit_code == 1
-    assert "other" in result.output
-
-
 def test_doctor_shows_the_call_format_of_a_chat_template(tmp_path):
     from structgen.testing import HERMES
 

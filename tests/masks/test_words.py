@@ -1,4 +1,7 @@
-"""What a matcher allows, in the forms that a loop of one's own takes."""
+"""What a matcher allows, in the forms that a loop of one's own takes.
+
+Covers `vocabulary.packed`.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.masks.grammar import Grammar
 from structgen.masks.string_slices import Uint32
-from structgen.masks.words import packed
+from structgen.vocabulary.packed import packed
 from structgen.schema.keywords.arguments import canonical
 from structgen.vocabulary import Vocabulary
 

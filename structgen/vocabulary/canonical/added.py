@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from structgen.memo import cached_up_to
-from structgen.vocabulary.canonical.merges import Words, packed
+from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.trie import Trie
 
 

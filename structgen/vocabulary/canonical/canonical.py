@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.added import AddedContents
-from structgen.vocabulary.canonical.merges import Merges, Words, packed
+from structgen.vocabulary.canonical.merges import Merges
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
 from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, among, follow, joins
 from structgen.vocabulary.canonical.step_tables import StepTables, TokenSets
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
+from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.trie import Trie
 
 NO_TOKEN = -1

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.kernels import inner_kernel, kernel
+from structgen.vocabulary.packed import Words
 
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Words = npt.NDArray[np.uint32]
 
 RANK_BITS = 21
 """More bits than a rank has: no vocabulary has two million tokens."""

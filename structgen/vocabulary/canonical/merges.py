@@ -32,9 +32,9 @@ from structgen.vocabulary.canonical.merge_kernels import (
     preorder,
     reach,
 )  # fmt: skip
+from structgen.vocabulary.packed import Words
 
 Int64 = NDArray[np.int64]
-Words = NDArray[np.uint32]
 
 NO_PART = -1
 """In place of the parts of a token that no merge makes."""
@@ -113,10 +113,3 @@ class Merges:
             token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, inside, cut, words
         )  # fmt: skip
         return words
-
-
-def packed(flags: NDArray[np.bool_]) -> Words:
-    """The mask of some tokens, uint32[words]: bit `i % 32` of word `i // 32` is flag `i`."""
-    padded = np.zeros((len(flags) + 31) // 32 * 32, np.bool_)
-    padded[: len(flags)] = flags
-    return np.packbits(padded, bitorder="little").view(np.uint32)

@@ -15,7 +15,7 @@ from unicodedata import combining, decomposition, is_normalized
 import numpy as np
 
 from structgen.memo import cached_up_to
-from structgen.vocabulary.canonical.merges import Words, packed
+from structgen.vocabulary.packed import Words, packed
 
 FORM: Final = "NFC"
 

@@ -1,0 +1,89 @@
+"""`structgen doctor` without a model: the versions that are installed, and whether a constrained value comes out.
+
+It reports before it imports torch, so it also helps where torch or transformers are missing or broken.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from importlib.metadata import PackageNotFoundError, version
+
+from rich.console import Console
+from rich.table import Table
+
+from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
+from structgen.errors import StructgenError, excerpt
+from structgen.waiting import waiting
+
+PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
+
+
+def examine(console: Console) -> bool:
+    """Prints versions and times. Returns True if a constrained value came out as it should."""
+    table = Table("what", "found", title="structgen doctor")
+    table.add_row("python", f"{platform.python_version()} on {platform.platform()}")
+    for package in PACKAGES:
+        table.add_row(package, _version_of(package))
+    try:
+        with waiting("importing torch and transformers"):
+            devices = _devices()
+    except (ImportError, OSError) as error:  # OSError: torch is there, but one of its libraries is not
+        fault = f"not generated: {excerpt(error)}"
+        table.add_row("kernels compiled or loaded", _kernels())
+    else:
+        table.add_row("devices", ", ".join(devices))
+        with waiting("generating a value, and using every kernel once"):
+            seconds, again, fault = _one_value()
+        table.add_row("first value, kernels compiled or loaded", f"{seconds:.2f} s")
+        table.add_row("second value", f"{again * 1e3:.1f} ms")
+    table.add_row("constrained value", fault or "as expected")
+    console.print(table)
+    return not fault
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed as a package"
+
+
+def _devices() -> list[str]:
+    """Imports the engine, and returns the names of the devices that torch can use."""
+    import torch
+
+    import structgen.api  # noqa: F401 - imports all that generating a value needs
+
+    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return ["cpu", *gpus, *(["mps"] if torch.backends.mps.is_available() else [])]
+
+
+def _kernels() -> str:
+    """Uses every kernel, which needs no torch, and returns the seconds that it took, or why it failed."""
+    began = time.perf_counter()
+    try:
+        with waiting("using every kernel once"):
+            use_kernels()
+    except ImportError as error:
+        return excerpt(error)
+    return f"{time.perf_counter() - began:.2f} s"
+
+
+def _one_value() -> tuple[float, float, str]:
+    """Returns the seconds to a first and to a second value, and what was wrong with them (empty: nothing)."""
+    from structgen import api
+    from structgen.testing import scripted
+
+    model = scripted(json.dumps(VALUE, ensure_ascii=False))
+    times: list[float] = []
+    try:
+        for _ in range(2):
+            began = time.perf_counter()
+            value = api.generate(model, "doctor", schema=SCHEMA)
+            times.append(time.perf_counter() - began)
+        use_kernels()
+    except StructgenError as error:
+        return 0.0, 0.0, f"{type(error).__name__}: {error}"
+    return times[0], times[1], "" if value == VALUE else f"expected {VALUE}, found {value}"
