@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.masks.words import pack
 from structgen.vocabulary import Vocabulary
 
 _NO_STRING = rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}"
@@ -40,12 +41,13 @@ class WholeValues:
 
     Attributes:
         tokens: int64[.], all of them.
+        mask: uint32[words], the same as a packed mask.
         several: int64[.], those that may hold several strings.
         several_or_other: int64[.], `several`, and all that may hold another value than a string without escapes.
         texts: what stands between quotes in the tokens.
     """
 
-    def __init__(self, tokens: list[tuple[bytes, int]]) -> None:
+    def __init__(self, tokens: list[tuple[bytes, int]], width: int) -> None:
         self._by_text: dict[bytes, list[int]] = {}
         self._again: dict[bytes, list[int]] = {}
         for token, i in tokens:
@@ -58,6 +60,7 @@ class WholeValues:
                         self._again.setdefault(text[: len(text) - len(parts[0])], []).append(i)
         self.texts = self._by_text.keys()
         self.tokens = _array([i for _, i in tokens])
+        self.mask = pack(self.tokens, width)
         several = {i for token, i in tokens if token.count(b'"') > 3}
         other = {i for token, i in tokens if _NO_PLAIN_STRING.search(token)}
         self.several, self.several_or_other = _array(sorted(several)), _array(sorted(several | other))
@@ -91,7 +94,7 @@ class Suspicious:
         self.escaped = _array([i for text, i in ordered if b"\\" in text])
         outside = [(text, i) for text, i in tokens if _WHOLE.search(text)]
         inside = [(text, i) for text, i in ordered if _WHOLE.search(text, text.index(b'"') + 1)]
-        self.whole = WholeValues(outside), WholeValues(inside)
+        self.whole = WholeValues(outside, vocabulary.width), WholeValues(inside, vocabulary.width)
 
     def starting(self, rest: bytes) -> Sequence[int]:
         """The tokens that start with a text that ends in a quote."""

@@ -55,7 +55,9 @@ class TestedMask:
         self._branches = bool(automaton.tables.states[list(tests), B].any())  # "no" leads on as well
         self._suspicious = grammar.suspicious
         self._end_asks = True
-        self._several: list[int] | None = None  # plain attributes: a cached property takes a lock, at every position
+        # Plain attributes: a cached property takes a lock, at every position.
+        self._holds_whole: bool | None = None
+        self._several: list[int] | None = None
         self._asked: Uint32 | None = None
 
     def corrected(self, snapshot: Snapshot) -> Uint32:
@@ -116,6 +118,10 @@ class TestedMask:
     def _holding_whole(self, reading: JsonReading) -> list[int]:
         """The tokens that may hold the whole value or name that a test asks about."""
         whole = self._suspicious.whole[reading.begun is not None]
+        if self._holds_whole is None:
+            self._holds_whole = self._branches or bool((self._row & whole.mask).any())
+        if not self._holds_whole:
+            return []
         held: list[bytes] = []
         for check in self._checks:
             more = check.held(reading, whole.texts)
