@@ -40,7 +40,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Repeat("a", 3, 1), "Repeat(min=3, max=1): expected whole numbers, 0 <= min <= max"),
     (lambda: sg.JsonSchema({}, whitespace="x").compile(VOCABULARY), "whitespace='x': expected Whitespace(...)"),
     (lambda: sg.JsonSchema({}, registry=3).compile(VOCABULARY), "registry=3: expected a referencing.Registry"),
-    (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were taken"),
+    (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were accepted"),
     (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
     (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
     (

@@ -1,4 +1,10 @@
-"""The joint walk of a vocabulary's trie and a constraint's automaton: packed masks, and matchers."""
+"""Which tokens: masks and matchers.
+
+A `Grammar` is a constraint compiled for a vocabulary. Kernels walk the vocabulary's trie and the constraint's automaton
+together, and give a mask: a bit for each token that may come next. A `Matcher` follows one text through a grammar.
+`walk` is the general walk; `string_walk`, `text_walk` and `alike` take shortcuts where a state allows them. `tested`
+corrects masks that depend on the text. This folder knows no schemas and no models.
+"""
 
 from structgen.masks.batch import fill_masks, find_masks
 from structgen.masks.grammar import Grammar

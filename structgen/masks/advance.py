@@ -1,4 +1,4 @@
-"""The kernel that takes one token: from a position and a token to the next position."""
+"""The kernel that advances by one token: from a position and a token to the next position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from structgen.kernels.views import table
 from structgen.masks.slices import V_DATA, V_OFFSETS
 
 REJECTED, WANTS, ASKS = -1, -2, -3
-"""What `advance` returns in place of a position."""
+"""Results of `advance` in place of a position."""
 
 _data = table(types.uint8, 0, V_DATA)
 _offsets = table(types.int32, 0, V_OFFSETS)
@@ -21,7 +21,8 @@ _offsets = table(types.int32, 0, V_OFFSETS)
 
 @inner_kernel
 def _stopped(base: int, taken: int) -> int:
-    """WANTS or ASKS, where the walk has stopped after `taken` bytes; one byte more if that byte led to a test."""
+    """WANTS or ASKS: why the walk has stopped. Writes to R_NODE that `taken` bytes were read, or one more if the next
+    byte led to a test."""
     r = registers_at(base)
     if r[R_WANT] != WANT_ANSWER:
         return WANTS
@@ -31,15 +32,18 @@ def _stopped(base: int, taken: int) -> int:
 
 @kernel
 def advance(base: int, position: int, token: int, taken: int) -> int:
-    """The position after a token, from the position to which its first `taken` bytes have led.
+    """The position after a token.
 
     Args:
         base: the address of the registers.
+        position: the position after the first `taken` bytes of the token.
 
     Returns:
-        The position. Or REJECTED, also for a token without bytes. Or WANTS: the registers say what the automaton must
-        provide before the same call is made again. Or ASKS: a test must be answered first. The registers hold its state
-        (R_ARGUMENT), its frame (R_FRAME), and how many bytes of the token stand before it (R_NODE).
+        The position, or one of these:
+        REJECTED: the token is not allowed, or has no bytes.
+        WANTS: the registers say what the automaton must provide before the same call is made again.
+        ASKS: a test must be answered first. The registers hold its state (R_ARGUMENT), its frame (R_FRAME), and the
+        number of bytes of the token before the test (R_NODE).
     """
     data = _data(base)
     offsets = _offsets(base)

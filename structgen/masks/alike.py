@@ -1,10 +1,12 @@
 """Arrays whose items are counted: positions with different counters that have the same mask.
 
-A token with k commas begins k more items at most, whatever arrays they are in. Let k be the most commas of any token.
-If a counter has room for k more items, and has either reached its lower bound or is more than k items below it, then no
-token meets a bound. All such counters of a state have the same mask, and the smallest one stands for them. The counters
-of the open arrays are in the frames; the column ALIKE of a frame is the frame with the smallest such counters all the
-way down.
+A token with k commas begins at most k more items, whatever arrays they are in. Let k be the largest number of commas in
+a token. Suppose that a counter has room for k more items, and either has reached its lower bound or is more than k
+items below it. Then no token reaches a bound, so all such counters of a state have the same mask. The smallest of them
+stands for all. For example, with k = 2 and 5 to 100 items, the counters 0 to 2 have one mask, and 5 to 98 another.
+
+The counters of the open arrays are in the frames. The column ALIKE of a frame names the frame in which this counter,
+and the counters of all frames below it, are replaced by the smallest such ones.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def _count_alike(base: int, s: int, c: int) -> int:
 
 @inner_kernel
 def _frame_alike(base: int, frame: int) -> int:
-    """The frame with the smallest counters that has the same masks; -1 when there is no room for a new frame."""
+    """The frame with the smallest counters that has the same masks; -1 if there is no room for a new frame."""
     frames = frames_at(base)
     while frame != 0 and frames[frame, ALIKE] == 0:
         # Fill ALIKE of the outermost frame that lacks it; the frames inside follow in the next rounds.
@@ -58,8 +60,8 @@ def _frame_alike(base: int, frame: int) -> int:
 
 @kernel
 def alike(base: int, position: int) -> int:
-    """The position with the smallest counters of items that has the same mask; WANTS where there must be room for more
-    frames first."""
+    """The position with the smallest counters of items that has the same mask; WANTS if room for frames must be made
+    first."""
     s, c = position & TARGET, position >> COUNT_SHIFT
     frame = _frame_alike(base, (position >> FRAME_SHIFT) & FRAME_MASK)
     if frame < 0:

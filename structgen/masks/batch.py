@@ -1,7 +1,7 @@
-"""The masks of a batch. Masks that are not cached are computed on several threads: kernels run without Python's lock.
+"""The masks of a batch. Masks that are not cached are computed on several threads: kernels release Python's lock.
 
-One thread at a time walks a grammar's tables, so the matchers of one grammar stay on one thread; different grammars run
-side by side. Cached masks are looked up without a lock.
+Only one thread at a time may walk the tables of a grammar. So the matchers of one grammar stay on one thread, and
+different grammars run at the same time. Cached masks are looked up without a lock.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from structgen.errors import StructgenError
 from structgen.masks.grammar import Grammar, Matcher
 
 THREADS = max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
-"""Threads that compute masks at once, the caller's among them. With more, waiting for Python's lock takes longer than
-the walks."""
+"""The number of threads that compute masks at once, including the caller's. With more, waiting for Python's lock takes
+longer than the walks."""
 
 WORTH_A_THREAD = 8
-"""Grammars without a cached mask that make a further thread worthwhile: waking it takes as long as their walks."""
+"""The number of grammars without a cached mask that are worth a further thread: waking it takes as long as their
+walks."""
 
 
 def find_masks(matchers: Iterable[Matcher]) -> None:
-    """Compute the masks of matchers that are not cached yet, so that `Matcher.mask` only looks them up.
+    """Computes the masks of matchers that are not cached yet, so that `Matcher.mask` only looks them up.
 
-    A dead end or another error is raised later, by the call of `Matcher.mask`.
+    Raises no error of a mask: `Matcher.mask` raises it when it is called.
     """
     unknown: dict[Grammar, list[Matcher]] = {}
     for matcher in matchers:
@@ -45,15 +46,15 @@ def find_masks(matchers: Iterable[Matcher]) -> None:
 
 
 def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:
-    """Write the masks of a batch; masks of many grammars are computed on several threads.
+    """Writes the masks of a batch. Masks of many grammars are computed on several threads.
 
     Args:
-        matchers: of any grammars of one vocabulary, each at its position; no matcher may be in the list twice.
-        out: uint32[len(matchers), words], written row by row. It may have more rows, which stay as they are.
+        matchers: matchers of any grammars of one vocabulary. No matcher may be in the list twice.
+        out: uint32[len(matchers), words]; row `i` becomes the mask of matcher `i`. Further rows stay as they are.
 
     Raises:
-        OptionError: `matchers` is no list of matchers, or `out` has another shape.
-        DeadEnd: no token is allowed in some row; the first such row raises.
+        OptionError: `matchers` is not a list of matchers, or `out` has another shape.
+        DeadEnd: no token is allowed in a row; the first such row raises.
     """
     require(is_listed(matchers, Matcher), "matchers", matchers, "a list of matchers")
     rows = next(iter(getattr(out, "shape", ())), 0)

@@ -1,4 +1,4 @@
-"""Setting the bits of a mask, and the stack of a walk through the trie."""
+"""Kernels that set the bits of a mask, and that write the stack of a walk through the trie."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def put(base: int, depth: int, s: int, f: int, c: int, flag: int) -> None:
 
 @inner_kernel
 def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
-    """Start a mask with row `index` of the masks at the address `rows`, or with no token if `empty`."""
+    """Start the mask at `out` as a copy of row `index` of the masks at the address `rows`; with no token if `empty`."""
     words = registers_at(base)[V_WORDS]
     mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
     for w in range(words):
@@ -47,7 +47,7 @@ def _twins(base: int, out: int, token: int, allowed: int) -> None:
 
 @inner_kernel
 def allow(base: int, out: int, token: int) -> None:
-    """Set the bit of a node's token (none: -1) and of its twins."""
+    """Set the bits of a node's token (-1: it has none) and of all ids with the same bytes."""
     if token >= HAS_TWIN:
         _twins(base, out, token, int64(1))
     elif token >= 0:

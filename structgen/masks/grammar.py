@@ -1,5 +1,5 @@
-"""A constraint compiled for one vocabulary (`Grammar`, which caches masks), and one text's walk through it (`Matcher`,
-which keeps the tokens)."""
+"""`Grammar`: a constraint compiled for one vocabulary, which caches masks. `Matcher`: the walk of one text through a
+grammar, which keeps the tokens."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from structgen.vocabulary import Vocabulary, require_vocabulary
 
 T = TypeVar("T")
 Filled = tuple[Uint32, bool, TestedMask | None]
-"""A mask, whether the text may end there, and, where tests stand behind it, what corrects it for a text."""
+"""A mask; whether the text may end; and, if the mask depends on tests, the object that corrects it for a text."""
 NOTHING_ALLOWED = 2
 """What `walk.fill` returns for a mask that allows nothing."""
 CACHE_BYTES = 64 << 20
-"""Bytes of masks that one grammar caches; the oldest masks go first."""
+"""The bytes of masks that one grammar caches. The oldest masks are dropped first."""
 MOST_POSITIONS = 1 << 16
-"""Positions in one grammar's cache; many may share one mask."""
+"""The number of positions in one grammar's cache. Many positions may share one mask."""
 FEW = 12
-"""A bounded text with room for fewer characters than this does not take the mask of the same text without a bound."""
+"""If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
 FEWEST_MASKS = 64
-"""Masks that one grammar caches at least, whatever they take."""
+"""The number of masks that one grammar always caches, whatever their size."""
 
 
 class Grammar(Transitions):
@@ -48,8 +48,8 @@ class Grammar(Transitions):
     Any number of matchers share it, in any thread. A *position* is an int; equal positions have equal futures.
 
     Attributes:
-        automaton: the constraint, byte by byte; states are added when a walk first reaches them.
-        vocabulary: the tokens it was compiled for.
+        automaton: the constraint as an automaton over bytes. It writes states when a walk first reaches them.
+        vocabulary: the vocabulary that it is compiled for.
         start: the position at which every text starts.
     """
 
@@ -60,14 +60,14 @@ class Grammar(Transitions):
         self._most_rows = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
     def matcher(self) -> Matcher:
-        """A new walk from the start."""
+        """Returns a new matcher at the start."""
         return Matcher(self)
 
     def mask(self, position: int) -> Filled:
-        """The packed mask at a position, read-only, and whether the text may end there.
+        """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.
 
-        Where tests stand behind the position, both are for tests that are all answered "yes", and the third part of the
-        result corrects the mask for a text.
+        If tests (see `automaton.checks`) decide about some tokens, the mask and the end assume that each test is
+        answered "yes". Then the third part of the result corrects the mask for a text.
 
         Raises:
             DeadEnd: nothing is allowed there.
@@ -76,7 +76,7 @@ class Grammar(Transitions):
         return filled if filled is not None else self._compute(position)
 
     def known(self, position: int) -> Filled | None:
-        """The mask at a position, if it is in the cache."""
+        """The result of `mask` if it is in the cache; else None."""
         return self._rows.get(position)
 
     def _compute(self, position: int) -> Filled:
@@ -89,20 +89,23 @@ class Grammar(Transitions):
         return filled
 
     def _filled(self, position: int) -> Filled:
-        """The mask at a position, from that of an equivalent or similar one (see `masks.alike`, `masks.text_walk`)."""
+        """Computes the mask at a position, from the mask of an equivalent or similar position if there is one.
+
+        See `masks.alike` and `masks.text_walk`.
+        """
         tables = self.automaton.tables
         if tables.counts_items:
             other = self._answered(alike, position)
             if other != position:
                 return self._cached(other) or self._walked(position)
-        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no lifted text
+        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no free text
             return self._walked(position)
         main = self._answered(home, position)
         spare, bare = spare_room(self._base, position), 0
         if spare >= (FEW if tables.n_exits == 1 else 0):  # else some allowed token is probably longer than the room
             bare = position & (1 << COUNT_SHIFT) - 1  # nothing is counted there
             like = self._cached(bare)
-            # With `spills`, a token that a bound refuses may go on elsewhere: it may be any token.
+            # With `spills`, another edge may take a token that a bound refuses: any token may come.
             if like is not None and spare >= (self._slices.max_depth if tables.spills else self._longest(bare)):
                 return like
         if (main or bare) and not nearly_covered(self._base, position):
@@ -110,7 +113,7 @@ class Grammar(Transitions):
         return self._walked(position)
 
     def _cached(self, position: int) -> Filled | None:
-        """The mask at another position, which is computed and cached; None where nothing is allowed there."""
+        """Computes and caches the mask at another position; None if nothing is allowed there."""
         filled = self._rows.get(position)
         if filled is None:
             try:
@@ -121,13 +124,13 @@ class Grammar(Transitions):
 
     @cached_up_to(MOST_POSITIONS)
     def _longest(self, position: int) -> int:
-        """The bytes of the longest token that is allowed at a position."""
+        """The number of bytes of the longest token that is allowed at a position."""
         filled = self._cached(position)
         return 0 if filled is None else int(longest_token(self._base, filled[0].ctypes.data))
 
     def _walked(self, position: int, like: Filled | None = None) -> Filled:
-        """The mask by a walk of the trie, which starts from the mask `like` if there is one."""
-        # A walk from a mask that depends on tests would skip these tests.
+        """Computes the mask by a walk of the trie. The walk starts from the mask `like` if there is one."""
+        # A mask that depends on tests is no start: the walk would not meet these tests.
         from_row = like[0] if like is not None and like[2] is None else None
         if len(self._rows) >= self._most_rows:
             self._forget()
@@ -157,11 +160,11 @@ class Grammar(Transitions):
 
 
 class Matcher:
-    """One sequence's walk through a grammar.
+    """The walk of one token sequence through a grammar.
 
     Attributes:
-        grammar: what is walked.
-        finished: True once an end token was taken.
+        grammar: the grammar.
+        finished: has an end token been accepted?
     """
 
     __slots__ = ("_positions", "_snapshot", "_tokens", "finished", "grammar")
@@ -169,7 +172,7 @@ class Matcher:
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.finished = False
-        # There is one position more than tokens. The positions count: an exception may leave one token too many.
+        # There is one position more than tokens. An exception may leave an extra token, so positions are counted.
         self._positions = [grammar.start]
         self._tokens: list[int] = []
         self._snapshot: Snapshot | None = None
@@ -185,7 +188,7 @@ class Matcher:
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """The tokens taken so far, without an end token."""
+        """The tokens accepted so far, without an end token."""
         return tuple(self._tokens[: self._count])
 
     @property
@@ -194,7 +197,7 @@ class Matcher:
 
     @property
     def text(self) -> bytes:
-        """The bytes of the tokens taken so far."""
+        """The bytes of the tokens accepted so far."""
         return self.grammar.vocabulary.decode(self.token_ids)
 
     @property
@@ -206,7 +209,7 @@ class Matcher:
         return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
 
     def reading(self) -> JsonReading:
-        """The text so far as checks read it (only where it is JSON)."""
+        """The text so far, in the form that checks read. Only JSON has one."""
         return self._read().reading
 
     def _read(self) -> Snapshot:
@@ -224,12 +227,12 @@ class Matcher:
         """The tokens allowed next: uint32[ceil(width / 32)], bit `i % 32` of word `i // 32` for token `i`.
 
         Args:
-            out: written to, where given. Otherwise the result is a read-only view of the grammar's cache.
+            out: an array to write the mask to. Without it the result is a read-only view of the grammar's cache.
 
         Raises:
             OptionError: `out` has another shape or type.
-            DeadEnd: no token is allowed, and no end token: the text has ended, or the vocabulary cannot spell what must
-                come next.
+            DeadEnd: no token is allowed, not even an end token. Either the text has ended, or the vocabulary cannot
+                spell what must come next.
         """
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
@@ -244,11 +247,11 @@ class Matcher:
         return row if out is None else written(row, out)
 
     def bool_mask(self) -> NDArray[np.bool_]:
-        """The tokens allowed next: bool[width], a new array that may be written to. Raises `DeadEnd` as `mask` does."""
+        """The tokens allowed next: bool[width], a new array that may be changed. Raises `DeadEnd` as `mask` does."""
         return bits_of(self.mask(), self.grammar.vocabulary.width)
 
     def allowed_tokens(self) -> list[int]:
-        """The ids of the tokens allowed next, in ascending order; end tokens are among them where the text may end.
+        """The ids of the tokens allowed next, in ascending order. If the text may end, they include the end tokens.
         Raises `DeadEnd` as `mask` does."""
         return [int(token) for token in ids_of(self.mask())]
 
@@ -263,24 +266,24 @@ class Matcher:
             The same array or tensor.
 
         Raises:
-            OptionError: another shape.
-            DeadEnd: see `mask`.
+            OptionError: the logits have another shape.
+            DeadEnd: as `mask` does.
         """
         shape, width = tuple(getattr(logits, "shape", ())), self.grammar.vocabulary.width
         if len(shape) not in (1, 2) or shape[-1] < width or shape[:-1] not in ((), (1,)):
             given = f"logits of type {type(logits).__name__} and shape {shape}"
-            raise OptionError(f"{given}: expected those behind one text, float[{width}]")
+            raise OptionError(f"{given}: expected the logits of one text, float[{width}]")
         forbidden = np.ones(shape[-1], np.bool_)
         np.logical_not(self.bool_mask(), out=forbidden[:width])
         logits[..., forbidden] = -np.inf  # type: ignore[index]
         return logits
 
     def advance(self, token_id: int) -> None:
-        """Take a token.
+        """Accepts a token.
 
         Raises:
-            TokenRejected: the token is not allowed; nothing has moved.
-            OptionError: `token_id` is no whole number.
+            TokenRejected: the token is not allowed. The matcher has not moved.
+            OptionError: `token_id` is not a whole number.
         """
         grammar, positions = self.grammar, self._positions
         try:
@@ -318,16 +321,16 @@ class Matcher:
         return TokenRejected(message, partial(why, token, ends=False) if token else None)
 
     def explain(self, token_id: int) -> RefusedToken | None:
-        """Why a token cannot come next: the place in the value, the keyword of the schema, and what could come instead.
+        """Tells why a token cannot come next: the place in the value, the keyword of the schema, and what could come.
 
         The matcher does not move.
 
         Returns:
-            None where the token can come.
+            The explanation; None if the token can come next.
 
         Raises:
-            OptionError: the vocabulary has no such token, or it is neither text nor an end token; or the text has
-                ended.
+            OptionError: the vocabulary has no such token; or the token is neither text nor an end token; or the text
+                has ended.
         """
         vocabulary, ends = self.grammar.vocabulary, token_id in self.grammar.vocabulary.end_ids
         if not ends and not (is_whole(token_id, 0, vocabulary.width - 1) and vocabulary.token(token_id)):
@@ -339,7 +342,7 @@ class Matcher:
         return refused_token(self.grammar.automaton, self.text, token, ends=ends)
 
     def forced_tokens(self) -> list[int]:
-        """The tokens that must come next, up to the first position where several are allowed; may be empty."""
+        """The tokens that must come next, up to the first position at which several are allowed; may be empty."""
         forced: list[int] = []
         walk = self.fork()
         while not walk.finished:
@@ -351,21 +354,21 @@ class Matcher:
         return forced
 
     def fork(self) -> Matcher:
-        """A second, independent walk from this position."""
+        """Returns a second, independent matcher at this position."""
         twin = Matcher(self.grammar)
         twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
         twin._snapshot = self._snapshot
         return twin
 
     def rollback(self, count: int) -> None:
-        """Take back the last `count` tokens; the end token counts as one.
+        """Takes back the last `count` tokens. An end token counts as one.
 
         Raises:
-            OptionError: fewer tokens were taken.
+            OptionError: fewer tokens were accepted.
         """
         taken = self._count + self.finished
         if not is_whole(count, 0, taken):
-            raise OptionError(f"rollback({quoted(count)}): {taken} tokens were taken; expected a count up to that")
+            raise OptionError(f"rollback({quoted(count)}): {taken} tokens were accepted; expected at most {taken}")
         if count and self.finished:
             self.finished = False
             count -= 1

@@ -1,11 +1,12 @@
 """What the mask kernels need of a vocabulary. It is computed once per vocabulary, so that no mask walks the whole trie.
 
-The free slices and the text slice are in `string_slices`. Here are the tokens made of one class of characters alone
-(see `TEXT_CLASSES`). In a state from which any number of letters may follow, one row of a mask holds all tokens of
-letters, and a walk leaves out the subtrees of the trie that hold nothing else (`ClassSlice`). But the first character
-of most tokens is of another class: a grammar treats a space or a bracket separately, and a name begins with a letter
-but goes on with digits too. So the tokens are also sorted by their first byte and the class of the other bytes
-(`RestSlice`).
+This module has the tokens that consist of one class of characters (see `TEXT_CLASSES`), such as letters. In a state in
+which any number of letters may follow, one row of a mask has all tokens of letters. A walk then skips the subtrees of
+the trie that have no other tokens (`ClassSlice`).
+
+But the first character of most tokens is of another class: a grammar treats a space or a bracket separately, and a name
+begins with a letter but goes on with digits too. So the tokens are also sorted by their first byte and the class of the
+other bytes (`RestSlice`). The slices for free strings and for free text are in `string_slices`.
 """
 
 from __future__ import annotations
@@ -38,28 +39,28 @@ FREE_REGISTERS = 8
  V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
     R_VOCABULARY, R_VOCABULARY + 30
 )  # fmt: skip
-"""All are constant but `V_LIKE` and `V_STACK`: see `masks.text_walk`, `masks.bits`."""
+"""All are constant except `V_LIKE` (see `masks.text_walk`) and `V_STACK` (see `masks.bits`)."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
 """Registers of a kind of free string, relative to `V_FREE + kind * FREE_REGISTERS`."""
 
 ROWS = 64
-"""Masks in one allocation: to make an array for each would take longer than to fill it."""
+"""The number of masks in one allocation. Making an array for each would take longer than filling it."""
 LENGTHS = 21
 """Each length below this has its own row (`Whitespace.FLEXIBLE` needs them); row `LENGTHS` is for any length."""
 ANY_LENGTH = 254
 """Stands for this length and all greater ones; `IMPURE` is one more."""
 MANY_IDS = 1024
-"""With this many tokens or more, a row of a mask is faster than a list of ids."""
+"""From this number of tokens on, a row of a mask is faster than a list of ids."""
 _LONGEST_RUN = 65535
-"""The largest uint16; a longer run is stored as several."""
+"""The largest uint16. A longer run is stored as several runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSlice:
     """Whole tokens by class and length.
 
-    For the classes inside quotes, a token that closes the string is impure, and one that cannot stand there has length
-    0.
+    For the classes inside quotes, a token that closes the string is impure, and a token that cannot stand inside a
+    string has length 0.
     """
 
     rows: Uint32  # uint32[classes, LENGTHS + 1, words]: the tokens of the class with at most that many characters
@@ -70,7 +71,7 @@ class ClassSlice:
     def build(
         vocabulary: Vocabulary, characters: TokenCharacters, nodes: Int32, quoted: list[tuple[Int32, Int32]]
     ) -> ClassSlice:
-        """From a trie's nodes (see `string_slices.HEAD`), and the results of `in_quotes` for values and for names."""
+        """Makes it from a trie's nodes (see `string_slices.HEAD`), and `in_quotes` of values and of names."""
         ends_line = _that_end_lines(vocabulary.data, vocabulary.offsets)
         in_strings = [_quoted_lengths(*each, ends_line) for each in quoted]
         lengths = np.concatenate([characters.lengths(IN_VALUE), in_strings])
@@ -89,7 +90,7 @@ class RestSlice:
 
     @staticmethod
     def build(vocabulary: Vocabulary, characters: TokenCharacters, nodes: Int32) -> RestSlice:
-        """From a trie's nodes (see `string_slices.HEAD`)."""
+        """Makes it from a trie's nodes (see `string_slices.HEAD`)."""
         data, offsets = vocabulary.data, vocabulary.offsets
         sizes = np.diff(offsets)
         first = np.full(len(sizes), 256)
@@ -111,14 +112,14 @@ class RestSlice:
 
 
 class TokenCharacters:
-    """The characters of all tokens of a vocabulary. A byte that belongs to no character counts as one of no class."""
+    """The characters of all tokens of a vocabulary. A byte outside any character counts as one without a class."""
 
     def __init__(self, data: Uint8, offsets: Int32) -> None:
         classes_of = np.zeros(0x110000, np.uint16)  # of each code point, as bits
         for k, ranges in enumerate(TEXT_CLASSES[:IN_VALUE]):
             for first, last in ranges:
                 classes_of[first : last + 1] |= 1 << k
-        # A byte 0xFF behind each token, which is decoded as U+DCFF, parts them. Within a token 0xFE replaces 0xFF.
+        # A byte 0xFF after each token separates the tokens; it is decoded as U+DCFF. Within a token 0xFE replaces 0xFF.
         parted = np.insert(np.minimum(data, 0xFE), offsets[1:], 0xFF).tobytes().decode("utf-8", "surrogateescape")
         points = np.array([parted]).view(np.uint32)
         self._ends = np.flatnonzero(points == 0xDCFF)
@@ -128,8 +129,8 @@ class TokenCharacters:
         self._of_one_byte = (first < 0x80) | (first >> 8 == 0xDC)
 
     def lengths(self, classes: int, *, behind_first_byte: bool = False) -> Uint8:
-        """uint8[classes, tokens]: the characters of each token, at most `ANY_LENGTH`; `IMPURE` if it has none,
-        or others than those of the class."""
+        """uint8[classes, tokens]: the number of characters of each token, at most `ANY_LENGTH`; `IMPURE` if the token
+        has none, or has a character outside the class."""
         starts = self._starts + ((self._ends > self._starts) if behind_first_byte else 0)
         sizes = self._ends - starts
         shared = np.bitwise_and.reduceat(self._classes, np.ravel([starts, self._ends], "F"))[::2]
@@ -139,14 +140,14 @@ class TokenCharacters:
 
 
 def _quoted_lengths(needs: Int32, closes: Int32, ends_line: npt.NDArray[np.bool_]) -> Uint8:
-    """uint8[tokens]: the characters of each token inside a string; 0 if it cannot stand there, `IMPURE` if it closes
-    the string or may end a line."""
+    """uint8[tokens]: the number of characters of each token inside a string; 0 if the token cannot stand there;
+    `IMPURE` if it closes the string or may end a line."""
     lengths = np.where(needs == NEVER, 0, np.where(ends_line, IMPURE, np.minimum(needs, ANY_LENGTH)))
     return np.where(closes[:, 0] > 0, IMPURE, lengths).astype(np.uint8)
 
 
 def _that_end_lines(data: Uint8, offsets: Int32) -> npt.NDArray[np.bool_]:
-    """bool[tokens]: may the token hold the end of a line, as it is spelled inside quotes?"""
+    """bool[tokens]: may the token contain the end of a line, as it is spelled inside quotes?"""
     places = [match.start() for match in re.finditer(rb"\\[nru]|\xe2\x80[\xa8\xa9]", data.tobytes())]
     ends_line = np.zeros(len(offsets) - 1, np.bool_)
     ends_line[np.searchsorted(offsets, places, side="right") - 1] = True
@@ -195,7 +196,7 @@ class Slices:
         self._rows: list[tuple[Uint32, int]] = []
 
     def new_row(self) -> tuple[Uint32, int]:
-        """A new read-only array for a mask, and its address. All grammars of a vocabulary share allocations."""
+        """A new read-only array for a mask, and its address. All grammars of a vocabulary share the allocations."""
         try:
             return self._rows.pop()
         except IndexError:
@@ -209,7 +210,7 @@ class Slices:
     @staticmethod
     @once_per_object
     def of(vocabulary: Vocabulary) -> Slices:
-        """The slices of a vocabulary, built once."""
+        """The slices of a vocabulary. They are built once."""
         return Slices(vocabulary)
 
     @cached_property
@@ -247,12 +248,12 @@ class Slices:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, without the vocabulary and its trie."""
+        """The size of the arrays in bytes, without the vocabulary and its trie."""
         return self.rest.cover.nbytes + sum(array.nbytes for array in self._arrays.values())
 
 
 def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
-    """The most commas of any token; several in a row count as one, since an item must stand between them."""
+    """The largest number of commas in a token. Adjacent commas count as one, since an item must stand between two."""
     commas = data == 0x2C
     commas[1:] &= ~commas[:-1] | np.isin(np.arange(1, len(data)), offsets)
     before = np.concatenate([[0], np.cumsum(commas)])
@@ -275,9 +276,9 @@ def children(nodes: Int32, starts: Int32, kids: Int32) -> None:
 
 @kernel
 def count_runs(covers: Uint8, runs: npt.NDArray[np.uint16]) -> None:
-    """Fill `runs`, uint16[covers, nodes]: how many nodes in a row, from each one on, are not `IMPURE` in a cover.
+    """Fill `runs`, uint16[covers, nodes]: the number of consecutive nodes, from each node on, that are not `IMPURE`.
 
-    A walk may skip them all at once: the ancestors of an impure node are impure too, and were met before it.
+    A walk may skip all of them at once: the ancestors of an impure node are impure too, and come before it.
     """
     for k in range(covers.shape[0]):
         run = 0

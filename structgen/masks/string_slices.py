@@ -1,9 +1,9 @@
 """What each token of a vocabulary does inside a free JSON string, and in plain text.
 
-A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay inside the string, as rows of a mask by
-the code points that they need, and the tokens that close the string, sorted by what follows their quote. The *text
-slice* (`TextSlice`) is for text without quotes. It has rows by code points too, and for each trie node which characters
-stand in the tokens below it: a walk skips the nodes whose characters cannot lead out of the text.
+A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay inside the string: a row of a mask for
+each number of code points that they may need. And it has the tokens that close the string, sorted by the bytes after
+their quote. The *text slice* (`TextSlice`) is for text without quotes. It has such rows too, and tells for each trie
+node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ Uint8 = npt.NDArray[np.uint8]
 Uint32 = npt.NDArray[np.uint32]
 
 IMPURE = 255
-"""In place of a length: a token is not made of the characters in question alone."""
+"""In place of a length: the token has characters of another kind."""
 NEVER = 1 << 30
-"""In place of the code points that a token needs: it cannot stand there at all."""
+"""In place of the number of code points that a token needs: the token cannot stand there at all."""
 HEAD, SKIP, TOKEN = range(3)
-"""Columns of the nodes of a `Trie`, which stand in preorder: `depth << 8 | byte`, the first node behind the subtree,
-and the token that ends at the node (-1: none; `HAS_TWIN` is added where several ids have its bytes)."""
+"""Columns of the nodes of a `Trie`, in preorder: `depth << 8 | byte`; the first node after the subtree; and the token
+that ends at the node (-1: none; `HAS_TWIN` is added if several ids have its bytes)."""
 HAS_TWIN = 1 << 30
 """In a node's token: another id has the same bytes."""
 _MANY = 1 << 18
 """A length of strings that no token reaches."""
 _LONG = 254
-"""Tokens of more code points count as odd in the text slice: each walk looks at them."""
+"""Tokens of more code points are odd in the text slice: each walk looks at them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeSlice:
-    """One kind of free string over a vocabulary. `nodes` is the trie of what follows the quote in tokens that close
-    it."""
+    """One kind of free string over a vocabulary. `nodes` is a trie of the bytes after the quote, in tokens that close
+    the string."""
 
     rows: Uint32  # uint32[levels, words]: the tokens that stay inside, by how many code points they may need
     levels: Int32  # int32[longest + 1]: the row by the room in code points; the last is for any greater room
@@ -55,7 +55,7 @@ class FreeSlice:
 
     @staticmethod
     def build(vocabulary: Vocabulary, needs: Int32, closes: Int32) -> FreeSlice:
-        """From the results of `in_quotes`."""
+        """Makes it from the results of `in_quotes`."""
         nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
         longest = int(needs[needs != NEVER].max(initial=0))
         return FreeSlice(*_rows_by_room(needs, longest), nodes, entries, root_entries)
@@ -74,7 +74,7 @@ class TextSlice:
 
     @staticmethod
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
-        """From the trie's nodes, see `HEAD`."""
+        """Makes it from the trie's nodes (see `HEAD`)."""
         automaton = Automaton()
         start = Lifted(automaton, length(), lambda final: 0, quoted=False, maximum=_MANY).start
         automaton.expand(start)
@@ -89,13 +89,13 @@ class TextSlice:
 
 
 def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
-    """The result of `classify` for a free string: `needs` and `closes`. `kind`: VALUE or NAME."""
+    """The results of `classify` for a free string of this kind (VALUE or NAME): `needs` and `closes`."""
     automaton = Automaton()
     return classified(automaton, free_string(automaton, kind, DONE, max_length=_MANY), vocabulary)
 
 
 def classified(automaton: Automaton, start: int, vocabulary: Vocabulary) -> tuple[Int32, Int32]:
-    """`needs` and `closes` of `classify`; all states that can follow `start` must have been expanded."""
+    """`needs` and `closes` of `classify`. All states that can follow `start` must have been expanded."""
     needs: Int32 = np.full(vocabulary.width, NEVER, np.int32)
     closes: Int32 = np.zeros((vocabulary.width, 2), np.int32)
     classify(automaton.tables.base, vocabulary.data, vocabulary.offsets, start, needs, closes)
@@ -126,12 +126,13 @@ def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, i
 
 @kernel
 def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32) -> None:
-    """Run each token through a string from the state `start`.
+    """Run each token through a string, from the state `start`.
 
     Args:
-        needs: int32[tokens], full of `NEVER`. Written for tokens that stay inside: their code points.
-        closes: int32[tokens, 2], full of 0. Written for tokens that close the string: the offset behind their quote,
-            and the code points before it.
+        needs: int32[tokens], full of `NEVER`. For a token that stays inside, the kernel writes its number of code
+            points.
+        closes: int32[tokens, 2], full of 0. For a token that closes the string, the kernel writes the offset after its
+            quote, and the number of code points before the quote.
     """
     for token in range(offsets.size - 1):
         s, f, c = int64(start), int64(0), int64(0)
@@ -172,9 +173,10 @@ def hold(nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: 
     """Fill `held` and `counts` of a `TextSlice`.
 
     Args:
-        points: the code points of each token; `IMPURE` for odd ones.
-        bits: the bit of each byte's bucket; `odd` is that of `ODD`.
-        path: scratch space, by depth: the buckets of the bytes up to there.
+        points: the number of code points of each token; `IMPURE` for odd ones.
+        bits: the bit of each byte's bucket.
+        odd: the bit of `ODD`.
+        path: scratch space; by depth, the buckets of the bytes on the path to a node.
     """
     for i in range(len(nodes)):
         depth, byte, token = nodes[i, HEAD] >> 8, nodes[i, HEAD] & 255, int64(nodes[i, TOKEN])

@@ -1,11 +1,11 @@
 """Masks inside a free JSON string: only the tokens that end the string are walked.
 
-The result equals the plain loop of `walk`. It is found in three phases; R_PHASE is the one that is done next:
+The result equals the plain loop of `walk`. The mask is filled in three phases; R_PHASE is the next one:
 
-0. One row of a mask has the tokens that stay inside the string and have room there.
-1. The tokens that close the string are sorted by what follows their quote. The trie of what follows is walked once, and
-   each of its nodes allows the tokens with an allowed number of characters before the quote.
-2. If the string may not begin with some literals, a walk along these literals corrects their tokens (*overlay*).
+0. The mask starts as the row of tokens that stay inside the string and for which there is room.
+1. The tokens that close the string are sorted by the bytes after their quote. The trie of these bytes is walked once.
+   Each node that is reached allows its tokens, if the number of characters before their quote is allowed.
+2. If the string must not begin with some literals, a walk along these literals corrects the bits (*overlay*).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.subtrees import next_byte
 
 ENTRIES, PAST_ENTRIES = 2, 3
-"""Further columns of the nodes of what follows a quote: the first of a node's entries, and the end of them."""
+"""Further columns of the nodes in the trie of bytes after a quote: the first of a node's entries, and their end."""
 BEYOND, INSIDE = 0, 1
 """Flags of the stack in `_overlay`."""
 
@@ -96,11 +96,11 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
 
 @inner_kernel
 def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
-    """Phase 2: correct the mask along the literals that start at `s`. Returns 0, or -1 when something is wanted.
+    """Phase 2: correct the mask along the literals that start at `s`. Returns 0; -1 if something is wanted.
 
-    The stack's flag is `INSIDE` as long as the bytes so far begin a literal and the string is open. There a byte that
-    leaves the literals leads to free text, whose bits are right already, so the subtree is skipped. Behind that, the
-    flag is `BEYOND`, and every token is set or cleared.
+    While the bytes so far begin a literal and the string is open, the stack's flag is `INSIDE`. There, a byte that
+    leaves the literals leads to free text. Its bits are right already, so the subtree is skipped. After that, the flag
+    is `BEYOND`, and every token is set or cleared.
     """
     nodes, stack, r, first = nodes_at(base), stack_at(base), registers_at(base), first_at(base)
     put(base, int64(0), s, f, c, int64(INSIDE))
@@ -138,8 +138,10 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
 
 @inner_kernel
 def fill_free(base: int, out: int, s: int, f: int, c: int) -> int:
-    """Fill the mask in a free string, with or without literals that it may not begin with. Returns 0, or -1 when
-    something is wanted."""
+    """Fill the mask in a free string, with or without literals that it must not begin with.
+
+    Returns 0; -1 if something is wanted.
+    """
     states, r = states_at(base), registers_at(base)
     overlay = mode_of(base, s) == OVERLAY
     inner = int64(states[s, A]) if overlay else s

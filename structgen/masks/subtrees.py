@@ -20,11 +20,11 @@ from structgen.masks.slices import V_COVER, V_KID_STARTS, V_KIDS, V_N_NODES, V_R
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 NARROW = 2
-"""Trying this many children takes as long as looking up one edge."""
+"""The number of children that are tried in the time of looking up one edge."""
 LARGE = 16
 """In a subtree with fewer nodes than this, all nodes are tried."""
 NO_NODE, NO_LOOP = -1, -1
-"""Values in place of a node, and of an edge from a state to itself, where there is none."""
+"""In place of a node, and of an edge from a state to itself: there is none."""
 
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
@@ -61,8 +61,10 @@ def next_byte(base: int, s: int, byte: int) -> int:
 
 @inner_kernel
 def next_child(base: int, s: int, parent: int, byte: int) -> int:
-    """The first child of `parent` from `byte` on that an edge takes: one of the narrow state `s`, or of the states that
-    it calls or goes to with other bytes. Without such a child, the node behind the subtree of `parent`."""
+    """The first child of `parent`, from `byte` on, that an edge takes; if there is none, the node after the subtree.
+
+    The edge may be one of the narrow state `s`, or of a state that `s` calls or goes to on a miss.
+    """
     nodes, states, kids, starts = nodes_at(base), states_at(base), _kids(base), _kid_starts(base)
     wanted = next_byte(base, s, byte)
     while states[s, MISS] & ACTION != NOTHING:
@@ -82,8 +84,8 @@ def next_child(base: int, s: int, parent: int, byte: int) -> int:
 
 @inner_kernel
 def _note_loop(base: int, s: int, loop: int) -> None:
-    """Write the registers of the edge `loop` from state `s` to itself: R_LOOP, its bytes (R_STAYS), and the bytes of
-    all edges (R_COVERED)."""
+    """Write the registers of `loop`, an edge from state `s` to itself: the edge (R_LOOP), its bytes (R_STAYS), and the
+    bytes of all edges of `s` (R_COVERED)."""
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     for word in range(4):
         r[R_STAYS + word] = r[R_COVERED + word] = 0
@@ -98,11 +100,16 @@ def _note_loop(base: int, s: int, loop: int) -> None:
 
 @inner_kernel
 def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
-    """Walk below `node`, behind which the position is `s, f, c`, as long as each byte is refused, or taken by the edge
-    `loop` (target and flags) from state `s` to itself. The edge may count. For `row` and `within` see `walk._walk`.
+    """Walk below `node` as long as `loop` takes each byte, or the byte is refused.
 
-    Returns the first node that needs a step of the automaton, with the stack written for the nodes above it; or the
-    node behind the subtree.
+    Args:
+        s, f, c: the position after `node`.
+        loop: the edge (target and flags) from state `s` to itself. It may count.
+        row, within: as in `walk._walk`.
+
+    Returns:
+        The first node that needs a step of the automaton; the stack is written for the nodes above it. Without such a
+        node: the node after the subtree.
     """
     nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])

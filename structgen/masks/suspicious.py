@@ -1,4 +1,4 @@
-"""The tokens of a vocabulary that a check may be asked about: found once per vocabulary."""
+"""The tokens of a vocabulary that a check may have to be asked about. They are found once per vocabulary."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from structgen.masks.words import pack
 from structgen.vocabulary import Vocabulary
 
 _NO_STRING = rb"[0-9][],} \n\t\r]|true|false|null|\[.*\]|\{.*\}"
-"""Matches in every token that holds a whole value other than a string; a number needs the byte that ends it."""
+"""Matches in each token that contains a whole value other than a string. A number counts with the byte that ends it."""
 _WHOLE = re.compile(rb'"[^"]*"|' + _NO_STRING, re.DOTALL)
-"""Matches in every token that holds a whole value or name."""
+"""Matches in each token that contains a whole value or name."""
 _NO_PLAIN_STRING = re.compile(rb"\\|" + _NO_STRING, re.DOTALL)
-"""Matches in every token that holds a whole value other than a string without escapes."""
+"""Matches in each token that contains a whole value other than a string without escapes."""
 _CLOSES, _DIGIT, _ENDS_NUMBER = 1, 2, 4
 _KINDS = np.zeros(256, np.uint8)
 for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER, b"],} \n\t\r")):
@@ -25,7 +25,7 @@ for _kind, _bytes in ((_CLOSES, b'"]}'), (_DIGIT, b"0123456789"), (_ENDS_NUMBER,
 
 
 def _hints(vocabulary: Vocabulary) -> list[int]:
-    """The tokens with a quote in them, and all in which `_WHOLE` may match."""
+    """The tokens that contain a quote, and all other tokens in which `_WHOLE` may match."""
     kinds = _KINDS[vocabulary.data]
     closes = np.flatnonzero((kinds & _CLOSES).view(np.bool_))
     numbers = np.flatnonzero(((kinds[:-1] & _DIGIT) & (kinds[1:] >> 1)) != 0)

@@ -41,9 +41,9 @@ class TestedMask:
     """The mask of one position of a grammar, which depends on the text.
 
     Args:
-        row: the mask with every test answered "yes".
+        row: the mask that assumes "yes" from each test.
         tests: the test states that were met when `row` was filled.
-        hopeless: `row` allows nothing.
+        hopeless: does `row` allow nothing?
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class TestedMask:
         automaton = grammar.automaton
         self._grammar, self._position, self._row, self._hopeless = grammar, position, row, hopeless
         self._checks = tuple({automaton.checks[test] for test in tests})
-        self._branches = bool(automaton.tables.states[list(tests), B].any())  # "no" leads on as well
+        self._branches = bool(automaton.tables.states[list(tests), B].any())  # does "no" lead on as well?
         self._suspicious = grammar.suspicious
         self._end_asks = True
         # Plain attributes: a cached property takes a lock, at every position.
@@ -64,7 +64,7 @@ class TestedMask:
         """The mask for the text that was read; read-only.
 
         Raises:
-            DeadEnd: it allows nothing.
+            DeadEnd: the corrected mask allows nothing.
         """
         if snapshot.mask is None:
             mask = self._correct(snapshot.reading)
@@ -92,7 +92,7 @@ class TestedMask:
         return mask
 
     def _may_end(self, reading: JsonReading) -> bool:
-        """May the text end? Notes in `_end_asks` whether that depends on the text."""
+        """May the text end? Sets `_end_asks` to whether the answer depends on the text."""
         left = [reading]  # emptied when a test asks for it
         ends = self._grammar.may_end(self._position, lambda: left.pop() if left else reading)
         self._end_asks = not left
@@ -112,7 +112,7 @@ class TestedMask:
         return [*tokens, *self._allowed([i for start in set(starts) for i in self._suspicious.starting(start)])]
 
     def _allowed(self, tokens: Sequence[int]) -> Sequence[int]:
-        """The tokens among some that at least one answer allows."""
+        """Those of the tokens that at least one answer allows."""
         return tokens if self._branches else [token for token in tokens if bit(self._row, token)]
 
     def _holding_whole(self, reading: JsonReading) -> list[int]:
@@ -135,7 +135,7 @@ class TestedMask:
 
     @cached_method
     def _whole_passing(self, whole: WholeValues) -> list[int]:
-        """The tokens that hold a whole value or name and pass a test."""
+        """The tokens that contain a whole value or name and pass a test."""
         return self._that_pass(whole.tokens)
 
     @cached_property
@@ -150,7 +150,7 @@ class TestedMask:
         return [token for token in ids_of(self._passes()).tolist() if token not in ends]
 
     def _that_pass(self, tokens: NDArray[np.int64]) -> list[int]:
-        """The tokens, among some, that pass a test."""
+        """Those of the tokens that pass a test."""
         if not self._branches:
             tokens = tokens[allowed_among(self._row, tokens)]
         if not tokens.size:

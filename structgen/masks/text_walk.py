@@ -1,15 +1,16 @@
-"""Masks of text up to a stop, plain or inside quotes: only tokens that may leave the text are walked.
+"""Masks of free text up to a stop, plain or inside quotes. Only tokens that may leave the text are walked.
 
-In free text most characters do not change the state. A token of such characters alone is allowed if it has room: a row
-of the text slice has these tokens. Every other token has a character that leads to another state. The text slice knows
-for each trie node which characters stand below it, so the walk skips the nodes below which no such character stands.
+In free text most characters do not change the state. A token of such characters alone is allowed if there is room for
+it; a row of the text slice has these tokens. Every other token has a character that leads to another state. The text
+slice tells for each trie node which characters the tokens below it contain, so the walk skips the nodes without such a
+character.
 
-A mask may also start from the mask of another position, whose row is in the register `V_LIKE`:
+A mask may also start from the mask of another position. The register `V_LIKE` has its row. There are two cases:
 
-- the same position with no character counted, where characters are bounded: a token for which there is room has the
-  same bit, wherever it leads;
-- the state to which most characters lead (the *home*), in the middle of a stop: a token whose first byte leads to the
-  same place has the same bit.
+- The length is bounded. The mask starts from that of the same state with no characters counted: a token for which there
+  is room has the same bit.
+- The state is in the middle of a stop. The mask starts from that of its *home*, the state to which most characters
+  lead: a token whose first byte leads to the same state from both has the same bit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from structgen.masks.slices import (
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 FEW_LEFT = 32
-"""If a text class covers all but one token in 32, the mask starts from that class."""
+"""If a text class covers all tokens but one in 32, the mask starts from this class."""
 
 NO_ROOM = -(1 << 40)
 """Less than any room."""
@@ -53,14 +54,14 @@ _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
 
 @inner_kernel
 def exits_and_home(base: int, s: int) -> tuple[int, int]:
-    """For a state of a lifted `CharDfa`: the buckets of characters that lead to another state (0 if they are not
-    known), and the state to which most characters lead (0 if it is the state itself)."""
+    """For a state of a lifted `CharDfa`: the buckets of the characters that lead to another state (0 if they are
+    unknown), and the state to which most characters lead (0 if it is the state itself)."""
     blocks, block = _blocks(base), aux_of(base, s)
     where, first = int64(blocks[block, BLOCK_EXITS]), int64(blocks[block, BLOCK_FIRST])
     if where == 0:
         return where, where
-    # Above 0: a state of the DFA, numbered from 1 (state q is `first + q - 1` of the automaton). Below 0: minus a state
-    # of the automaton, in compositions. 0: there is none.
+    # home > 0: a state q of the DFA, which is the state `first + q - 1` of the automaton. home < 0 (in compositions): a
+    # state of the automaton, negated. home = 0: none.
     exits, home = _exits(base)[where + s - first, 0], _exits(base)[where + s - first, 1]
     home = -home if home < 0 else home + first - 1 if home > 0 else home
     return exits, int64(0) if home == s else home
@@ -68,14 +69,14 @@ def exits_and_home(base: int, s: int) -> tuple[int, int]:
 
 @inner_kernel
 def best_class(base: int, s: int, c: int) -> tuple[int, int]:
-    """The text class and the level (the number of its row, see `ClassSlice.rows`) that cover the most tokens, in state
-    `s` of a lifted `CharDfa` with `c` characters counted."""
+    """The text class and the level that cover the most tokens, in state `s` of a lifted `CharDfa` with `c` characters
+    counted. The level is the number of a row of the class (see `ClassSlice.rows`)."""
     blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
     block = aux_of(base, s)
     first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
     best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
     if states_at(base)[s, HI] != UNBOUNDED:
-        # HI leaves room for the shortest end from this state; from the states behind it the end may be `slack` further.
+        # HI leaves room for the shortest end from this state. Later states may need `slack` more characters for an end.
         room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, BLOCK_CLASSES]):
@@ -89,7 +90,7 @@ def best_class(base: int, s: int, c: int) -> tuple[int, int]:
 
 @inner_kernel
 def untouched(base: int, exits: int) -> int:
-    """A lower bound of the number of tokens without a character of these buckets."""
+    """A lower bound of the number of tokens that have no character of these buckets."""
     counts = _bucket_counts(base)
     left: int = registers_at(base)[V_TOKENS]
     for b in range(BUCKETS):
@@ -100,7 +101,7 @@ def untouched(base: int, exits: int) -> int:
 
 @inner_kernel
 def _room(base: int, s: int, c: int) -> int:
-    """The characters that may follow in state `s` after `c`: an index of `TextSlice.levels`."""
+    """The number of characters that may follow in state `s` after `c`, as an index of `TextSlice.levels`."""
     limit = states_at(base)[s, HI]
     if limit == UNBOUNDED:
         return 255
@@ -110,7 +111,7 @@ def _room(base: int, s: int, c: int) -> int:
 
 @inner_kernel
 def _begin_text(base: int, out: int, room: int) -> None:
-    """Start a mask with the tokens that have room inside the text; with V_LIKE, with those allowed there too."""
+    """Start a mask with the tokens for which there is room in the text; with V_LIKE, only those that its row allows."""
     r = registers_at(base)
     levels = view_int32(r[V_TEXT_LEVELS])
     begin(base, out, r[V_TEXT_ROWS], int64(levels[room]), int64(0))
@@ -122,10 +123,10 @@ def _begin_text(base: int, out: int, room: int) -> None:
 
 @inner_kernel
 def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
-    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`. Returns 0, or -1 when something is wanted.
+    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`. Returns 0; -1 if something is wanted.
 
-    Skipped, because their bits are right: subtrees without a character of the buckets `exits`, and subtrees without a
-    token of more than `spare` characters.
+    Some subtrees are skipped, because their bits are right: those without a character of the buckets `exits`, and those
+    without a token of more than `spare` characters.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
     held, longest = _held(base), _longest(base)
@@ -156,8 +157,10 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
 
 @inner_kernel
 def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
-    """Fill the mask in a state of free text that the characters in the buckets `exits` leave. Returns 0, or -1 when
-    something is wanted."""
+    """Fill the mask in a state of free text, which the characters in the buckets `exits` leave.
+
+    Returns 0; -1 if something is wanted.
+    """
     r = registers_at(base)
     room, spare = _room(base, s, c), int64(-1)
     if r[V_LIKE]:
@@ -171,8 +174,10 @@ def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
 
 @inner_kernel
 def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
-    """Fill the mask in a state, starting from the mask in the state `home` with the same counter. Returns 0, or -1 when
-    something is wanted."""
+    """Fill the mask in a state. It starts from the mask in the state `home` with the same counter.
+
+    Returns 0; -1 if something is wanted.
+    """
     states, r, first = states_at(base), registers_at(base), first_at(base)
     if r[R_PHASE] == 0:
         begin(base, out, r[V_LIKE], int64(0), int64(0))
@@ -189,8 +194,9 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         if t != there or (misses and not same_miss):
             if t > 0 and t ^ there == ZERO:
                 continue  # nothing was counted here
-            # Where only a bound differs, tokens for which there is room are right already. (With SPILL a token that
-            # meets the bound goes on elsewhere; the edge into a run counts one character less than the run's own.)
+            # If only a bound differs, the bits of tokens for which there is room are right already. (With SPILL, a
+            # token that exceeds the bound takes another edge. An edge into a run counts one character less than the
+            # run's own edge.)
             spare = room if t > 0 and (t == there or t ^ there == INC) else int64(-1)
             if r[R_NODE] < first[byte]:
                 r[R_NODE] = first[byte]
@@ -202,8 +208,11 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
 
 @kernel
 def spare_room(base: int, position: int) -> int:
-    """In a lifted `CharDfa` whose characters are bounded, with some counted: the most characters of a token that meets
-    no bound, wherever it leads. `NO_ROOM` elsewhere. The state must have been expanded."""
+    """The number of characters that a token may have without reaching a bound, wherever it leads.
+
+    This is for a lifted `CharDfa` whose characters are bounded, with some counted; `NO_ROOM` elsewhere. The state must
+    have been expanded.
+    """
     count, s = position >> COUNT_SHIFT, position & TARGET
     states = states_at(base)
     if count == 0 or mode_of(base, s) != CHARS or states[s, HI] == UNBOUNDED:
@@ -214,7 +223,7 @@ def spare_room(base: int, position: int) -> int:
 
 @kernel
 def longest_token(base: int, row: int) -> int:
-    """The bytes of the longest token in the mask at the address `row`."""
+    """The number of bytes of the longest token in the mask at the address `row`."""
     mask, offsets = view_uint32(row), _offsets(base)
     longest: int = int64(0)
     for w in range(registers_at(base)[V_WORDS]):
@@ -228,9 +237,9 @@ def longest_token(base: int, row: int) -> int:
 
 @kernel
 def home(base: int, position: int) -> int:
-    """The position with the state to which most characters lead; 0 where that is its own state, or not known.
+    """The position with the state to which most characters lead; 0 if it is the same state, or is unknown.
 
-    WANTS where one of both states must be expanded first, as the registers say.
+    WANTS if one of the two states must be expanded first; the registers say which.
     """
     s = position & TARGET
     if unexpanded(base, s):
@@ -243,7 +252,7 @@ def home(base: int, position: int) -> int:
 
 @kernel
 def nearly_covered(base: int, position: int) -> bool:
-    """In a lifted `CharDfa`: does a text class cover so many tokens that it is the best start of the mask?"""
+    """In a lifted `CharDfa`: does a text class cover nearly all tokens, so that the mask should start from it?"""
     s = position & TARGET
     best, level = best_class(base, s, position >> COUNT_SHIFT)
     tokens = registers_at(base)[V_TOKENS]

@@ -1,4 +1,4 @@
-"""Where tokens lead from the positions of a grammar: its transition function."""
+"""The transition function of a grammar: the position to which a token leads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from structgen.vocabulary import Vocabulary
 
 
 class Question(NamedTuple):
-    """A test that must be answered before a token can be taken."""
+    """A test that must be answered before it is known whether a token is allowed."""
 
     check: Check
     taken: int  # the bytes of the token that stand before the test
@@ -33,14 +33,14 @@ class Question(NamedTuple):
 
 
 class CheckAnswers:
-    """The answers to checks for one text, with some bytes behind it. Each answer is computed once."""
+    """The answers to checks for one text with further bytes. Each answer is computed once."""
 
     def __init__(self, reading: JsonReading) -> None:
         self._reading = reading
 
     @cached_method
     def holds(self, check: Check, more: bytes) -> bool:
-        """Does `check` hold behind the text and `more`?"""
+        """Does `check` hold after the text and `more`?"""
         return check.holds(self._read(more))
 
     @cached_method
@@ -52,11 +52,11 @@ class Transitions:
     """The transition function of a constraint over the tokens of a vocabulary. Safe for threads.
 
     Attributes:
-        automaton: the constraint, byte by byte; states are added when a walk first reaches them.
+        automaton: the constraint as an automaton over bytes. It writes states when a walk first reaches them.
         start: the position at which every text starts.
         lock: held while the automaton grows.
-        derived: what other modules compute from this grammar, by its class; freed with the grammar.
-        suspicious: the tokens that a test may be asked about.
+        derived: objects that other modules compute from this grammar, by their class; they are freed with the grammar.
+        suspicious: the tokens that a test may have to be asked about.
     """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
@@ -79,14 +79,14 @@ class Transitions:
             return self._answered(kernel, *arguments)
 
     def _answered(self, kernel: Callable[..., int], *arguments: Any) -> int:
-        """`answered`, where the lock is held."""
+        """`answered` for a caller that holds the lock."""
         while (answer := kernel(self._base, *arguments)) == WANTS:
             self.automaton.provide()
         return int(answer)
 
     def advance(self, position: int, token_id: int) -> int:
-        """The position after a text token; negative when the token is not allowed there: REJECTED, or ASKS where that
-        depends on the text, which `follow` is given."""
+        """The position after a text token; REJECTED if the token is not allowed; ASKS if that depends on the text (call
+        `follow` then)."""
         with self.lock:
             while (after := advance(self._base, position, token_id, 0)) == WANTS:
                 self.automaton.provide()
@@ -96,7 +96,7 @@ class Transitions:
         """The position after a text token, REJECTED, or the question that must be answered first.
 
         Args:
-            position: where the first `taken` bytes of the token have led.
+            position: the position after the first `taken` bytes of the token.
         """
         with self.lock:
             after = self._answered(advance, position, token_id, taken)
@@ -110,10 +110,11 @@ class Transitions:
         return Question(self.automaton.checks[test], taken, yes, no)
 
     def follow(self, position: int, token_id: int, asked: CheckAnswers, taken: int = 0) -> int:
-        """The position after a text token, with tests answered for a text; REJECTED when it is not allowed there.
+        """The position after a text token, with tests answered for a text; REJECTED if the token is not allowed.
 
         Args:
-            position: where the first `taken` bytes of the token have led; the text ends before them.
+            position: the position after the first `taken` bytes of the token.
+            asked: the answers for the text before the token.
         """
         text, lead = self.vocabulary.token(token_id), self.lead(position, token_id, taken)
         while isinstance(lead, Question):
@@ -122,7 +123,7 @@ class Transitions:
         return lead
 
     def may_end(self, position: int, reading: Callable[[], JsonReading] | None = None) -> bool:
-        """May the text end at this position? `reading()` gives the text that was read, for a test only."""
+        """May the text end at this position? `reading()` returns the text; it is called only if a test decides."""
         reading, lead = reading or self.automaton.reading, self._end_lead(position)
         while isinstance(lead, Question):
             resumed = lead.yes if lead.check.holds(reading()) else lead.no
@@ -130,14 +131,14 @@ class Transitions:
         return lead
 
     def _end_lead(self, position: int) -> bool | Question:
-        """May the text end at this position? A question, where a test decides that."""
+        """May the text end at this position? A question if a test decides."""
         with self.lock:
             while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
                 self.automaton.provide()
             return bool(ends) if ends >= 0 else self._question(0)
 
     def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
-        """Call `walk.fill` until it is done; `like`: the row from which it starts, see `text_walk`."""
+        """Calls `walk.fill` until it is done. `like` is the row from which it starts (see `text_walk`)."""
         self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
         self._registers[R_PHASE] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
@@ -145,7 +146,7 @@ class Transitions:
         return ends
 
     def fill(self, position: int, out: Uint32, answer: int) -> None:
-        """Write the mask at a position, with all tests answered by `answer` (see `table_format`)."""
+        """Writes the mask at a position, with all tests answered by `answer` (see `table_format`)."""
         with self.lock:
             if answer == OPEN:
                 self.automaton.tables.open_end()

@@ -1,8 +1,9 @@
 """The joint walk of trie and automaton: kernels that compute the packed mask of a position.
 
 The result equals a plain loop (see `tests/support/reference_masks.py`): for each token, `step` through its bytes from
-the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`base`). They
-return -1 when something is wanted: the registers say what. After that is provided, the same call continues the walk.
+the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`base`). A
+kernel returns -1 when something is *wanted*: the automaton must expand a state or make room, and the registers say
+which. After the caller has done so, the same call continues the walk.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from structgen.masks.subtrees import LARGE, NO_LOOP, NO_NODE, is_narrow, next_ch
 from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
 
 TESTED = 4
-"""What `fill` adds to its result where a test was met."""
+"""`fill` adds this to its result if it met a test."""
 EMPTY_WORDS = 64
-"""Words of a mask that are tested together."""
+"""The number of words of a mask that are tested together."""
 MANY = 200
-"""With this many trie nodes below a first byte, the walk looks for a class of characters that may follow it."""
+"""From this number of trie nodes below a first byte on, the walk looks for a class of characters that may follow it."""
 MOST_FIT = 12
 """Most tokens have no more characters than this."""
 AWAY = 2
-"""Walking this many tokens that no text class covers takes as long as walking one that may leave a text."""
+"""Walking this many tokens that no text class covers takes as long as walking one token that may leave a text."""
 NO_CLASS, STOPPED = -1, -2
-"""Returned by `_class_behind` in place of a class."""
+"""Results of `_class_behind` in place of a class."""
 FIRST_REST = len(TEXT_CLASSES)
 """The first row of `Slices.runs` for a `RestSlice`; the rows before it are those of the text classes."""
 
@@ -62,12 +63,17 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
 
-    The stack's flag is the node where the state is narrow (see `subtrees`), else `NO_NODE`. The commonest steps are
-    taken in this loop: an edge without flags, an edge that counts, and no edge.
+    The stack's flag is the node if its state is narrow (see `subtrees`), else `NO_NODE`. The most common steps are
+    inlined in this loop: an edge without flags, an edge that counts, and no edge.
 
-    `row` of the covers and runs tells which bits are set already: a text class, or, from `FIRST_REST` on, a class of
-    `RestSlice`. Subtrees of at most `within` characters are skipped: 0 for none, `ANY_LENGTH` for all that the row
-    covers (a run at a time). Returns 0, or -1 when something is wanted; the walk then continues at node R_NODE.
+    Args:
+        row: the row of the covers and runs. It tells which bits are set already: those of a text class, or, from
+            `FIRST_REST` on, those of a class of `RestSlice`.
+        within: subtrees whose tokens have at most this many characters of the class are skipped. 0: none are skipped.
+            `ANY_LENGTH`: all that the row covers are skipped, a run at a time.
+
+    Returns:
+        0; -1 if something is wanted. Then the walk continues at node R_NODE.
     """
     nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
@@ -133,11 +139,10 @@ def _takes_names(base: int, s: int) -> bool:
 
 @inner_kernel
 def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
-    """The largest class of `RestSlice` of which any number of characters may follow a byte; `NO_CLASS` if there is
-    none, `STOPPED` when something is wanted.
+    """The largest class of `RestSlice` of which any number of characters may follow a byte.
 
-    The state behind the byte may take no such character itself (it may take optional white space, for example). Then
-    the state to which its miss leads decides.
+    `NO_CLASS` if there is none, `STOPPED` if something is wanted. The state after the byte may take no such character
+    itself; it may take optional white space, for example. Then the state to which its miss leads decides.
     """
     states, blocks, depths = states_at(base), _blocks(base), _depths(base)
     s, f, c = step(base, s, f, c, byte)
@@ -171,10 +176,10 @@ def _in_class(k: int, byte: int) -> bool:
 
 @inner_kernel
 def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
-    """Allow the tokens with a first byte and only characters of class `k` behind it."""
+    """Allow the tokens that have this first byte, and after it only characters of class `k`."""
     r, starts = registers_at(base), _rest_starts(base)
     ids, mask, index = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
-    if index >= 0:  # there are so many that a row of a mask has them
+    if index >= 0:  # there are `MANY_IDS` or more, and a row of a mask has them
         row = view_uint32(r[V_REST_ROWS] + index * 4 * r[V_WORDS])
         for w in range(r[V_WORDS]):
             mask[w] |= row[w]
@@ -185,10 +190,10 @@ def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
 
 @inner_kernel
 def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int) -> int:
-    """`_walk` below a first byte, from node `low` on; `best` and `within`: see `_walk_from`.
+    """`_walk` below a first byte, from node `low` on. For `best` and `within` see `_walk_from`.
 
-    If many nodes stand below the byte, the text class `best` does not hold it, and any characters of a class of
-    `RestSlice` may follow it, then the tokens of the byte and such characters are allowed at once, and not walked.
+    Tokens of the byte and characters of a class of `RestSlice` are allowed at once, without a walk, if any number of
+    such characters may follow the byte. This is tried if many nodes are below the byte and the byte is not in `best`.
     """
     stack, first = stack_at(base), first_at(base)
     high = int64(first[byte + 1])
@@ -206,12 +211,12 @@ def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int)
 
 @inner_kernel
 def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: int) -> int:
-    """`_walk_byte` for each first byte that the position takes. Returns 0, or -1 when something is wanted.
+    """`_walk_byte` for each first byte that the position accepts. Returns 0; -1 if something is wanted.
 
     These are the bytes of the state's edges, then of the edges of the state to which its miss leads, and so on. Each
-    byte of an edge is a *segment*, numbered in that order: R_SEGMENT is the first one that is not done, R_NODE the node
-    in it where the walk continues.
-    The tokens of the text class `best` up to the length `within` are allowed already, see `_walk`.
+    byte of an edge is a *segment*; segments are numbered in this order. R_SEGMENT is the first that is not done, and
+    R_NODE the node in it at which the walk continues. The tokens of the text class `best` with at most `within`
+    characters are allowed already (see `_walk`).
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = first_at(base)
@@ -236,9 +241,9 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
 
 @inner_kernel
 def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
-    """Is it faster to walk the tokens that may leave a text than those that its best text class does not cover?
+    """Is it faster to walk the tokens that may leave a text than the tokens that its best text class does not cover?
 
-    Many of the latter take little time: those that `_walk_byte` allows at once.
+    Many of the latter take little time, because `_walk_byte` allows them at once.
     """
     tokens = registers_at(base)[V_TOKENS]
     return AWAY * (tokens - untouched(base, exits)) < tokens - int64(_counts(base)[best, level])
@@ -246,7 +251,7 @@ def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
 
 @inner_kernel
 def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
-    """Fill the mask where no free string is open. Returns 0, or -1 when something is wanted."""
+    """Fill the mask where no free string is open. Returns 0; -1 if something is wanted."""
     r = registers_at(base)
     best, level = 0, 0
     if mode_of(base, s) == CHARS:
@@ -288,8 +293,8 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
         answer: how tests are answered: ASK, YES, REFUSE or OPEN.
 
     Returns:
-        -1 when the registers say what is wanted: provide it and call again. Else 1 if the text may end there, 0 if not,
-        2 if nothing is allowed; plus `TESTED` if a test was met.
+        -1 if something is wanted: provide what the registers say, and call again. Else 1 if the text may end there, 0
+        if not, 2 if nothing is allowed; plus `TESTED` if a test was met.
     """
     r = registers_at(base)
     if r[R_PHASE] == 0:  # also if something was wanted before the first phase: its tests will be met again
@@ -302,7 +307,7 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
 
 @inner_kernel
 def _entered(base: int, s: int, f: int, c: int) -> Position:
-    """The position behind the calls and gotos of states without edges; s is -1 when something is wanted."""
+    """The position after the calls and gotos of states without edges; its state is -1 if something is wanted."""
     states = states_at(base)
     while True:
         if unexpanded(base, s):

@@ -19,7 +19,7 @@ def pack(ids: NDArray[np.int64], width: int) -> Words:
 
 
 def ids_of(words: Words) -> NDArray[np.int64]:
-    """The allowed ids in ascending order; cheap when few words are not zero."""
+    """The allowed ids in ascending order. This is fast if few words are not zero."""
     filled = np.flatnonzero(words)
     bits = np.flatnonzero(np.unpackbits(words[filled].view(np.uint8), bitorder="little"))
     ids: NDArray[np.int64] = filled[bits >> 5] * 32 + (bits & 31)
@@ -27,7 +27,7 @@ def ids_of(words: Words) -> NDArray[np.int64]:
 
 
 def allowed_among(words: Words, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """bool[len(ids)]: is each of some tokens allowed?"""
+    """bool[len(ids)]: is the token allowed?"""
     allowed: NDArray[np.bool_] = (words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1).astype(np.bool_)
     return allowed
 
@@ -41,7 +41,7 @@ def written(row: Words, out: Words) -> Words:
     """Copies a mask into `out`, and returns `out`.
 
     Raises:
-        OptionError: `out` is no array of as many words.
+        OptionError: `out` is not an array of as many words.
     """
     if getattr(out, "shape", None) != row.shape or (isinstance(out, np.ndarray) and out.dtype not in _DTYPES):
         allowed = f"uint32[{len(row)}]: one bit for each row of the logits"
@@ -51,7 +51,7 @@ def written(row: Words, out: Words) -> Words:
 
 
 def only_token(mask: Words) -> int | None:
-    """The one token that a mask allows; None when it allows none or several."""
+    """The one token that a mask allows; None if it allows none or several."""
     words = np.flatnonzero(mask)
     if len(words) != 1:
         return None

@@ -60,7 +60,7 @@ def test_half_precision_keeps_its_values(matcher, dtype):
 
 @pytest.mark.parametrize("shape", [(WIDTH - 1,), (2, WIDTH), (1, 1, WIDTH), ()])
 def test_logits_of_other_shapes_are_refused(matcher, shape):
-    with pytest.raises(OptionError, match=r"expected those behind one text, float\[300\]"):
+    with pytest.raises(OptionError, match=r"expected the logits of one text, float\[300\]"):
         matcher.apply(np.zeros(shape))
 
 
