@@ -1,8 +1,9 @@
 """An end of a text that tests and a listener agree to, found by the A* algorithm (Hart, Nilsson and Raphael 1968).
 
-The estimate is the distance to an end plus the bytes that the listener still wants. It is admissible: no test and no
-listener makes a way shorter. Where a text's shortest end is agreed to, that end is the answer, and the text is not
-extended byte by byte. Texts with equal futures (one position and one state of the listener) count as one.
+The estimate is the distance to an end plus the number of bytes that the listener still wants. It is admissible: tests
+and listeners never make a path shorter. If tests and listener agree to a text's shortest end, this end is the answer,
+and the text is not extended byte by byte. Texts with equal futures (the same position and the same state of the
+listener) count as one.
 """
 
 from __future__ import annotations
@@ -24,35 +25,35 @@ if TYPE_CHECKING:
     from structgen.masks.grammar import Matcher
 
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
-"""The bytes that a search for an end tries, beside the next one on the shortest way."""
+"""The bytes that a search for an end tries, besides the next byte of the shortest end."""
 ALIKE = 3
-"""After this many bytes in a row that lead to one position and make no difference to the listener, the other bytes to
-that position are skipped."""
+"""If this many consecutive bytes lead to the same position and the same state of the listener, the other bytes to this
+position are skipped."""
 MOST_KEPT = 4096
-"""Positions for which one grammar remembers where single bytes lead."""
+"""The number of positions for which a grammar remembers where single bytes lead."""
 MOST_STEPS, MOST_SECONDS = 5_000, 2.0
-"""What the searches of one row may take together."""
+"""The texts that all searches of one row may extend together, and the CPU seconds that they may take."""
 
 
 class Listener(Protocol):
-    """What else has a say in how a text may end: guards and phrases. States are values."""
+    """Guards or phrases that must agree to the end of a text. States are values: they are never changed."""
 
     @property
     def state(self) -> Any:
-        """The state behind the text as it is."""
+        """The state after the text so far."""
 
     def after(self, state: Any, text: bytes) -> Any | None:
-        """The state behind more bytes; None where they are refused."""
+        """The state after further bytes; None if they are refused."""
 
     def may_end(self, state: Any) -> bool:
         """May the text end in this state?"""
 
     def wanted(self, state: Any) -> bytes:
-        """What the text must still have before it may end, as far as that is known."""
+        """The text that must still come before an end, as far as it is known."""
 
 
 def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
-    """May a text continue like this from a state of a listener, and end there?"""
+    """May the text continue with `text` from a state of the listener, and end there?"""
     if listener is None:
         return True
     after = listener.after(state, text)
@@ -61,7 +62,7 @@ def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
 
 @dataclass(slots=True)
 class Effort:
-    """What may still be spent on searches. Time is this thread's CPU time: a seed gives the same text on a busy
+    """What searches may still spend. Time is the CPU time of this thread, so that the result is the same on a busy
     machine."""
 
     steps: int = MOST_STEPS  # texts that may be extended
@@ -76,7 +77,7 @@ class _PartialText(NamedTuple):
     state: Any  # the listener's
 
     def came_before(self, seen: set[Any]) -> bool:
-        """Was a text with the same future seen? Adds it to `seen`. A state without a hash is never found again."""
+        """Was a text with the same future seen? Adds this one to `seen`. Without a hash, a state is never found again."""
         before = len(seen)
         try:
             seen.add((self.position, self.state))
@@ -86,7 +87,7 @@ class _PartialText(NamedTuple):
 
 
 class _Fork(NamedTuple):
-    """Where some bytes lead from a position."""
+    """The positions and questions to which some bytes lead from a position."""
 
     led: tuple[tuple[int, bytes], ...]  # positions, and the bytes that lead there
     asked: tuple[tuple[Question, bytes], ...]  # questions, and the bytes that ask them (one byte if it was read before)
@@ -95,8 +96,8 @@ class _Fork(NamedTuple):
 class ByteLeads:
     """Where single bytes lead in one grammar. Safe for threads, as the grammar is.
 
-    A position leads the same way whatever the text was, but for the answers to tests. So it is found once where bytes
-    lead up to the first test of each; only the answers are found for each text.
+    Only the answers to tests depend on the text. So for each position, where bytes lead up to their first test is found
+    once. The tests are answered for each text.
 
     Args:
         tokens: the token of each byte; bytes without a token are missing.
@@ -106,7 +107,7 @@ class ByteLeads:
         self._grammar, self._tokens = grammar, tokens
 
     def after(self, position: int, tried: bytes, reading: Callable[[], JsonReading]) -> Iterator[tuple[int, bytes]]:
-        """The positions to which some bytes lead, each with these bytes. `reading()` gives the text, for tests."""
+        """The positions to which the bytes `tried` lead, each with its bytes. `reading()` gives the text, for tests."""
         fork = self._fork(position, 0, tried)
         yield from fork.led
         if fork.asked:
@@ -123,7 +124,7 @@ class ByteLeads:
 
     @cached_up_to(MOST_KEPT)
     def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
-        """Where some bytes lead. `taken`: 1 if the byte was read before `position`, at a test; else 0."""
+        """Where the bytes `tried` lead. `taken`: 1 if the byte was read before `position`, at a test; else 0."""
         led: dict[int, bytes] = {}
         asked: dict[tuple[Question, bytes], bytes] = {}
         for byte in tried:
@@ -143,9 +144,9 @@ class EndSearch:
     """Searches the ends of one text.
 
     Args:
-        end: gives the shortest way from a position to an end; None where none is known.
-        listener: must agree to the end.
-        limit: bytes of the longest end that is of use.
+        end: returns the shortest end from a position; None if none is known.
+        listener: it must agree to the end.
+        limit: the number of bytes of the longest useful end.
     """
 
     def __init__(
@@ -165,8 +166,8 @@ class EndSearch:
         return step is not None and self._may_end(step)
 
     def end_with(self, text: bytes) -> bytes | None:
-        """A text and the shortest end behind it, if the listener agrees to both and no test stands in the way of the
-        end; else None."""
+        """`text` and the shortest end after it, if the listener agrees to both and no test is on the path of the end;
+        else None."""
         step = self._behind(text)
         exit_ = None if step is None else self._end(step.position)
         if exit_ is None or exit_.doubted or self._listener is None:
@@ -174,7 +175,7 @@ class EndSearch:
         return text + exit_.text if agrees(self._listener, self._listener.state, text + exit_.text) else None
 
     def _behind(self, text: bytes) -> _PartialText | None:
-        """The text with more bytes; None where they may not come."""
+        """The text after `text`; None if `text` may not come."""
         step = _PartialText(self._matcher.position, b"", None)
         for taken in range(len(text)):
             reading = partial(self._reading, step)
@@ -185,13 +186,13 @@ class EndSearch:
         return step
 
     def ends(self, weight: int, steps: int, effort: Effort) -> Iterator[bytes]:
-        """Ends that all tests and the listener agree to, the shortest first.
+        """Yields ends that all tests and the listener agree to, the shortest first.
 
         Args:
-            weight: factor of the estimate. Above 1, longer texts are extended first, and the end that is found may not
-                be the shortest (Pohl 1970).
-            steps: texts that may be extended.
-            effort: what all searches may spend; what this one spends is subtracted.
+            weight: a factor of the estimate. Above 1, longer texts are extended first; an end is found sooner, but may
+                not be the shortest (Pohl 1970).
+            steps: the number of texts that may be extended.
+            effort: what all searches may spend. What this one spends is subtracted.
         """
         until = thread_time() + effort.seconds
         try:
@@ -205,7 +206,7 @@ class EndSearch:
             effort.seconds = until - thread_time()
 
     def _agreed(self, weight: int, steps: int) -> Iterator[bytes | None]:
-        """For each text that is extended, in order: its end, if that is agreed to; else None."""
+        """For each text that is extended, in order: its end if tests and listener agree to it; else None."""
         order, seen = count(), set[Any]()
         start = _PartialText(self._matcher.position, b"", None if self._listener is None else self._listener.state)
         queue = [(0, 0, 0, start)]
@@ -215,7 +216,7 @@ class EndSearch:
             if exit_ is None or len(step.text) + len(exit_.text) > self._limit:
                 continue
             total = len(step.text) + weight * (len(exit_.text) + len(self._wanted(step)))
-            if total > estimate:  # it was queued with the estimate of the text before it
+            if total > estimate:  # the text was queued with the estimate of its predecessor
                 heappush(queue, (total, -len(step.text), next(order), step))
                 continue
             if not exit_.doubted and step.came_before(seen):
@@ -226,7 +227,7 @@ class EndSearch:
                 heappush(queue, (total, -len(following.text), next(order), following))
 
     def _agreed_end(self, step: _PartialText, exit_: Exit) -> bytes | None:
-        """The text with its shortest end; where a test stands in its way, the text alone. None if not agreed to."""
+        """The text with its shortest end, or without it if a test is on its path. None if it is not agreed to."""
         if not exit_.doubted:
             return step.text + exit_.text if agrees(self._listener, step.state, exit_.text) else None
         return step.text if self._may_end(step) and agrees(self._listener, step.state, b"") else None
@@ -241,7 +242,7 @@ class EndSearch:
         return self._matcher.reading().feed(step.text, keep=False)
 
     def _following(self, step: _PartialText, exit_: Exit) -> Iterator[_PartialText]:
-        """The text with one more byte, for each byte that is tried and may come."""
+        """The text with one more byte, for each tried byte that may come."""
         states = set[Any]()
         likely = self._wanted(step)[:1] + exit_.text[:1]
         for position, tried in self._leads.after(step.position, _tried(likely), partial(self._reading, step)):
@@ -256,7 +257,7 @@ class EndSearch:
                     break
 
     def _heard(self, step: _PartialText, position: int, text: bytes) -> _PartialText | None:
-        """The text with more bytes, which lead to `position`; None where the listener refuses them."""
+        """The text with `text` added, which leads to `position`; None if the listener refuses it."""
         state = None if self._listener is None else self._listener.after(step.state, text)
         refused = self._listener is not None and state is None
         return None if refused else _PartialText(position, step.text + text, state)

@@ -1,12 +1,11 @@
-"""The cheapest way to end a text, in tokens.
+"""The cheapest end of a text, in tokens.
 
-`fewest_bytes` gives the shortest end in bytes. If the vocabulary has a token for each of its bytes, that many tokens
-are
-enough: far from the end of the budget this one comparison suffices. Near it, the shortest end is spelled in the fewest
+`fewest_bytes` gives the shortest end in bytes. If the vocabulary has a token for each byte, at most as many tokens are
+needed. Far from the end of the budget, this comparison is enough. Near it, the shortest end is spelled in the fewest
 tokens.
 
-`fewest_bytes` does not know the text. Where tests stand on its way (unique items, look-around) or guards listen, an end
-is searched with every test answered for the text (see `agreed`).
+`fewest_bytes` does not know the text. If tests are on the path (unique items, look-around) or guards listen, an end is
+searched with each test answered for the text (see `agreed`).
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from structgen.vocabulary import Vocabulary
 UNKNOWN = 1 << 40
 """The cost of a position from which no end is known."""
 SEARCHES = (1, 200), (4, 600)
-"""Searches for an end, one after the other: the weight of the estimate, and how many texts may be extended."""
+"""The searches for an end that are tried in turn: the weight of the estimate, and the texts that may be extended."""
 THOROUGH = (*SEARCHES, (4, 4000))
-"""The searches at the beginning of a text that must have phrases, where more effort pays."""
+"""The searches at the beginning of a text that must contain phrases, where more effort pays."""
 LONGEST = 64
-"""Bytes of the longest token that spells an end."""
+"""The number of bytes of the longest token that spells an end."""
 MOST_ENDS = 8
-"""Ends that are tried until one fits into the tokens that are left."""
+"""The number of ends that are tried until one fits into the tokens that are left."""
 MOST_COSTS, MOST_EXITS = 1 << 16, 1 << 12
-"""Costs and ends that one grammar remembers."""
+"""The numbers of costs and of ends that one grammar remembers."""
 
 
 class Closing:
     """The cheapest ends of the texts of one grammar. Safe for threads, as the grammar is.
 
     Attributes:
-        costs: the costs that are known, by position; see `cost`.
+        costs: position -> cost, for the costs that are known; see `cost`.
     """
 
     def __init__(self, grammar: Grammar) -> None:
@@ -57,17 +56,16 @@ class Closing:
 
     @staticmethod
     def of(grammar: Grammar) -> Closing:
-        """The `Closing` of a grammar, made at the first call."""
+        """The `Closing` of a grammar. It is made by the first call."""
         closing: Closing | None = grammar.derived.get(Closing)
         if closing is None:  # if two threads make one, both continue with the first
             closing = grammar.derived.setdefault(Closing, Closing(grammar))
         return closing
 
     def cost(self, position: int) -> int:
-        """A number of tokens that is enough to end the text from a position; `UNKNOWN` where no end is known.
+        """A number of tokens with which the text can end from a position; `UNKNOWN` if no end is known.
 
-        Where the shortest end depends on the text, the number leaves some room for other ends; they may still be
-        longer.
+        If the shortest end depends on the text, the number has a margin for other ends. They may still be longer.
         """
         cost = self.costs.get(position)
         return self.costs.keep(position, self._cost(position)) if cost is None else cost
@@ -89,7 +87,7 @@ class Closing:
 
     @cached_property
     def least(self) -> int:
-        """A lower bound of the bytes of a whole text."""
+        """A lower bound of the number of bytes of a whole text."""
         with self._grammar.lock:
             try:
                 return len(self._distances.end(self._grammar.start).text)
@@ -98,16 +96,16 @@ class Closing:
 
     @cached_property
     def shortest(self) -> list[int] | None:
-        """The tokens of a whole text with the fewest bytes; None where none is known."""
+        """The tokens of a whole text with the fewest bytes; None if none is known."""
         return self.tokens(Matcher(self._grammar))
 
     def ending(self, position: int) -> bytes | None:
-        """The shortest end of the text, with every test answered as the end needs it; None where none is known."""
+        """The shortest end of the text, if each test is answered as the end needs it; None if none is known."""
         exit_ = self._end(position)
         return None if exit_ is None else exit_.text
 
     def leaving(self, position: int) -> bytes | None:
-        """The fewest bytes that end the innermost open value; None where they are not known or depend on the text."""
+        """The fewest bytes that end the innermost open value; None if they are not known or depend on the text."""
         with self._grammar.lock, suppress(NoWayOut):
             exit_ = self._distances.leave(position)
             return None if exit_.doubted else exit_.text
@@ -121,13 +119,13 @@ class Closing:
         maximum: int = MOST_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
     ) -> list[int] | None:
-        """The tokens of the shortest end that tests and listener agree to; None where none is found.
+        """The tokens of the shortest end that tests and listener agree to; None if none is found.
 
         Args:
-            listener: must agree to the end.
+            listener: it must agree to the end.
             effort: what the searches may spend; None for the effort of one text.
             maximum: an end of at most this many tokens is preferred to a shorter text of more tokens.
-            searches: the weight and the steps of each search, see `EndSearch.ends`.
+            searches: the weight and the steps of each search (see `EndSearch.ends`).
         """
         exit_ = self._end(matcher.position)
         if exit_ is None:
@@ -146,9 +144,9 @@ class Closing:
         return tokens
 
     def _with_wanted(self, search: EndSearch, wanted: bytes) -> list[int] | None:
-        """The tokens of what a listener wants and the shortest end behind it; None where that cannot stand here.
+        """The tokens of the text `wanted` and the shortest end after it; None if `wanted` may not come here.
 
-        It is tried with a space in front too, since many words are one token only with that space.
+        It is also tried with a space before it, since many words are a single token only with the space.
         """
         texts = [search.end_with(blank + wanted) for blank in (b"", b" ")] if wanted else []
         spelled = [self.speller.spelled(text) for text in texts if text is not None]
@@ -166,13 +164,13 @@ class Closing:
 
 
 def closing_tokens(matcher: Matcher) -> list[int] | None:
-    """The tokens of the shortest known way to end a text.
+    """The tokens of the shortest known end of a text.
 
     Args:
-        matcher: the text so far; it does not move.
+        matcher: the text so far. The matcher does not move.
 
     Returns:
-        Token ids, none after the end; None where no end is known.
+        The token ids; an empty list if the text has ended; None if no end is known.
     """
     return [] if matcher.finished else Closing.of(matcher.grammar).tokens(matcher)
 
@@ -182,7 +180,7 @@ class Speller:
 
     Attributes:
         single: the token of each byte that has one.
-        longest: the bytes of the longest token, at most `LONGEST`.
+        longest: the number of bytes of the longest token, at most `LONGEST`.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -194,7 +192,7 @@ class Speller:
 
     @cached_property
     def _ids(self) -> dict[bytes, int]:
-        """The lowest id of each token's bytes. Not needed before a budget ends, so it is made late."""
+        """A token's bytes -> its lowest id. It is made when a budget first ends."""
         offsets, data = self._offsets.tolist(), self._data.tobytes()
         spans = zip(offsets[-2::-1], offsets[:0:-1], range(len(offsets) - 2, -1, -1), strict=True)
         return {data[start:end]: i for start, end, i in spans if 0 < end - start <= LONGEST}
@@ -202,7 +200,7 @@ class Speller:
     @staticmethod
     @once_per_object
     def of(vocabulary: Vocabulary) -> Speller:
-        """The speller of a vocabulary, made once."""
+        """The speller of a vocabulary. It is made once."""
         return Speller(vocabulary)
 
     @cached_method
@@ -213,7 +211,7 @@ class Speller:
         return pack(texts[np.isin(heads, np.frombuffer(first, np.uint8))], len(self._offsets) - 1)
 
     def spelled(self, text: bytes) -> list[int] | None:
-        """The fewest tokens that spell a text; None where no tokens spell it."""
+        """The fewest tokens that spell a text; None if no tokens spell it."""
         lengths, ids = self._counted(text)
         left = len(text)
         if left and not lengths[left]:
@@ -227,8 +225,8 @@ class Speller:
     def _counted(self, text: bytes) -> tuple[list[int], list[int]]:
         """The best first token for the last n bytes of a text, for each n: its length and its id.
 
-        The length is 0 where no tokens spell these bytes. The lists are made from the end of the text, and what the
-        last text had in common at its end is reused.
+        The length is 0 if no tokens spell these bytes. The lists are filled from the end of the text. They are reused
+        for the bytes that this text and the previous one have in common at their ends.
         """
         last, fewest, lengths, ids = self._last
         same = _alike_at_the_end(last, text) + 1

@@ -1,13 +1,13 @@
-"""The cheapest way to an end: from any position of an automaton, the fewest bytes after which the text may end.
+"""The cheapest end: from any position of an automaton, the fewest bytes after which the text may end.
 
-A frame is a graph whose edges cost one byte each, and a call costs as much as its callee. Dijkstra's algorithm finds
-the fewest bytes from a state out of its frame, with the searches of the callees in the same queue: a callee's exits
-come in the order of their cost, and each continues the searches that wait for it. (This is Knuth's generalisation of
-Dijkstra's algorithm to grammars, 1977, computed on demand.) The cost of a position is the sum over its open frames.
+A frame is a graph. Each of its edges costs one byte, and a call costs as much as its callee. Dijkstra's algorithm finds
+the fewest bytes from a state out of its frame. The searches of the callees share its queue: a callee's exits come in
+the order of their cost, and each continues the searches that wait for it. (This is Knuth's generalisation of Dijkstra's
+algorithm to grammars, 1977, computed on demand.) The cost of a position is the sum over its open frames.
 
 A *node* is `(state, counter, barred)`. `barred` are the bytes, as bits, that may not come next: an earlier state, which
-was left without a byte, would have taken them itself. Without a text no test can be answered. Each test is assumed to
-give the answer that is wanted, and a way past a test is `doubted`.
+was left without a byte, would have taken them itself. Without a text no test can be answered. So each test is assumed
+to give the answer that helps, and a path past a test is `doubted`.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from structgen.automaton.table_format import (
 from structgen.memo import BoundedCache
 
 LATER_EXITS = 32
-"""Where outcomes matter to the frame below, exits that cost this many bytes more than the first are searched only if no
-cheaper one leads to an end."""
+"""If the frame below depends on the outcome, exits that cost this many bytes more than the first are searched only when
+no cheaper exit leads to an end."""
 
 
 class Distances:
-    """The cheapest ways out of the frames of an automaton. Each is searched once.
+    """The cheapest exits of the frames of an automaton. Each is searched once.
 
-    Not safe for threads: the caller holds the automaton's lock.
+    Not safe for threads: the caller must hold the automaton's lock.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.known = KnownExits(automaton)
         self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MOST_EXITS)
-        """By state: the minimum counter value from which its cheapest exit no longer changes, and that exit."""
+        """State -> the minimum counter value at which its cheapest exit no longer changes, and this exit."""
         self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MOST_EXITS)
         self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MOST_EXITS)
 
     def end(self, position: int) -> Exit:
-        """The cheapest way from a position to an end of the text.
+        """The cheapest path from a position to an end of the text.
 
         Raises:
             NoWayOut: there is none, or the search took too long.
@@ -54,7 +54,7 @@ class Distances:
         return self._end(frame, (position & TARGET, position >> COUNT_SHIFT, 0))
 
     def leave(self, position: int) -> Exit:
-        """The cheapest way out of the frame that a position stands in.
+        """The cheapest path from a position out of its frame.
 
         Raises:
             NoWayOut: there is none, or the search took too long.
@@ -62,7 +62,7 @@ class Distances:
         return self._first((position & TARGET, position >> COUNT_SHIFT, 0))
 
     def _prepare(self, frame: int) -> None:
-        """Find the ends behind the open frames, the outermost first, so that the recursion stays flat."""
+        """Finds the ends after the open frames, the outermost first, so that the recursion stays shallow."""
         frames, chain = self.automaton.tables.frames, []
         while frame and (frame, -1, 0) not in self._ends:
             if frames[frame, 0] >= 0:
@@ -78,7 +78,7 @@ class Distances:
         return best
 
     def _end_near(self, frame: int, node: Node, later: int) -> Exit | None:
-        """The cheapest end behind exits that cost at most `later` bytes more than the first; None if there is none."""
+        """The cheapest end after exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
         for exit_ in self._ways(node, later):
@@ -94,7 +94,7 @@ class Distances:
         return best
 
     def _behind(self, frame: int, exit_: Exit) -> Exit | None:
-        """The cheapest end behind an exit of a frame; None where there is none."""
+        """The cheapest end after an exit of a frame; None if there is none."""
         if not frame:
             return Exit(b"", 0, exit_.barred, False)
         ret, parent, counter = (int(x) for x in self.automaton.tables.frames[frame, :3])
@@ -145,8 +145,8 @@ class Distances:
     def _needs_no_room(self, node: Node, byte: int) -> bool:
         """Is the exit by one byte the same for all counters from the lower bound on?
 
-        It is if the byte's edge counts nothing, the counter has reached the lower bound, and no edge meets an upper
-        bound: with a greater counter there are the same ways, or fewer.
+        It is if the byte's edge counts nothing, the counter has reached the lower bound, and no edge reaches an upper
+        bound. Then a greater counter allows the same paths, or fewer.
         """
         tables, state = self.automaton.tables, self.automaton.way_out(node[0])
         _, _, _, action, _, _, least, _ = tables.row(state)

@@ -1,4 +1,4 @@
-"""The search for the ways out of one frame (see `fewest_bytes`): Dijkstra's algorithm with its callees in one queue."""
+"""The search for the exits of one frame: Dijkstra's algorithm, with its callees in one queue (see `fewest_bytes`)."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Node = tuple[int, int, int]
 """State, counter, and the bytes that may not come next (as bits)."""
 
 MOST_EXITS = 1 << 14
-"""Exits of each kind that are remembered."""
+"""The number of exits of each kind that are remembered."""
 MOST_BYTES = 1 << 30
-"""More bytes than any way has."""
+"""More bytes than any path has."""
 MOST_GOTOS = 8
-"""States in a chain of gotos that are searched for the bytes that the first of them takes."""
+"""The number of states in a chain of gotos that are searched for the bytes that the first of them takes."""
 MOST_NODES = 30_000
-"""Nodes that one search may visit."""
+"""The number of nodes that one search may visit."""
 MOST_PUSHED = 200_000
-"""Entries that one search may put into its queue: the exits of a callee go to all its callers."""
+"""The number of entries that one search may queue: the exits of a callee go to all its callers."""
 LOOK_EVERY = 16
-"""Nodes between two checks of the time limit."""
+"""The number of nodes between two checks of the time limit."""
 MOST_LEARNED = 512
-"""An exit of at most this many bytes is remembered for all nodes on its way; a longer one only for its start."""
+"""An exit of at most this many bytes is remembered for all nodes on its path; a longer one only for its start."""
 _PREFERRED = tuple(b"a0 ")
-"""Where several bytes lead to the same state, the search takes the first of these."""
+"""If several bytes lead to the same state, the search takes the first of these."""
 _BYTES = tuple(bytes([byte]) for byte in range(256))
 
 
 class Exit(NamedTuple):
-    """A way out of a frame, or to the end of the text."""
+    """A path out of a frame, or to the end of the text."""
 
     text: bytes  # the bytes on the way; their number is the cost
     outcome: int  # the outcome of the frame; 0 for the end of the text
@@ -48,10 +48,10 @@ class Exit(NamedTuple):
 
 
 class NoWayOut(Exception):
-    """A search found no way out.
+    """A search found no exit.
 
     Attributes:
-        least: every way has at least this many bytes, where the search was given up; None where there is no way.
+        least: if the search gave up, each exit has at least this many bytes; None if there is no exit.
     """
 
     def __init__(self, least: int | None = None) -> None:
@@ -60,7 +60,7 @@ class NoWayOut(Exception):
 
 
 def counter_behind(tables: Tables, edge: int, counter: int, low: int) -> int | None:
-    """The counter behind an edge (`target | flags`); None where a bound forbids the edge.
+    """The counter after an edge (`target | flags`); None if a bound forbids the edge.
 
     Args:
         low: the lower bound of the state that the edge leaves.
@@ -78,13 +78,13 @@ def counter_behind(tables: Tables, edge: int, counter: int, low: int) -> int | N
 
 
 def moves(tables: Tables, state: int, counter: int, taken: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Where the edges of a state lead: a list of (bytes as bits, edge, counter behind it).
+    """Where the edges of a state lead: a list of (bytes as bits, edge, counter after it).
 
     Args:
         taken: the bytes that may not come next, as bits.
 
     Returns:
-        The list, and `taken` with the bytes added that the state's miss does not get.
+        The list; and the bytes that the state's miss does not get, including `taken`.
     """
     low, reached = tables.row(state)[LO], []
     for first, last, edge in tables.edges_of(state):
@@ -108,7 +108,7 @@ class KnownExits:
         self.first: BoundedCache[Node, Exit] = BoundedCache(MOST_EXITS)
 
     def learn(self, node: Node, exit_: Exit) -> None:
-        """Remember the exit that a search found first from a node: it is the cheapest."""
+        """Remembers the first exit that a search found from a node. It is the cheapest."""
         if node not in self.first:
             self.first.keep(node, exit_)
 
@@ -117,7 +117,7 @@ class KnownExits:
         return ret if ret >= 0 else self.automaton.resolved(-ret, outcome)
 
     def harmful(self, state: int, barred: int) -> int:
-        """The barred bytes that the state would otherwise take; all of them where that is not easily seen."""
+        """The barred bytes that the state would otherwise take; all barred bytes if this takes long to find out."""
         if not barred:
             return 0
         tables, left = self.automaton.tables, barred
@@ -164,8 +164,8 @@ class FrameSearch:
     """One run of the algorithm: the searches of a frame and of its callees, in one queue.
 
     Args:
-        tell: is called with every exit; None where the first is enough.
-        short_cuts: use the exits that are known already, and the automaton's own knowledge of cheapest ways.
+        tell: is called with each exit; None if the first exit is enough.
+        short_cuts: use known exits, and the automaton's own knowledge of cheapest exits (`Automaton.way_out`)?
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class FrameSearch:
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
     def run(self, limit: int = MOST_BYTES) -> None:
-        """Search until the first exit is found, or, with `tell`, all exits of at most `limit` bytes.
+        """Searches until the first exit is found; with `tell`, until all exits of at most `limit` bytes are found.
 
         Raises:
             NoWayOut: the search has visited too many nodes.
@@ -212,7 +212,7 @@ class FrameSearch:
         return not self._done
 
     def _frame(self, start: Node, key: int, *, one: bool) -> _NodeSearch:
-        """The search from `start`: the one that was begun already, or a new one."""
+        """The search from `start`. If none has begun, a new one begins."""
         frame = self._frames.get((start, one))
         if frame is None:
             frame = self._frames[start, one] = _NodeSearch(start, one)
@@ -228,7 +228,7 @@ class FrameSearch:
             heappush(self._queue, (key, self._pushed, frame, node, before, piece, doubted))
 
     def _visit(self, frame: _NodeSearch, node: Node, key: int) -> None:
-        """Follow what leads on from a node."""
+        """Follows the edges, calls and gotos of a node."""
         state = node[0]
         if self._short_cuts:
             known = self._known.first.get(node) if frame.one else None
@@ -253,26 +253,26 @@ class FrameSearch:
             self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
 
     def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
-        """The way to a visited node and from there out."""
+        """The exit that goes from the start to a visited node, and on with `exit_`."""
         text, doubted = frame.way(node)
         return Exit(text + exit_.text, exit_.outcome, exit_.barred, doubted or exit_.doubted)
 
     def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int) -> int:
-        """Follow the edges of a state. Returns the bytes that the state's miss does not get."""
+        """Follows the edges of a state. Returns the bytes that the state's miss does not get."""
         reached, taken = moves(self._tables, state, node[1], node[2])
         low = self._tables.row(state)[LO]
         missing = low - node[1]
         loops = (free for free, edge, _ in reached if missing > 0 and edge & INC and edge & TARGET == state)
-        if loop := next(loops, 0):  # count up to the lower bound at once: no other way counts faster
+        if loop := next(loops, 0):  # count up to the lower bound at once: no other path counts faster
             self._push(key + missing, frame, (state, low, 0), node, _BYTES[_one_of(loop)] * missing)
             reached = [move for move in reached if not move[1] & (INC | ROOM)]
-        # Of ways with the same cost the one with the lowest byte comes first, in whatever order the edges are.
+        # Of paths with the same cost, the one with the lowest byte comes first, whatever the order of the edges.
         for byte, following in sorted((_one_of(free), (edge & TARGET, after, 0)) for free, edge, after in reached):
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
 
     def _call(self, frame: _NodeSearch, node: Node, key: int, callee: Node, ret: int) -> None:
-        """Continue behind the exits of a callee."""
+        """Continues after the exits of a callee."""
 
         def returned(exit_: Exit) -> bool:
             state = self._known.returned(ret, exit_.outcome)
@@ -304,7 +304,7 @@ class FrameSearch:
         frame.waiting = [wants for wants in frame.waiting if wants(exit_)]
 
     def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
-        """Remember the exits of all nodes on a cheapest way: the rest of the way is the cheapest from there."""
+        """Remembers the exits of all nodes on a cheapest path: the rest of the path is the cheapest from each node."""
         visited, left = last, len(exit_.text)
         nodes: list[tuple[Node, int]] = []
         while visited is not None:
@@ -318,7 +318,7 @@ class FrameSearch:
 
 
 def _serves_as_well(earlier: Exit, exit_: Exit) -> bool:
-    """Is an exit useless behind an earlier one, which costs no more?"""
+    """Is an exit useless because of an earlier one, which costs no more?"""
     certain = exit_.doubted or not earlier.doubted
     return certain and earlier.outcome == exit_.outcome and not earlier.barred & ~exit_.barred
 

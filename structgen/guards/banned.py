@@ -1,4 +1,4 @@
-"""Words and patterns that must not be said."""
+"""Guards against banned words and banned patterns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVERYTHING, STRING_VALUES = "text", "strings"
 
 
 class Offence(NamedTuple):
-    """Something banned that was found in a text."""
+    """A banned word, or a match of a banned pattern, that was found in a text."""
 
     pattern: str  # an ECMA-262 pattern; each text in which it matches is banned
     reason: str  # the veto's
@@ -46,7 +46,8 @@ class Banned(Guard[BanState], Generic[S]):
 
     Args:
         scope: "text", "strings", or a glob over JSON pointers.
-        kind, texts: for the reasons of vetoes: "word" or "pattern", and what is banned.
+        kind: "word" or "pattern", for the reasons of vetoes.
+        texts: the banned words, or the pattern, for the reasons of vetoes.
     """
 
     def __init__(self, search: S, scope: str, kind: str, texts: Sequence[str]) -> None:
@@ -59,11 +60,11 @@ class Banned(Guard[BanState], Generic[S]):
 
     @cached_property
     def _tokens(self) -> WeakKeyDictionary[Vocabulary, Any]:
-        """What `_suspects` has prepared for each vocabulary."""
+        """The tables that `_suspects` has prepared for each vocabulary."""
         return WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without `_tokens`: weak references cannot be pickled, and it can be prepared again."""
+        """Leaves out `_tokens`: weak references cannot be pickled, and the tables can be prepared again."""
         return {name: value for name, value in self.__dict__.items() if name != "_tokens"}
 
     def start(self) -> BanState:
@@ -85,7 +86,7 @@ class Banned(Guard[BanState], Generic[S]):
         return None if hit is None else self._veto(hit)
 
     def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
-        """Tokens that contain or complete an offence, and tokens of which only their text can tell."""
+        """Tokens that contain or complete an offence, and tokens for which only reading them tells."""
         _, place, scan = state
         if scan is not None and scan.rest:
             return None
@@ -102,7 +103,7 @@ class Banned(Guard[BanState], Generic[S]):
         return min(place.places[0], ends) if place.places else ends
 
     def reads_strings_at(self, pointer: str) -> bool:
-        """Does it search every string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
+        """Does it search each string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
         if self._strings is None:
             return False
         known = self.scope in (STRING_VALUES, pointer)

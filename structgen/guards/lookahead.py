@@ -1,4 +1,5 @@
-"""Several guards as one, over a sequence of tokens: their states, for rollbacks, and the tokens that they refuse."""
+"""Several guards that read a sequence of tokens together. Their states are kept for rollbacks, and masks exclude the
+tokens that they refuse."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from structgen.vocabulary import Vocabulary, require_vocabulary
 from structgen.vocabulary.packed import packed
 
 MOST_TOLD = 32
-"""Tokens of a mask that the guards are asked about for a message."""
+"""The number of tokens of a mask that the guards are asked about for a message."""
 
 
 States = tuple[Any, ...]
@@ -29,10 +30,10 @@ States = tuple[Any, ...]
 
 
 class GuardSet(Guard[States]):
-    """Several guards as one: it vetoes what any of them vetoes, from the earliest byte that a veto names.
+    """Several guards as one. It vetoes a text if one of them does, from the earliest byte that a veto names.
 
-    Its methods raise `CallbackError`, which names the guard, where a guard raises an error of its own, or returns
-    something else than it must.
+    Raises:
+        CallbackError: a guard raised an error of its own, or returned a wrong type. The message names the guard.
     """
 
     def __init__(self, guards: Sequence[Guard[Any]]) -> None:
@@ -62,7 +63,7 @@ class GuardSet(Guard[States]):
                 vetoes.append(veto)
             elif veto is not None:
                 given = f"{calling.whose} gave {quoted(veto)}"
-                raise CallbackError(f"{given} as what it has against an end: Veto or None")
+                raise CallbackError(f"{given} for the end of the text: expected a Veto or None")
         return min(vetoes, key=lambda veto: veto.offset, default=None)
 
     def begun(self, state: States) -> int:
@@ -101,11 +102,11 @@ class GuardWatch:
 
     @property
     def state(self) -> States:
-        """The guards' states behind the tokens read."""
+        """The guards' states after the tokens read."""
         return self._states[-1]
 
     def feed(self, text: bytes) -> Veto | None:
-        """Reads a token's bytes. After a veto they count as not read."""
+        """Reads a token's bytes. If a guard vetoes them, they count as not read."""
         after = self.guards.feed(self._states[-1], text) if text else self._states[-1]
         if isinstance(after, Veto):
             return after
@@ -118,11 +119,11 @@ class GuardWatch:
         return self.guards.finish(self._states[-1])
 
     def token_at(self, offset: int) -> int:
-        """The index of the token that holds a byte; the index of the next token for all later bytes."""
+        """The index of the token that contains a byte; for later bytes, the index of the next token."""
         return max(0, bisect_right(self._lengths, offset) - 1)
 
     def sure(self) -> int:
-        """The bytes at the start of the text that no later veto can remove."""
+        """The number of bytes at the start of the text that no later veto can remove."""
         return self._lengths[self.token_at(self.guards.begun(self._states[-1]))]
 
     def fork(self) -> GuardWatch:
@@ -143,11 +144,11 @@ class GuardWatch:
         return [answer for answer in answers if isinstance(answer, Veto)]
 
     def without_refused(self, words: Words, *, last: bool = False) -> Words:
-        """The mask without the tokens that a guard would veto; without end tokens, if it would veto the end.
+        """The mask without the tokens that a guard would veto; without end tokens if a guard would veto the end.
 
         Args:
-            words: uint32[vocabulary.words].
-            last: no token can follow, so the text must be able to end behind the next one.
+            words: the mask, uint32[vocabulary.words].
+            last: is the next token the last one? Then the text must be able to end after it.
         """
         guards, state = self.guards, self.state
         allowed = bits_of(words, self._vocabulary.width).copy()
@@ -163,18 +164,18 @@ class GuardWatch:
 
 
 class GuardMask:
-    """Guards for a loop that cannot roll back: masks without every token that would complete an offence.
+    """Guards for a loop that cannot roll back: its masks exclude each token that would complete an offence.
 
         watch = GuardMask([BannedWords(["talk"])], vocabulary)
         watch.mask()          # before each token, uint32[vocabulary.words]
         watch.advance(token)
 
-    So a word that was begun may have to end in another way than the model wants; with rollbacks the loop would not have
-    begun it.
+    A word that has begun may have to end in another way than the model wants. A loop with rollbacks would go back and
+    begin another word.
 
     Args:
         guards: at least one.
-        vocabulary: the model's.
+        vocabulary: the vocabulary of the model.
         matcher: a fresh matcher of a constraint that must hold too; None for plain text.
     """
 
@@ -191,7 +192,7 @@ class GuardMask:
         """The tokens that may come next: uint32[vocabulary.words], bit `i % 32` of word `i // 32` for token `i`.
 
         Raises:
-            DeadEnd: no token may come next; the message names what the constraint and the guards refuse.
+            DeadEnd: no token may come next. The message names the vetoes of the guards.
         """
         words = self._everything if self._matcher is None else self._matcher.mask()
         left = self._watch.without_refused(words)
@@ -202,10 +203,10 @@ class GuardMask:
         return left
 
     def advance(self, token_id: int) -> None:
-        """Takes a token.
+        """Accepts a token.
 
         Raises:
-            TokenRejected: the constraint or a guard refuses it; nothing has moved.
+            TokenRejected: the constraint or a guard refuses the token. Nothing has changed.
         """
         ends = token_id in self._vocabulary.end_ids
         veto = self._watch.finish() if ends else None
@@ -221,10 +222,10 @@ class GuardMask:
         """Takes back the last `count` tokens.
 
         Raises:
-            OptionError: fewer tokens were taken.
+            OptionError: fewer tokens were accepted.
         """
         if not is_whole(count, 0, self._watch.count):
-            raise OptionError(f"rollback({quoted(count)}): {self._watch.count} tokens were taken")
+            raise OptionError(f"rollback({quoted(count)}): {self._watch.count} tokens were accepted")
         if self._matcher is not None:
             self._matcher.rollback(count)
         self._watch.truncate(self._watch.count - count)

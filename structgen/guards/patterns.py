@@ -49,10 +49,10 @@ class PatternSearch:
         except RequestError as error:
             raise OptionError(f"BannedPattern: {error}") from error
         if not exact:
-            limit = f"no finite automaton holds it, or none of at most {STATE_LIMIT:,} states"
+            limit = f"it is not regular, or its automaton has more than {STATE_LIMIT:,} states"
             raise OptionError(f"BannedPattern({quoted(pattern)}): {limit}; ban a simpler pattern")
         if language.matches(""):
-            raise OptionError(f"BannedPattern({quoted(pattern)}) matches the empty text: nothing could be said")
+            raise OptionError(f"BannedPattern({quoted(pattern)}) matches the empty text, so it would ban every text")
         self.language = language
         self._bounds, self._classes = language.bounds.tolist(), language.classes.tolist()
         self._sure = _sure_state(language)
@@ -83,7 +83,8 @@ class PatternSearch:
         return Hit(state.places[self._first(state.tail)] if state.places else 0, 0)
 
     def _first(self, tail: str) -> int:
-        """Where the match begins that ends with the tail or before its last character; 0 if that is not known."""
+        """The index in `tail` at which the match begins; 0 if it is not known. The match ends with the tail, or before
+        its last character."""
         if self._anchored is not None:
             for end in (len(tail), len(tail) - 1):
                 for start in range(end):
@@ -104,7 +105,7 @@ class PatternTokens:
 
     @cached_method
     def suspects(self, state: int) -> NDArray[np.int64]:
-        """The tokens behind which the text has a match, or would have one if it ended."""
+        """The tokens after which the text has a match, or would have one if it ended."""
         states = np.full(len(self._ids), state, np.int64)
         for classes in self._columns:
             states[: len(classes)] = self._next[states[: len(classes)], classes]
@@ -114,9 +115,9 @@ class PatternTokens:
 
 @lru_cache(maxsize=16)
 def _columns(vocabulary: Vocabulary) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-    """The ids of all tokens, longest first; the first characters of the tokens, the second characters, and so on.
+    """The ids of all tokens, longest first; and the first characters of these tokens, the second characters, and so on.
 
-    A byte that belongs to no character is U+FFFD; an incomplete character at the end is left out.
+    A byte that is part of no character becomes U+FFFD. An incomplete character at the end is left out.
     """
     ids = np.flatnonzero(np.diff(vocabulary.offsets))
     texts = [whole_characters(vocabulary.token(token))[0] for token in ids.tolist()]

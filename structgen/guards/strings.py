@@ -1,7 +1,6 @@
-"""A scanner for the string values of a JSON text that arrives in pieces: what the strings spell.
+"""A scanner that finds the string values of a JSON text, and decodes them. The text may arrive in pieces.
 
-A `Scan` is a value: `feed` does not change it. The JSON is not checked; a text that is no JSON is read as far as it
-can.
+A `Scan` is a value: `feed` does not change it. The JSON is not checked; other text is read as far as possible.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The state behind some bytes."""
+    """The state of the scanner after some bytes."""
 
     mode: int = BETWEEN  # BETWEEN, VALUE, ASIDE or NAME
     frame: Frame | None = None  # the innermost open container
@@ -66,8 +65,11 @@ class StringFinder:
         return self._matches is None or self._matches(pointer)
 
     def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
-        """The scan after more bytes, and the pieces of the wanted values. `base`: the place of the bytes in the
-        text."""
+        """The scan after further bytes, and the pieces of the wanted values.
+
+        Args:
+            base: the offset of the bytes in the whole text.
+        """
         pieces: list[Piece] = []
         data, offset = scan.rest + text, 0
         base -= len(scan.rest)
@@ -78,7 +80,7 @@ class StringFinder:
         return scan, pieces
 
     def _between(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
-        """Read up to the next quote, bracket, colon or comma, and take it."""
+        """Reads up to and including the next quote, bracket, colon or comma."""
         frame, sign = scan.frame, _STRUCTURE.search(data, offset)
         if sign is None:
             return Scan(BETWEEN, frame), len(data)
@@ -92,7 +94,7 @@ class StringFinder:
         return Scan(VALUE, frame), sign.end()
 
     def _inside(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
-        """Read up to the end of a string, and take its quote; or to the end of the data."""
+        """Reads up to and including the closing quote of a string, or to the end of the data."""
         mode, frame, start = scan.mode, scan.frame, offset
         while True:
             stop = _STOPS.search(data, offset)
@@ -125,7 +127,7 @@ def _unescaped(escape: bytes) -> bytes:
 
 
 def _stepped(frame: Frame | None, sign: bytes) -> Frame | None:
-    """The innermost container behind a bracket, colon or comma."""
+    """The innermost container after a bracket, colon or comma."""
     if sign == b"{":
         return Frame(frame, True, b"", True)
     if sign == b"[":

@@ -1,9 +1,9 @@
-"""Texts that a constraint forces although a guard forbids them. They are reported before anything runs.
+"""Texts that a constraint forces and a guard forbids. They are reported before anything is generated.
 
 `in_every_text` reads all texts of a grammar from their start, byte by byte, as long as they are few: an enum, the
-alternatives of a pattern, the first names of an object. `in_schema` searches a JSON Schema's normal form for banned
-requirements: a required member's name, or a required value of which every allowed text is banned. Neither finds
-everything, but all that they report is unavoidable.
+alternatives of a pattern, the first names of an object. `in_schema` searches the normal form of a JSON Schema for a
+required name that is banned, and for a required value whose allowed texts are all banned. The two do not find each
+conflict, but each conflict that they report is real.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from structgen.masks.words import ids_of
 from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
 
 MOST_TOKENS = 4096
-"""A mask with more tokens ends the search: it is free text."""
+"""A mask with more tokens than this ends the search: it is probably free text."""
 
 MOST_STEPS = 2000
-"""Bytes that are read before the search gives up."""
+"""The number of bytes that are read before the search gives up."""
 
 MOST_PLACES = 500
-"""Places of a schema that are searched."""
+"""The number of places of a schema that are searched."""
 
 
 class Unavoidable(NamedTuple):
@@ -42,12 +42,12 @@ class Unavoidable(NamedTuple):
 
 
 def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable | None:
-    """The first offence that was found, if every text of the grammar has one; None if one has none, or that is not
+    """The first offence that was found, if every text of the grammar has one; None if a text has none, or if it is not
     known."""
     vetoes = list[tuple[Veto, bytes]]()
     try:
         blocked = _all_blocked(grammar, GuardSet(guards), vetoes)
-    except CallbackError:  # raised again if a row comes there; other rows may be fine
+    except CallbackError:  # raised again if a row reaches the same text; other rows may be fine
         return None
     if not blocked or not vetoes:
         return None
@@ -56,10 +56,9 @@ def in_every_text(grammar: Grammar, guards: Sequence[Guard[Any]]) -> Unavoidable
 
 
 def _all_blocked(grammar: Grammar, guards: GuardSet, vetoes: list[tuple[Veto, bytes]]) -> bool:
-    """Does every text of a grammar have an offence? False where that is not known.
+    """Does every text of a grammar have an offence? False if it is not known.
 
-    The texts are searched depth first, byte by byte. Each veto is added to `vetoes`, with the text behind which it
-    came.
+    The texts are searched depth first, byte by byte. Each veto is added to `vetoes`, with the text that it refuses.
     """
     waiting: list[tuple[int, States, bytes]] = [(grammar.start, guards.start(), b"")]
     steps = MOST_STEPS
@@ -88,7 +87,7 @@ def _all_blocked(grammar: Grammar, guards: GuardSet, vetoes: list[tuple[Veto, by
 
 
 def _follows(grammar: Grammar, position: int) -> tuple[bool, list[int]] | None:
-    """May a text end at a position, and the tokens of the bytes that may come; None where they are too many."""
+    """May a text end at a position? And the tokens of the bytes that may come next; None if there are too many."""
     try:
         words, ends, tested = grammar.mask(position)
     except DeadEnd:
@@ -177,14 +176,14 @@ class _RequiredPlaces:
         return self.blocked(member.value, before + name + b": ")
 
     def _offence(self, before: bytes, text: bytes) -> str | None:
-        """Why a text may not follow another one, whatever comes behind it; None when it may."""
+        """Why `text` may not come after `before`, whatever follows it; None if it may."""
         state = self._guard.feed(self._guard.start(), before)
-        if isinstance(state, Veto):  # because of the names around it: those are reported at their own place, if at all
+        if isinstance(state, Veto):  # `before` has names that are banned; they are reported at their own place
             return None
         veto = self._guard.feed(state, text)
         return veto.reason if isinstance(veto, Veto) and veto.offset >= len(before) else None
 
 
 def _quoted(text: str) -> bytes:
-    """The only spelling that the masks allow."""
+    """The only spelling of a text that the masks allow."""
     return json.dumps(text, ensure_ascii=False).encode()

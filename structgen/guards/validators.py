@@ -1,4 +1,4 @@
-"""A type's own validators as a guard, for loops other than `generate`, and beside any other constraint."""
+"""A type's own validators as a guard. It serves loops other than `generate`, and works beside any other constraint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from structgen.vocabulary import Vocabulary
 NUMBERS = b"+-.0123456789Ee"
 OTHERS = bytes(set(range(256)) - set(NUMBERS))
 REMEMBERED = 1024
-"""Verdicts that are remembered."""
+"""The number of verdicts that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ValueVeto(Veto):
     """The veto of a type's validators against a value."""
 
     pointer: str  # JSON pointer of the value
-    end: int  # the byte behind it
+    end: int  # the offset of the byte after it
     message: str  # the validators' message
 
 
@@ -41,12 +41,12 @@ class Accepted(NamedTuple):
 
 
 class ValueGuard(Guard[PointerReader]):
-    """Vetoes values that validators refuse, as soon as they are complete. Verdicts are remembered.
+    """Vetoes values that validators refuse, as soon as the values are complete. Verdicts are remembered.
 
     The state is a reader. It is never changed: `feed` reads with a fork of it.
 
     Args:
-        validators: of a type; the text must be JSON of it.
+        validators: the validators of a type. The text must be a JSON value of this type.
 
     Attributes:
         accepted: the last whole text that was accepted; None before that.
@@ -60,7 +60,7 @@ class ValueGuard(Guard[PointerReader]):
         return PointerReader()
 
     def feed(self, state: PointerReader, text: bytes) -> PointerReader | Veto:
-        """The state after more bytes, or a veto against a value that they complete.
+        """The state after further bytes, or a veto against a value that they complete.
 
         Raises:
             ValidatorError: a validator raised an error other than a validation error.
@@ -95,7 +95,7 @@ class ValueGuard(Guard[PointerReader]):
 
     @cached_up_to(REMEMBERED)
     def _asked(self, span: Span, begun: bytes) -> str | None:
-        """The type's message against the value at the end of a text; None if it accepts it, or cannot tell yet."""
+        """The type's message against the value at the end of a text; None if the type accepts it or cannot tell yet."""
         text = begun[span.start :]
         if span.path:
             around, before = begun[span.around :] + b"}", begun[: span.start]
@@ -107,19 +107,19 @@ class ValueGuard(Guard[PointerReader]):
 
 
 class ValidatorGuard(ValueGuard):
-    """Vetoes values that a type's own validators refuse, from their first byte on, once they are complete.
+    """Vetoes a value that a type's own validators refuse, once the value is complete, from its first byte on.
 
         watch = GuardMask([ValidatorGuard(Meeting)], vocabulary, JsonSchema(Meeting).compile(vocabulary).matcher())
 
-    Its masks refuse the tokens that would complete a refused value; the value may then continue otherwise. Where it
-    cannot, as in an enum, that is a `DeadEnd`, and the loop must go back itself. `generate` runs the validators of a
-    type without this guard.
+    The masks of this `watch` exclude the tokens that would complete a refused value, so the value may continue in
+    another way. If it cannot, as in an enum, the mask raises `DeadEnd`, and the loop must go back itself. `generate`
+    runs the validators of a type without this guard.
 
     Args:
-        tp: any type that Pydantic takes. The text must be JSON of it.
+        tp: any type that Pydantic takes. The text must be a JSON value of this type.
 
     Raises:
-        OptionError: the type demands nothing beyond its JSON Schema.
+        OptionError: the type has no validators beyond its JSON Schema.
     """
 
     def __init__(self, tp: Any) -> None:

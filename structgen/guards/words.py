@@ -1,8 +1,8 @@
 """The search for many words at once: the automaton of Aho and Corasick (1975) over units (see `folding`).
 
-It is a trie of all words. Where a unit leads nowhere, the walk continues from the node's *failure*: the node of the
-longest shorter beginning of a word with which the text ends. The walk of a token is remembered by its start, so that a
-text without a hit costs one dictionary look-up per token.
+The automaton is a trie of all words. If the next unit leads nowhere, the walk continues from the node's *failure*. The
+failure is the node of the longest proper suffix of the node's path that begins a word. The walk of a token is
+remembered by its start node, so a text without a hit costs one dictionary look-up per token.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from structgen.vocabulary import Vocabulary
 
 _new = tuple.__new__  # does what a named tuple's constructor does, in half the time
 REMEMBERED = 1 << 17
-"""Walks of tokens that are kept."""
+"""The number of walks of tokens that are remembered."""
 FEW = 200
-"""Up to this many words are searched one by one in all tokens at once."""
+"""Up to this many words, each word is searched in all tokens at once."""
 MOST_BYTES = 2_000_000
-"""The limit of all words together, in bytes and in units. Each unit takes up to 250 bytes of memory."""
+"""The largest size of all words together, in bytes and in units. Each unit takes up to 250 bytes of memory."""
 
 
 class Hit(NamedTuple):
@@ -63,8 +63,8 @@ class WordSearch:
     """Finds the word that ends first; of words that end together, the longest.
 
     Args:
-        words: each has units.
-        fold: which texts count as the same.
+        words: each has at least one unit.
+        fold: tells which texts count as the same.
 
     Raises:
         OptionError: the words have more than `MOST_BYTES` together.
@@ -84,7 +84,7 @@ class WordSearch:
         self.start = WordState(0, START, ())
 
     def _grow(self) -> list[int]:
-        """Make the trie. Returns the key of each node in `_after`: parent * 256 + unit."""
+        """Makes the trie. Returns the key of each node in `_after`: parent * 256 + unit."""
         after, depth, sample, ends = self._after, self._depth, self._sample, self._ends
         keys = [0]
         for number, word in enumerate(self.units):
@@ -115,11 +115,11 @@ class WordSearch:
         return failure
 
     def feed(self, state: WordState, text: bytes, base: int, *, one: bool = False) -> WordState | Hit:
-        """The state after more bytes, or the first word that they end.
+        """The state after further bytes, or the first word that they complete.
 
         Args:
-            base: the place of the first of them in the whole text.
-            one: all of them come from that place: they are what an escape spells.
+            base: the offset of the first of these bytes in the whole text.
+            one: do all of them come from this offset, because an escape spells them?
         """
         node, fold, path = state
         node, fold, older, places, word = self._known.get((node, fold, text)) or self._learn(state, text)
@@ -145,7 +145,7 @@ class WordSearch:
         return step
 
     def _walk(self, node: int, units: bytes) -> tuple[int, int, int]:
-        """The node behind the units, or behind the first word in them; that word or -1; the number of units read."""
+        """The node after the units, or after the first word in them; this word, or -1; the number of units read."""
         ends = self._ends
         for count, unit in enumerate(units, 1):
             after = self._after.get(node << 8 | unit)
@@ -155,7 +155,7 @@ class WordSearch:
         return node, -1, len(units)
 
     def _step(self, failure: Sequence[int], node: int, unit: int) -> int:
-        """The node behind one more unit: from the node, or from the first of its failures that has the unit."""
+        """The node after one more unit, from the node or from the first of its failures that has the unit."""
         after = self._after.get(node << 8 | unit)
         while after is None and node:
             node = failure[node]
@@ -167,7 +167,7 @@ class WordSearch:
         return self._walk(0, units)[1] >= 0
 
     def rests(self, node: int, limit: int) -> Iterator[bytes]:
-        """The rests, of at most `limit` units, of the words that have begun at a node."""
+        """The rests of the words that have begun at a node, up to `limit` units long."""
         while node:
             size = self._depth[node]
             begun = self.units[self._sample[node]][:size]
@@ -179,7 +179,7 @@ class WordSearch:
 class WordTokens:
     """Finds the tokens that could complete a word, without reading the whole vocabulary at each step.
 
-    The tokens are sorted by their units, each as if the text ended behind it.
+    The tokens are sorted by their units, which are those at the end of a text.
 
     Args:
         last: the kind of the character before the token.
@@ -211,7 +211,7 @@ class WordTokens:
 
 @lru_cache(maxsize=16)
 def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes], NDArray[np.int64]]:
-    """The units of all tokens, sorted, and their ids. A token that ends in a word has the boundary behind it."""
+    """The units of all tokens, sorted, and their ids. A token that ends in a word has a boundary at its end."""
     begun, pairs = FoldState(b"", last), []
     for i in range(vocabulary.width):
         if text := vocabulary.token(i):
@@ -223,4 +223,4 @@ def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes],
 
 def _require_few(count: int) -> None:
     if count > MOST_BYTES:
-        raise OptionError(f"words of {count:,} bytes together: at most {MOST_BYTES:,}; ban fewer or shorter words")
+        raise OptionError(f"the words have {count:,} bytes, the limit is {MOST_BYTES:,}: ban fewer or shorter words")
