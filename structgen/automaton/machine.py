@@ -222,8 +222,10 @@ class Automaton:
     def resolved(self, ret: int, outcome: int) -> int:
         """The state to which return `-ret` goes with that outcome; 0: nowhere."""
         known = self.tables.returned(ret, outcome)
-        if known is not None:
-            return known
+        return self._resolve(ret, outcome) if known is None else known
+
+    def _resolve(self, ret: int, outcome: int) -> int:
+        """`resolved`, where that is not known yet."""
         state = self._returns[ret - 1][0](outcome)
         self.tables.set_return(ret, outcome, state)
         return state
@@ -259,7 +261,7 @@ class Automaton:
         if want == WANT_FRAMES:
             self.tables.grow_frames()
         elif want == WANT_RETURN:
-            self.resolved(argument, registers[R_OUTCOME])
+            self._resolve(argument, registers[R_OUTCOME])
         elif want == WANT_STATE:
             self.expand(argument)
         else:

@@ -46,6 +46,7 @@ _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for what is read before it is written: frames, buckets, returns, registers. States are cleared one by one."""
 
 _STUB = bytes(32)
+_ROW = struct.Struct("8i")
 _FIRST_REGISTERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
 """The states 0, which is nowhere, and `DONE`."""
@@ -211,7 +212,7 @@ class Tables:
         return self._scratch
 
     def _write(self, state: int, *row: int) -> None:
-        struct.pack_into("8i", self._state_bytes, state * 32, *row)
+        _ROW.pack_into(self._state_bytes, state * 32, *row)
 
     def ranges(
         self,
@@ -226,11 +227,12 @@ class Tables:
     ) -> int:
         """Expand `state`: edges `(first byte, last byte, target | flags)`, and what a miss does. Returns `state`."""
         count, start = len(edges), self.n_edges
-        if start + count > self._room_edges:
-            self.reserve(edges=count)
-        flat = [x for low, high, target in edges for x in (low | high << 8, target)]
-        struct.pack_into(f"{2 * count}i", self._edge_bytes, start * 8, *flat)
-        self.n_edges = start + count
+        if count:
+            if start + count > self._room_edges:
+                self.reserve(edges=count)
+            flat = [x for low, high, target in edges for x in (low | high << 8, target)]
+            struct.pack_into(f"{2 * count}i", self._edge_bytes, start * 8, *flat)
+            self.n_edges = start + count
         self._write(state, RANGES | mode << 4 | aux << 8, start, count, *miss, lo, hi)
         return state
 
@@ -250,7 +252,7 @@ class Tables:
 
     def row(self, state: int) -> tuple[int, ...]:
         """The eight numbers of a state."""
-        return struct.unpack_from("8i", self._state_bytes, 32 * state)
+        return _ROW.unpack_from(self._state_bytes, 32 * state)
 
     def copy_row(self, source: int, target: int) -> None:
         """Write a state that does what another one does, with the same edges."""
@@ -311,9 +313,7 @@ class Tables:
         """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
         if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
-            words = grown.data.cast("B").cast("q")
-            for key, known in self.returns[self.returns[:, 0] != 0].tolist():
-                _put(words, key, known)
+            move_returns(self.returns, grown)
             self._replace(returns=grown)
         self.n_returns += 1  # first: a count that is too high does no harm
         _put(self._return_words, ret << 24 | outcome, state)
@@ -386,6 +386,20 @@ def _slot(words: memoryview, key: int) -> int:
 def _put(words: memoryview, key: int, state: int) -> None:
     """Write a return's key and the state that it leads to."""
     struct.pack_into("2q", words, 16 * _slot(words, key), key, state)
+
+
+@kernel
+def move_returns(returns: Int64, grown: Int64) -> None:
+    """Put all rows of a hash table of returns into a larger one, which is empty."""
+    mask = grown.shape[0] - 1
+    for row in range(returns.shape[0]):
+        key = returns[row, 0]
+        if key == 0:
+            continue
+        place = _hash_frame(key >> 24, key & TARGET, 0) & mask
+        while grown[place, 0] != 0:
+            place = (place + 1) & mask
+        grown[place, 0], grown[place, 1] = key, returns[row, 1]
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -120,16 +120,13 @@ def _mark_used(bounds: Int32, lasts: Int32, classes: Int32, spans: Int32, used: 
 def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:
     """int32[n, 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
     characters that do not stand there as they are. Class 0, in which nothing lives, is left out."""
-    allowed = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)) if quoted else ((0, 0x7F),)
     few = int(bounds.searchsorted(0x80))
-    spans = [
-        (max(a, low), min(b - 1, high), c)
-        for (a, b), c in zip(pairwise([*bounds[:few].tolist(), 0x80]), classes[:few].tolist(), strict=True)
-        if c
-        for low, high in allowed
-        if max(a, low) < b and a <= high
-    ]
-    return np.array(spans, np.int32).reshape(-1, 3)
+    first, kinds = bounds[:few].tolist(), classes[:few].tolist()
+    spans = [(a, b - 1, c) for a, b, c in zip(first, [*first[1:], 0x80], kinds, strict=True) if c]
+    if quoted:
+        allowed = (0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)
+        spans = [(max(a, low), min(b, up), c) for a, b, c in spans for low, up in allowed if a <= up and low <= b]
+    return np.fromiter(chain.from_iterable(spans), np.int32, 3 * len(spans)).reshape(-1, 3)
 
 
 def wide_classes(bounds: Int32, classes: Int32) -> Int32:

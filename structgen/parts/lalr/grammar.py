@@ -155,6 +155,7 @@ class LalrGrammar:
         except (Unsupported, PatternUnsupported, PatternError) as error:
             raise _refused(terminal, error) from error
 
+    @cached_method
     def accepts(self, state: int) -> frozenset[str]:
         """The terminals that Lark's lexer tries in an LALR state."""
         named = self.shifts[state].keys() | self.reductions[state].keys() | self.ignore
