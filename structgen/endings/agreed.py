@@ -77,7 +77,7 @@ class _PartialText(NamedTuple):
     state: Any  # the listener's
 
     def came_before(self, seen: set[Any]) -> bool:
-        """Was a text with the same future seen? Adds this one to `seen`. Without a hash, a state is never found again."""
+        """Was a text with the same future seen? Adds this one to `seen`. A state without a hash is never found."""
         before = len(seen)
         try:
             seen.add((self.position, self.state))
