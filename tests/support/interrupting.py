@@ -19,7 +19,7 @@ from structgen.automaton.machine import Automaton
 PACKAGE = Path(structgen.__file__).parent
 T = TypeVar("T")
 
-_CALLERS = {Automaton.expand.__code__, Automaton.resolved.__code__, Automaton._way_out.__code__}
+_CALLERS = {Automaton.expand.__code__, Automaton._resolve.__code__, Automaton._way_out.__code__}
 """What calls the functions that write states."""
 _GIVEN = {"later": 0, "later_block": 1, "shared": 1, "returns": 0, "shorten": 1, "_inner": 0}
 """The methods that are given such a function, and which of their arguments it is."""
