@@ -12,7 +12,7 @@ model, tokenizer = load_demo()
 run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Lyon"], details=True)
 print(repr(run.value))
 for step in run.trace:
-    print(f"    behind {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
+    print(f"    after {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
 
 # More options than banned=: case, accents, any white space, whole words, one field only.
 guard = sg.BannedWords(["lyon"], ignore_case=True, whole_word=True, scope="/city")
@@ -40,6 +40,6 @@ print(run.text, [(step.text, step.reason) for step in run.trace])
 
 # Output:
 # Person(name='Ada Moreau', age=36, city='Leton')
-#     behind 16 tokens, 'yon' was taken back: banned word 'Lyon'
+#     after 16 tokens, 'yon' was taken back: banned word 'Lyon'
 # Person(name='Ada Moreau', age=36, city='Leton')
 # go ag on [('go on', "'go' twice")]

@@ -202,7 +202,7 @@ def generate(
     })  # fmt: skip
     prompt = _shown(prompt, schema, prompt_schema, examples, whitespace, order)
     if isinstance(model, Remote):
-        require(tokenizer is None, "tokenizer", tokenizer, "nothing of it: the model is remote")
+        require(tokenizer is None, "tokenizer", tokenizer, "nothing: the model is remote")
         require(reask == 0, "reask", reask, "0: the model is remote")
         sent = prepare_remote(model, prompt, schema, options)
         return _values(sent.results(), many=sent.many, details=details)

@@ -93,7 +93,7 @@ class Remote:
         except (OSError, ValueError) as error:
             raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
         if not isinstance(reply, dict) or not reply.get("choices"):
-            raise RunError(f"{address} answers what is no chat completion: {quoted(reply)}")
+            raise RunError(f"{address} did not answer with a chat completion: {quoted(reply)}")
         return reply
 
 
@@ -213,7 +213,7 @@ def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOption
     """
     for name in _NEVER:
         given = getattr(options, name)
-        require(given == getattr(DEFAULTS, name), name, given, "nothing of it: the model is remote")
+        require(given == getattr(DEFAULTS, name), name, given, "nothing: the model is remote")
     many = is_batch(prompt)
     prompts = list(prompt) if many else [prompt]
     schemas = schema if isinstance(schema, list) and many else [schema] * len(prompts)
@@ -249,7 +249,7 @@ def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) 
     require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")
     require(not sampling.exact, "exact", sampling.exact, "False: it needs the probabilities of every token")
     if limits.stop:
-        require(target.constraint is None, "stop", limits.stop, "none: a constraint says itself where its text ends")
+        require(target.constraint is None, "stop", limits.stop, "none: a constraint itself defines where its text ends")
         fields["stop"] = list(limits.stop)
     if target.is_json and remote.response_format == "json_object":
         fields["response_format"] = {"type": "json_object", "schema": _json_schema(target)}

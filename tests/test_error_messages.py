@@ -70,5 +70,5 @@ def test_a_model_that_fills_gaps_is_told_what_to_load() -> None:
     from transformers import BertConfig, BertForMaskedLM
 
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
-    with pytest.raises(sg.OptionError, match="BertForMaskedLM is no model that generates text: load a causal"):
+    with pytest.raises(sg.OptionError, match="BertForMaskedLM does not generate text: load a causal"):
         sg.generate(BertForMaskedLM(BertConfig(vocab_size=50, **sizes)), "x", {}, tokenizer=load_demo()[1])

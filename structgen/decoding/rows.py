@@ -119,7 +119,7 @@ class RowBuilder:
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
         if plan.limits.stop and plan.target.constraint is not None:
-            raise OptionError("stop= is for plain text: a constraint says itself where its text ends")
+            raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
         self._require_seed(plan.sampling)
         if self._options.token_healing:
             self._require_healable(plan)
@@ -191,7 +191,7 @@ class RowBuilder:
         if parts > 1 and not sampling.greedy and sampling.seed is None:
             given = f"sampling={quoted(sampling)} has no seed, and the model is split over {parts} processes"
             raise OptionError(
-                f"{given}: each would choose other tokens; give Sampling(seed=...) the same in all of them"
+                f"{given}: each would choose other tokens; pass Sampling(seed=...), the same in all of them"
             )
 
     def _checks(self, plan: RowPlan, grammar: Grammar | None, limits: Limits, bound: str) -> Checks:
@@ -278,7 +278,7 @@ def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards
     if offence is not None:
         others = f"; other texts: {excerpt(' or '.join(offence.others))}" if offence.others else ""
         raise UnsatisfiableSchema(
-            f"the constraint takes no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}{others}"
+            f"the constraint allows no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}{others}"
         )
 
 
@@ -290,5 +290,5 @@ def _require_a_text(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> No
     offence = in_schema(automaton.root, guards) if isinstance(automaton, JsonAutomaton) else None
     offence = offence or in_every_text(grammar, guards)
     if offence is not None:
-        forced = f"nothing but what has it can be said, {excerpt(offence.forced)}"
+        forced = f"every allowed text has it: {excerpt(offence.forced)}"
         raise UnsatisfiableSchema(f"{offence.reason}: {forced}; ban less or allow more", offence.pointer)

@@ -161,7 +161,7 @@ def in_one_run(request: Request) -> Request:
     """
     if any(session.sampling.exact == "prefer" for session in request.sessions):
         raise OptionError(
-            "Sampling(exact='prefer') may take a second run, and streams and jobs have one: take exact=True"
+            "Sampling(exact='prefer') may need a second run, and streams and jobs run once: use exact=True"
         )
     return request
 

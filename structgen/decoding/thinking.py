@@ -157,7 +157,7 @@ def _tags(model: Model, marks: Tags) -> ThinkingTags:
     behind = encode(gap) if gap else []
     spelled = b"".join(vocabulary.token(i) or _name(vocabulary, i) for i in behind)
     if spelled.strip(b" ") != gap.encode().strip(b" "):
-        raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, what comes behind the closing tag")
+        raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, the text after the closing tag")
     return ThinkingTags(encode(marks.opening), [*encode(before), *encode(tag), *behind], behind, tag)
 
 

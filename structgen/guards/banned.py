@@ -198,7 +198,7 @@ class BannedWords(Banned[WordSearch]):
         search = WordSearch(self.words, fold)
         for word, units in zip(self.words, search.units, strict=True):
             if not units.strip(BOUNDARY):
-                raise OptionError(f"words: nothing is left of {quoted(word)}")
+                raise OptionError(f"words: {quoted(word)} has no characters that count")
         super().__init__(search, scope, "word", self.words)
 
     def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64]:

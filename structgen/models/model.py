@@ -288,10 +288,10 @@ def _require_generative(module: PreTrainedModel) -> None:
     name = type(module).__name__
     head: Any = module.get_output_embeddings
     if head() is None and not hasattr(module, "lm_head"):
-        raise OptionError(f"{name} has no language-model head: load it as a model that generates")
+        raise OptionError(f"{name} has no language-model head: load the variant that generates text")
     if not module.can_generate():
         kinds = "AutoModelForCausalLM or AutoModelForSeq2SeqLM"
-        raise OptionError(f"{name} is no model that generates text: load a causal or encoder-decoder one, by {kinds}")
+        raise OptionError(f"{name} does not generate text: load a causal or encoder-decoder model, with {kinds}")
 
 
 def _configured(module: PreTrainedModel, *names: str) -> int | None:

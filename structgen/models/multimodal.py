@@ -167,7 +167,7 @@ def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> Non
     for layer in (layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized):
         if (length := layer.get_seq_length()) != width:
             kept = f"{length} keys for {width} tokens"
-            raise ValueError(f"{type(module).__name__} attends to them beside its tokens ({kept}): no such cache here")
+            raise ValueError(f"{type(module).__name__} attends to them apart from its tokens ({kept}): unsupported")
 
 
 def encoded(module: PreTrainedModel, row: Row) -> Any:

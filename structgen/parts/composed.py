@@ -163,8 +163,8 @@ class Composed(Automaton):
     def _state_of(self, threads: frozenset[Thread], ends: bool) -> int:
         if len(threads) > MOST_THREADS:
             raise LimitExceeded(
-                f"a text can be read in more than {MOST_THREADS} ways at once: end its parts with something that "
-                "cannot stand inside them"
+                f"a text can be read in more than {MOST_THREADS} ways at once: end each part with a text that "
+                "cannot occur inside it"
             )
         if not threads:
             return self.pop(0) if ends else 0
@@ -322,6 +322,6 @@ class Composed(Automaton):
 def refuse(check: Check, taken: bool) -> bool:
     """Refuse a check where several threads are alive: there is no one text to ask about."""
     raise UnsupportedSchema(
-        f"{type(check).__name__}: what is checked only when a value is complete stands in a part whose beginning the "
-        "text does not tell; end what comes before with something sure, as Text(until=...) does"
+        f"{type(check).__name__}: such a check needs to know where its JSON value begins, and the text before it may "
+        "have no clear end; end the part before it with a fixed text, as Text(until=...) does"
     )

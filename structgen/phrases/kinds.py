@@ -123,7 +123,7 @@ class Gap:
         require((self.characters is None) != (self.words is None), "Gap", self, "characters= or words=")
         minimum, maximum = self._bounds
         counts = is_whole(minimum, 0 if self.words is None else 1) and is_whole(maximum, minimum)
-        require(counts, "Gap", self, "a count, or the fewest and the most; of words at least 1")
+        require(counts, "Gap", self, "a count, or a pair (minimum, maximum); of words at least 1")
 
     @property
     def _bounds(self) -> tuple[int, int]:

@@ -200,7 +200,7 @@ class RunningRequest:
                 raise problem_of(news.error) from news.error
         except asyncio.TimeoutError:
             self.status = "504"
-            raise Problem(504, "the answer takes longer than this server lets it take", "timeout") from None
+            raise Problem(504, "the answer takes longer than this server allows", "timeout") from None
         except Problem as problem:
             self.status = str(problem.status)
             raise

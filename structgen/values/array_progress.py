@@ -158,7 +158,7 @@ class ItemSteps:
             if index >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
                 if len(steps) > MOST_OPTIONS:
-                    raise LimitExceeded(f"one item may meet rules of contains in more than {MOST_OPTIONS} ways")
+                    raise LimitExceeded(f"one item may meet more than {MOST_OPTIONS} combinations of contains rules")
         if not (plan.few or plan.compared):
             return steps
         told = self._told if plan.few else self._split

@@ -221,9 +221,7 @@ class Vocabulary:
                 structgen knows the byte-pair encodings of Hugging Face's `tokenizers`.
         """
         if self._backend is None:
-            raise OptionError(
-                "canonical tokens are known for fast tokenizers of Hugging Face alone: Vocabulary.from_tokenizer(...)"
-            )
+            raise OptionError("canonical tokens need a fast tokenizer of Hugging Face: Vocabulary.from_tokenizer(...)")
         text = self.data.tobytes()
         tokens = [text[start:end] for start, end in pairwise(self.offsets.tolist())]
         return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width), self.trie)

@@ -70,11 +70,11 @@ def test_a_model_that_wants_nothing_else_never_gets_it_out_and_ends(rollbacks, o
 )
 @pytest.mark.parametrize("rollbacks", [0, 1, 256])
 def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, rollbacks):
-    scope, place = "text", "wants 'talk[.]'"
+    scope, place = "text", "requires 'talk[.]'"
     if isinstance(schema, dict):
-        scope, place = "strings", "at /1, which wants"
+        scope, place = "strings", "at /1, which requires"
     guard = BannedWords(["talk"], ignore_case=True, scope=scope)
-    message = f"banned word 'talk' stands in the way of the constraint.*{place}|{place}.*banned word 'talk'"
+    message = f"banned word 'talk' conflicts with the constraint.*{place}|{place}.*banned word 'talk'"
     with pytest.raises(sg.DeadEnd, match=message):
         sg.generate(scripted('["so", "walk"'), "x", schema, guards=[guard], limits=sg.Limits(rollbacks=rollbacks))
 
@@ -332,5 +332,5 @@ class Spelled(Guard[bytes]):
 def test_a_dead_end_near_the_budget_names_the_ban(schema, budget):
     """It is the ban that leaves no known way to close the value, not the budget."""
     limits = sg.Limits(max_new_tokens=budget)
-    with pytest.raises(sg.DeadEnd, match=r"banned word 'o' stands in the way of '.*com"):
+    with pytest.raises(sg.DeadEnd, match=r"banned word 'o' conflicts with '.*com"):
         sg.generate(scripted(""), "x", schema, banned=["o"], limits=limits)

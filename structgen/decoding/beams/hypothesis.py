@@ -184,7 +184,7 @@ class Hypothesis(Session):
         phrases = self.phrases
         if self.done and phrases is not None and phrases.owed_at_end(self.tokens, self.said):
             if not self.tokens:
-                raise DeadEnd(f"the constraint takes only the empty text, which has no {phrases.unmet(())}")
+                raise DeadEnd(f"the constraint allows only the empty text, which has no {phrases.unmet(())}")
             refused = self.tokens[:]
             self._untake()
             phrases.refuse(refused)

@@ -121,7 +121,7 @@ def _row(value: Any, where: str) -> list[int]:
     if len(numbers) == 1 and isinstance(numbers[0], (list, tuple)):
         numbers = list(numbers[0])
     if not all(isinstance(number, int) for number in numbers):
-        raise OptionError(f"{where}: expected the ids of one prompt; several prompts are a list of what each became")
+        raise OptionError(f"{where}: expected the ids of one prompt; for several, pass a list of processor outputs")
     return numbers
 
 

@@ -274,7 +274,7 @@ class Steering:
         veto = self._guards.listener(said).refusal(end) if end else None
         if veto is None or not end:
             return "; texts that the guards refuse are left out"
-        return f": {veto.reason} stands in the way of {quoted(end.decode(errors='replace'))}"
+        return f": {veto.reason} conflicts with {quoted(end.decode(errors='replace'))}"
 
     def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on behind it."""

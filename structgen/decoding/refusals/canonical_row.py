@@ -131,8 +131,8 @@ class CanonicalRow:
             return left
         if self._strict:
             raise DeadEnd(
-                "nothing that is allowed is canonical: the constraint takes no text here as the tokenizer writes it; "
-                'canonical="prefer" lets such a step pass'
+                "no allowed token is canonical: the constraint allows no text here in the tokenizer's own tokens; "
+                'canonical="prefer" relaxes such a step'
             )
         self.relaxed.add(said)
         return everything(self._vocabulary) if words is None else words

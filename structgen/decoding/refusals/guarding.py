@@ -58,7 +58,7 @@ class Guarding(RowCheck):
         first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
         why = partial(conflict, veto, quoted(said.text()), said.matcher, tokens[:first])
         if self.looks_ahead or not tokens:
-            raise DeadEnd(f"{why()}; nothing else is allowed there")
+            raise DeadEnd(f"{why()}; no other text is allowed there")
         self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
             retries.spend_rollback(DeadEnd(veto.reason))
@@ -131,8 +131,8 @@ def conflict(veto: Veto, said: str, matcher: Matcher | None, tokens: Sequence[in
         texts = _alternatives(walk)
         if isinstance(walk.grammar.automaton, JsonAutomaton):
             wanted = f" at {excerpt(pointer_at(walk.text)) or 'the root'}"
-        wanted += f", which wants {' or '.join(map(quoted, texts))} there" if texts else ""
-    return f"{reason or veto.reason} stands in the way of the constraint{wanted}, from byte {veto.offset} on, in {said}"
+        wanted += f", which requires {' or '.join(map(quoted, texts))}" if texts else ""
+    return f"{reason or veto.reason} conflicts with the constraint{wanted}, from byte {veto.offset} on, in {said}"
 
 
 def _alternatives(walk: Matcher) -> list[str]:

@@ -106,7 +106,7 @@ def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[
     """Refuses options that the loop does not have."""
     for criterion in stopping:
         if not isinstance(criterion, (MaxLengthCriteria, EosTokenCriteria)):
-            why = "a constraint says itself where its text ends; leave out this stopping criterion"
+            why = "a constraint itself defines where its text ends; leave out this stopping criterion"
             raise OptionError(f"{type(criterion).__name__}: {why}")
     asked = [name for name in ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
              if getattr(config, name, None)]  # fmt: skip
@@ -148,7 +148,7 @@ def _prompts(
     more = {name: given for name, given in inputs.items() if isinstance(given, Tensor) and name not in NOT_READ}
     mask = inputs.get("attention_mask")
     if more and len(input_ids) > copies:
-        raise OptionError(f"{min(more)}: with inputs beside its ids a prompt comes alone; generate each by itself")
+        raise OptionError(f"{min(more)}: prompts with inputs besides input_ids make no batch; generate each by itself")
     prompts: list[Any] = []
     for row in range(0, len(input_ids), copies):
         own = None if mask is None else mask[row].bool()

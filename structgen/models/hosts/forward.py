@@ -101,7 +101,7 @@ class HostForward(Forward):
             other = next((other for other in self._places if other not in keep), None)
             if other is None:
                 count = self._host.places
-                raise OptionError(f"other runs have all {count} sequences of the model: load it with more")
+                raise OptionError(f"other runs use all {count} sequences of the model: load it with more")
             place = self._places.pop(other)
             self._held.pop(other, None)
         self._places[row] = place

@@ -34,7 +34,7 @@ class GgufFile:
     def __init__(self, api: Any, path: str, settings: Any) -> None:
         self.api, self.model = api, api.llama_model_load_from_file(os.fsencode(path), settings)
         if not self.model:
-            raise OptionError(f"llama.cpp cannot load {quoted(path)}: no GGUF file of a model that it knows")
+            raise OptionError(f"llama.cpp cannot load {quoted(path)}: it is not a GGUF file of a model that it knows")
         weakref.finalize(self, api.llama_model_free, self.model)
 
 

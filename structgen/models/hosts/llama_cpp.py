@@ -66,7 +66,7 @@ class LlamaCpp(Host):
         self._file = file = GgufFile(api, os.fspath(path), settings)
         model = file.model
         if api.llama_model_has_encoder(model):
-            raise OptionError(f"{quoted(os.fspath(path))} has an encoder: only models that go on from a text work here")
+            raise OptionError(f"{quoted(os.fspath(path))} has an encoder: only decoder-only models are supported")
         trained = api.llama_model_n_ctx_train(model)
         context = min(n_ctx or CONTEXT, trained) if trained > 0 else n_ctx or CONTEXT
         sizes = api.llama_context_default_params()

@@ -62,7 +62,7 @@ def read_folder(path: str | PathLike[str], tokenizer: Any = None) -> GenaiFolder
         raise OptionError(f"{name} has no {FILE} of onnxruntime-genai: {excerpt(error)}") from error
     other = next((part for part in _OTHER_INPUTS if part in model), None)
     if other is not None:
-        raise OptionError(f"{name} has a part {other!r}: only models that go on from a text work here")
+        raise OptionError(f"{name} has a part {other!r}: only decoder-only models are supported")
     if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
         try:
             tokenizer = AutoTokenizer.from_pretrained(path if tokenizer is None else tokenizer)

@@ -34,7 +34,7 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
 
     Args:
         describe: returns the JSON Schema of a core schema.
-        counted: the mapping has a least number of entries, so two names must not mean one key.
+        counted: the mapping has a minimum number of entries, so two names must not mean one key.
         strict: are keys read in Pydantic's strict mode?
 
     Raises:
@@ -54,7 +54,7 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
             raise UnsupportedSchema("keys that are multiples of a number")
         return _int_names(keys) if kind == "int" else _float_names(keys, counted)
     if counted and kind in _SAME_IN_OTHER_WORDS:
-        raise UnsupportedSchema(f"a least number of entries, with keys that can be written in two ways ({kind})")
+        raise UnsupportedSchema(f"a minimum number of entries, with keys that can be written in two ways ({kind})")
     if kind in ("literal", "enum"):
         return {"enum": _finite(keys, describe(keys), strict)}
     return _strings(describe(keys), kind)
@@ -62,7 +62,7 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
 
 def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool) -> dict[str, Any] | None:
     if counted and len(choices) > 1:
-        raise UnsupportedSchema("a least number of entries, with keys of several types")
+        raise UnsupportedSchema("a minimum number of entries, with keys of several types")
     branches = []
     for choice in choices:
         if choice["type"] == "none":

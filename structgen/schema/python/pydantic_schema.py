@@ -279,7 +279,7 @@ class ExactSchema(GenerateJsonSchema):
             elif (name in BOUNDS or name == "multiple_of") and isinstance(value, (int, float)):
                 described = {"allOf": [described], "type": "number", BOUNDS.get(name, "multipleOf"): value}
             else:
-                raise UnsupportedSchema(f"{name}={quoted(value)} on a type that does not know it itself")
+                raise UnsupportedSchema(f"{name}={quoted(value)} on a type without such a constraint")
         return described
 
 

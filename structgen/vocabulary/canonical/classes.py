@@ -52,7 +52,7 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
     classes = np.unique(signature, return_inverse=True)[1]
     if classes.max() >= MOST_CLASSES:
         raise OptionError(
-            f"canonical tokens: the pre-tokenizer tells more than {MOST_CLASSES} kinds of characters apart"
+            f"canonical tokens: the pre-tokenizer distinguishes more than {MOST_CLASSES} kinds of characters"
         )
     return classes.astype(np.uint8)
 
@@ -76,7 +76,7 @@ def _patterns(pre_tokenizer: Mapping[str, Any] | None) -> Iterator[str]:
     elif kind == "Metaspace" and not pre_tokenizer.get("split", True):
         return
     else:
-        raise OptionError(f"canonical tokens: how a pre-tokenizer {quoted(kind)} cuts texts is not known")
+        raise OptionError(f"canonical tokens: the pre-tokenizer {quoted(kind)} is not supported")
 
 
 def _atoms(pattern: str) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _atoms(pattern: str) -> Iterator[str]:
             atom = _atom().match(pattern, offset)[0]
             if atom == "[":
                 raise OptionError(
-                    f"canonical tokens: no end of a class in the pre-tokenizer's pattern {quoted(pattern)}"
+                    f"canonical tokens: a class is not closed in the pre-tokenizer's pattern {quoted(pattern)}"
                 )
             offset += len(atom)
             atom = r"\n" if atom == "." else atom

@@ -62,10 +62,10 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     model = description["model"]
     if model["type"] != "BPE":
         raise OptionError(
-            f"canonical tokens: the tokenizer is a {model['type']} model; they are known for byte-pair encodings alone"
+            f"canonical tokens: the tokenizer is a {model['type']} model; only byte-pair encodings are supported"
         )
     if model.get("dropout") or model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not known")
+        raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not supported")
     changes = _Changes(description["normalizer"], description["pre_tokenizer"])
     ids: dict[str, int] = {piece: i for piece, i in model["vocab"].items() if i < width}
     pieces_of_bytes = ids.items() if model.get("byte_fallback") else ()
@@ -164,11 +164,11 @@ class _Changes:
             elif each["type"] == "NFC":
                 self.composed = True
             elif each["type"] != "Replace" or (each["pattern"], each["content"]) != ({"String": " "}, SPACE):
-                raise OptionError(f"canonical tokens: what a normalizer {quoted(each['type'])} changes is not known")
+                raise OptionError(f"canonical tokens: the normalizer {quoted(each['type'])} is not supported")
         for each in _steps(pre_tokenizer, "pretokenizers"):
             if each["type"] == "Metaspace":
                 if each.get("split", True) or each["replacement"] != SPACE:
-                    raise OptionError("canonical tokens: how a pre-tokenizer 'Metaspace' cuts texts is not known")
+                    raise OptionError("canonical tokens: this pre-tokenizer 'Metaspace' is not supported")
                 scheme = each.get("prepend_scheme", "always")
                 self.spaced, self.pre_tokenizer = (scheme != "never", scheme == "always"), None
             elif each["type"] == "ByteLevel" and each.get("add_prefix_space"):

@@ -148,4 +148,4 @@ class _Learner:
                 for letter, place in zip(letters, tried, strict=True):
                     state = int(self.splits.following[state, letter, place])
                 if bool(self.splits.may_end[state]) != expected:
-                    raise OptionError("canonical tokens: how the pre-tokenizer cuts texts was not understood")
+                    raise OptionError("canonical tokens: tests did not show how the pre-tokenizer cuts texts")

@@ -115,7 +115,7 @@ def test_content_comes_in_the_form_that_the_template_reads(bpe, reading):
         for content in ("red or blue?", parts, tuple(parts)):
             ids = encode(model, [{"role": "user", "content": content}, {"role": "assistant", "content": "sure"}])
             assert bpe.decode(ids) == "<user>red or blue?<assistant>sure<assistant>"
-        with pytest.raises(OptionError, match=r"message 0: 'image_url' parts are read from what the model's processor"):
+        with pytest.raises(OptionError, match=r"message 0: 'image_url' parts need the model's processor"):
             encode(model, [{"role": "user", "content": [*parts, {"type": "image_url", "image_url": {"url": "x"}}]}])
     finally:
         bpe.chat_template = TEMPLATE

@@ -154,7 +154,7 @@ def test_places_come_back_from_a_run_that_nobody_ended():
     host = Uncached(2)
     forward, other = HostForward(host), HostForward(host)
     forward.read([Row([1]), Row([2])])
-    with pytest.raises(OptionError, match="other runs have all 2 sequences"):
+    with pytest.raises(OptionError, match="other runs use all 2 sequences"):
         other.read([Row([3])])
     del forward
     gc.collect()
