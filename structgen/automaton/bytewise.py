@@ -1,4 +1,4 @@
-"""Single steps of an automaton from Python: the positions behind a byte, and whether the text may end."""
+"""Single steps of an automaton from Python: the positions after a byte, and whether the text may end."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from structgen.kernels.views import view_int64
 from structgen.kernels import kernel
 
 Answer = Callable[[Check, bool], bool]
-"""Answers a check; the second argument tells whether the byte at hand was taken before it is asked."""
+"""Answers a check. The second argument tells whether the current byte was read before the check is asked."""
 
 
 @kernel
 def ends_at(base: int, position: int) -> int:
-    """1 when the text may end at `position`, 0 when not, -1 when the registers say what is wanted."""
+    """1 if the text may end at `position`, 0 if not, -1 if something is wanted (see `step`)."""
     ends: int = may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
     return ends
 
 
 @kernel
 def after_bytes(base: int, position: int, first: int, last: int, out: int) -> int:
-    """Write the position after each of the bytes `first..last` to address `out`, int64[256]; 0 where it is refused.
+    """Write the position after each of the bytes `first..last` to the address `out`, int64[256]; 0 for a refused byte.
 
-    Returns `last + 1`, or, below 0, the byte at which the registers say what is wanted, less 256.
+    Returns `last + 1`. If something is wanted (see `step`) at a byte, it returns the byte minus 256, which is negative.
     """
     positions = view_int64(out)
     state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
@@ -45,7 +45,7 @@ def after_bytes(base: int, position: int, first: int, last: int, out: int) -> in
 
 @kernel
 def settled(base: int, position: int) -> int:
-    """The position after a state's eager actions; 0 where one refuses, -1 when the registers say what is wanted."""
+    """The position after a state's eager actions; 0 if one of them refuses, -1 if something is wanted (see `step`)."""
     s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
     if s < 0:
         registers_at(base)[R_TAKEN] = 0
@@ -57,7 +57,7 @@ class Bytewise:
     """Walks an automaton one byte at a time.
 
     Args:
-        automaton: what is walked; stubs that are met are expanded. The caller holds its lock.
+        automaton: the automaton; it expands the stubs that the walk reaches. The caller must hold its lock.
     """
 
     def __init__(self, automaton: Automaton) -> None:
@@ -66,7 +66,7 @@ class Bytewise:
         self._address = int(self._out.ctypes.data)
 
     def step(self, position: int, byte: int, answer: Answer) -> int:
-        """The position after a byte; 0 when it is refused."""
+        """The position after a byte; 0 if the byte is refused."""
         while True:
             if self._bytes(position, byte, byte):
                 return int(self._out[byte])
@@ -76,7 +76,7 @@ class Bytewise:
                 return self._settled(position, answer)
 
     def successors(self, position: int, answer: Answer) -> Int64:
-        """int64[256]: the position after each byte; 0 where it is refused."""
+        """int64[256]: the position after each byte; 0 if the byte is refused."""
         first = 0
         targets: Int64 = np.zeros(256, np.int64)
         while first < 256 and not self._bytes(position, first, 255):
@@ -101,7 +101,7 @@ class Bytewise:
         return False
 
     def _bytes(self, position: int, first: int, last: int) -> bool:
-        """Fill `_out` for some bytes; False where a test stops at the byte `_stopped_at`."""
+        """Fills `_out` for the bytes `first..last`; False if a test stops it at the byte `_stopped_at`."""
         automaton, registers = self._automaton, self._automaton.tables.registers
         while True:
             stopped = after_bytes(automaton.tables.base, position, first, last, self._address)
@@ -112,7 +112,7 @@ class Bytewise:
             automaton.provide()
 
     def _answered(self, answer: Answer, *, taken: bool) -> int:
-        """Where the test that has stopped a walk leads; 0 when nowhere."""
+        """The state to which the test that has stopped a walk leads; 0 if it refuses."""
         automaton, registers = self._automaton, self._automaton.tables.registers
         test, frame = registers[R_ARGUMENT], registers[R_FRAME]
         holds = answer(automaton.checks[test], taken)

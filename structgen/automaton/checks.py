@@ -1,8 +1,8 @@
-"""Checks: what no byte automaton can know, and is asked where the text is read.
+"""Checks: questions about the text that no byte automaton can answer.
 
-A *test* (`Automaton.test`) asks a check about the text read so far: may this name come again, is this item new? It
-stands right behind the thing that it asks about: behind the closing quote or bracket, or for a number before the byte
-that ends it.
+A *test* (`Automaton.test`) is a state that asks a check about the text read so far: is this name new in its object, is
+this item new in its array? A test comes right after the value that it asks about: after the closing quote or bracket;
+for a number, before the byte that ends it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, 
 
 
 class Check(Protocol):
-    """A question about the text so far. Hashable: equal checks ask the same.
+    """A question about the text so far. Checks are hashable; equal checks ask the same.
 
-    A mask must not ask about each token. So `suspects` and `held` tell beforehand which tokens the answer may be "no"
-    for; a check may name too many, but never too few.
+    Asking about each token of a mask would be slow. So `suspects` and `held` name in advance the tokens for which the
+    answer may be "no". They may name too many tokens, but never too few.
 
     Attributes:
-        escapes: may the value in question have another spelling than the ones that `suspects` and `held` give (a
-            string with escapes, or a value that is no string)?
-        rule: what is asked, for messages and traces.
+        escapes: may the value have a spelling other than those that `suspects` and `held` give (a string with escapes,
+            or a value that is not a string)?
+        rule: the rule that the check enforces, for messages and traces.
     """
 
     rule: ClassVar[str]
@@ -33,26 +33,26 @@ class Check(Protocol):
     def escapes(self) -> bool: ...
 
     def holds(self, reading: JsonReading) -> bool:
-        """The answer at a test."""
+        """The answer: does the text read so far satisfy the rule?"""
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
-        """The rests of the string or name that is being read for which the answer may be "no"; None: any token may.
+        """The rests of the current string or name for which the answer may be "no"; None: any token may get a "no".
 
-        A rest goes from here to the closing quote, which it includes. For a token that starts with no rest the answer
-        is "yes", unless there are rests, `escapes` is set, and the token has a backslash. A value that begins within
-        the token is left to `held`.
+        A rest is the text from here to the closing quote, inclusive. If a token does not start with a rest, the answer
+        is "yes"; the exception is a token with a backslash, if there are rests and `escapes` is set. Values that begin
+        within the token are the subject of `held`.
 
         Args:
-            heads: what tokens have before a quote. Where there are very many rests, only these need be told.
+            heads: the texts that tokens have before a quote. If there are very many rests, only these are needed.
         """
 
     def held(self, reading: JsonReading, texts: Collection[bytes]) -> list[bytes] | None:
-        """The texts for which the answer may be "no" where a token holds one of them whole, between two quotes.
+        """The texts for which the answer may be "no" if a token contains one of them whole, between two quotes.
 
-        None: any token that holds a whole value or name must be asked about, and any that holds two of them.
+        None: each token that contains one or more whole values or names must be asked about.
 
         Args:
-            texts: what tokens hold between quotes; no others need be told.
+            texts: the texts that tokens contain between quotes. Only these are needed.
         """
         return None
 
@@ -121,7 +121,7 @@ class FreshItem:
             if not inner.is_object and inner.size:
                 earlier = inner.log.earlier()
                 if inner is not reading.inner and earlier.first_container < inner.size:
-                    return None  # a text may be all that an open container lacks to equal an earlier one
+                    return None  # the open container may lack only this text to equal an earlier one
                 held += earlier.strings(texts, inner.size)
             inner = inner.parent
         return held
@@ -129,7 +129,7 @@ class FreshItem:
 
 @dataclass(frozen=True, slots=True)
 class TextCheck(Check):
-    """The string or name that has just ended is as the predicate asks."""
+    """The string or name that has just ended satisfies a predicate."""
 
     rule: ClassVar[str] = "a pattern or format is told at the end of its string"
     predicate: Callable[[str], bool]
@@ -144,7 +144,7 @@ class TextCheck(Check):
 
 @dataclass(frozen=True, slots=True)
 class NumberCheck(Check):
-    """The number that ends here is as the predicate asks, which gets its text."""
+    """The number that ends here satisfies a predicate, which is given the number's text."""
 
     rule: ClassVar[str] = "multipleOf or another rule is told at the end of its number"
     predicate: Callable[[str], bool]
@@ -154,14 +154,14 @@ class NumberCheck(Check):
         return self.predicate(reading.number())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
-        # What takes more digits and ends within the token holds a number's end, which is asked in any case.
+        # A token with more digits and the number's end contains a whole value; such tokens are asked about in any case.
         rest = reading.rest
         known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
         return [] if known else None
 
 
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:
-    """The rests with which the value being read would equal a string, number or word of the first `size` items."""
+    """The rests with which the current value would equal a string, number or word among the first `size` items."""
     if reading.begun is not None:
         start = unescaped(reading.begun)
         return None if start is None else scalars.rests(start, size, heads)

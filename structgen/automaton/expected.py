@@ -1,6 +1,6 @@
-"""Why a token cannot come next: how far it fits, and what could have come instead, byte by byte.
+"""Why a token cannot come next: how many of its bytes fit, and which bytes could have come instead.
 
-`Automaton.blame` tells which keyword of a schema refuses it, where it can.
+`Automaton.blame` names the keyword of the schema that refuses it, if it can be found.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from structgen.automaton.table_format import position as packed
 from structgen.errors import RefusedToken
 
 MANY_BYTES = 64
-"""Where more bytes than this may follow, they are not listed."""
+"""If more bytes than this may follow, they are not listed."""
 
 
 def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool) -> RefusedToken | None:
-    """Why a token cannot come behind a text; None where it can.
+    """Why a token cannot come after the text `said`; None if it can.
 
     Args:
-        ends: it ends the text.
+        ends: is it an end token?
     """
     text = said + token
     with automaton.lock:
@@ -32,14 +32,14 @@ def refused_token(automaton: Automaton, said: bytes, token: bytes, *, ends: bool
 
 
 class Walk:
-    """The way of a text through an automaton, as far as it is taken.
+    """The walk of a text through an automaton, up to the first refused byte.
 
     Args:
-        start: the position in which it begins, by default that of the automaton.
+        start: the position at which it begins; by default the start of the automaton.
 
     Attributes:
-        taken: the number of bytes that it takes.
-        positions: the position in front of each byte that it takes, and the one behind them.
+        taken: the number of bytes that are accepted.
+        positions: the position before each accepted byte, and the position after the last one.
     """
 
     def __init__(self, automaton: Automaton, text: bytes, start: int | None = None) -> None:
@@ -54,11 +54,11 @@ class Walk:
 
     @property
     def may_end(self) -> bool:
-        """May the text end behind what is taken?"""
+        """May the text end after the accepted bytes?"""
         return self._bytewise.over(self.positions[-1], self._answer)
 
     def expected(self) -> str:
-        """What may come behind what is taken."""
+        """The bytes that may come after the accepted ones, in words."""
         position = self.positions[-1]
 
         def allowed(byte: int) -> int:
@@ -92,5 +92,5 @@ def described(allowed: list[int], *, end: bool) -> str:
     if end:
         parts.append("the end")
     if not parts:
-        return "nothing: no text goes on from here"
+        return "nothing: no text can continue here"
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"

@@ -1,10 +1,11 @@
-"""The finished items of an array, to find those that the item being read could still come to equal.
+"""The finished items of an array. They tell which values would make the current item equal to an earlier one.
 
-To compare the new item with each earlier one would make an array of n items cost n * n. So each item is entered under
-its *holes*. A hole is a place in an item that may be written last: the last item of an array, or any member of an
-object (their order does not matter), and so on inwards. Example: `{"a": 1, "b": 2}` is entered as `{"b": 2}` with a
-hole at "a" where 1 stood, and as `{"a": 1}` with a hole at "b". Of an item that is being read everything but one hole
-is known, so one look-up finds what has stood there. Two equal hashes by chance only make a check ask once more.
+Comparing the new item with each earlier one would make an array of n items cost n * n. So each finished item is indexed
+by its *holes*. A hole is a place in the item that may be written last: the last item of an array, or any member of an
+object (their order does not matter), and so on inwards. For example, `{"a": 1, "b": 2}` is indexed as `{"b": 2}` with a
+hole at "a", which held 1, and as `{"a": 1}` with a hole at "b", which held 2. Everything but one hole of the current
+item is known, so one look-up finds the values that the hole held. A chance collision of hashes only makes a check ask
+once more.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from typing import Any, Protocol
 from structgen.schema.keywords.arguments import canonical
 
 FEW = 32
-"""The most rests that are always listed, whatever tokens there are."""
+"""Up to this many rests are listed without looking at the tokens."""
 
 Level = tuple[bool, int, str | None, bool]
-"""A container on the way to a hole: is it an object, the number of its members, the name of the open one, and is one
-open?"""
+"""A container on the path to a hole: is it an object; the number of its members; the name of the open member; is a
+member open?"""
 
 
 class OpenContainer(Protocol):
-    """A container whose first `size` members are finished; `name` is that of the member that is being read."""
+    """A container whose first `size` members are finished; `name` is the name of the current member."""
 
     @property
     def is_object(self) -> bool: ...
@@ -37,14 +38,14 @@ class OpenContainer(Protocol):
 
 
 class Scalars:
-    """The values that stood in one hole, each with the place of the first item that had it there."""
+    """The values that one hole held, each with the index of the first item that had it there."""
 
     def __init__(self) -> None:
         self._texts: list[bytes] = []
         self._places: dict[Hashable, int] = {}
 
     def add(self, place: int, value: Any) -> None:
-        """The item at `place` has `value` there."""
+        """Notes that the item at index `place` has `value` in the hole."""
         if isinstance(value, str):
             text = value.encode("utf-8", "surrogatepass")
             if text not in self._places:
@@ -54,18 +55,20 @@ class Scalars:
             self._places.setdefault(canonical(value), place)
 
     def among(self, texts: Iterable[bytes], size: int) -> list[bytes]:
-        """The texts that stood there in one of the first `size` items."""
+        """Those of the texts that the hole held in one of the first `size` items."""
         return [text for text in texts if self._places.get(text, size) < size]
 
     def holds(self, value: Any, size: int) -> bool:
-        """Has one of the first `size` items this number or word there?"""
+        """Did the hole hold this number or word in one of the first `size` items?"""
         return self._places.get(canonical(value), size) < size
 
     def rests(self, start: bytes, size: int, heads: Sequence[bytes]) -> list[bytes]:
-        """The rests, closing quote included, of texts that stood there in the first `size` items and start so.
+        """The rests of texts that the hole held in the first `size` items and that begin with `start`.
+
+        A rest includes the closing quote.
 
         Args:
-            heads: where there are very many rests, only these are looked for.
+            heads: if there are very many rests, only these are looked for.
         """
         texts, places = self._texts, self._places
         first = bisect_left(texts, start)
@@ -79,21 +82,21 @@ class Earlier:
     """The items of one array.
 
     Attributes:
-        count: how many were entered.
-        first_container: the place of the first one that is an array or object.
+        count: the number of items that were added.
+        first_container: the index of the first item that is an array or object.
     """
 
     def __init__(self) -> None:
         self.count = 0
         self.first_container: float = inf
-        # By the containers around a hole: the first place. With hashes of what stands beside it: the first place of a
-        # whole container, and the scalars.
+        # The containers around a hole -> the first index. These and the hashes of the values beside the hole -> the
+        # first index of a whole container, and the scalars.
         self._shapes: dict[tuple[Level, ...], int] = {}
         self._whole: dict[tuple[Hashable, ...], int] = {}
         self._scalars: dict[tuple[Hashable, ...], Scalars] = {}
 
     def add(self, item: Any) -> None:
-        """Enter the next item under each of its holes."""
+        """Adds the next item, indexed by each of its holes."""
         place = self.count
         if isinstance(item, (dict, list)):
             self.first_container = min(self.first_container, place)
@@ -116,7 +119,7 @@ class Earlier:
             elif value:
                 level = False, size, None, True
                 stack.append((value[-1], (*shape, level), (*path, level, _hash_of(value[:-1]))))
-        self.count += 1  # last: what an exception has stopped is entered again
+        self.count += 1  # last: if an exception comes before, the item is added again
 
     def strings(self, texts: Iterable[bytes], size: int) -> list[bytes]:
         """Those of these texts that are among the first `size` items."""
@@ -124,16 +127,16 @@ class Earlier:
         return scalars.among(texts, size) if scalars else []
 
     def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
-        """What stood in the first `size` items at the place where the item being read is open, all else being equal.
+        """What the first `size` items held at the place where the current item is open, all else being equal.
 
         Args:
-            within: the containers open inside the item, the innermost first.
-            pending: has a member of the innermost one begun?
+            within: the open containers inside the item, the innermost first.
+            pending: has a member of the innermost container begun?
 
         Returns:
-            The scalars that stood there. Where no member has begun: did a container equal to the innermost one stand
-            there? False where nothing did, or where a member's value comes next: only a token that holds it whole could
-            complete it.
+            If a member has begun: the scalars at its place. If none has: did an item hold a container there that equals
+            the innermost one? False if no item matches, or if a member's value comes next: then only a token that
+            contains the whole value could complete it.
         """
         shape: list[Level] = []
         for inner in reversed(within):
@@ -156,7 +159,7 @@ def _member_hash(name: str, value: Any) -> int:
 
 
 def _hash_of(value: Any) -> int:
-    """A hash of a container; of an object, the sum of those of its members."""
+    """A hash of a container. The hash of an object is the sum of the hashes of its members."""
     if isinstance(value, dict):
         return sum(_member_hash(name, member) for name, member in value.items())
     return hash(canonical(value))

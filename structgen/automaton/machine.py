@@ -1,4 +1,4 @@
-"""The lazy automaton: tables, and for every stub the function that expands it."""
+"""The lazy automaton: tables, and for each stub the function that expands it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from structgen.automaton.table_format import (
 from structgen.automaton.tables import Tables
 
 MOST_AHEAD = 300
-"""The states behind a long list that are written when the schema is compiled."""
+"""The number of states after a long list that are written when the schema is compiled."""
 
 
 class _Block(NamedTuple):
@@ -42,11 +42,12 @@ def _no_expander(state: int) -> None:
 
 
 class Beginning(NamedTuple):
-    """What automata of one kind begin with: rows of their tables, and what is known of them.
+    """The states with which automata of one kind begin: rows of their tables, and what is known about these states.
 
     Attributes:
-        checks, ways_out: see `Automaton.checks` and `Automaton.way_out`.
-        pops: the states that leave their frame, by outcome.
+        checks: state -> check, as in `Automaton.checks`.
+        ways_out: state -> the state that `Automaton.way_out` gives.
+        pops: outcome -> the state that leaves its frame with this outcome.
     """
 
     rows: WrittenRows
@@ -59,19 +60,19 @@ _NO_BLOCK = _Block(0, _no_expander, None)
 
 
 class Automaton:
-    """Tables that grow where a walk meets a stub.
+    """Tables that grow when a walk reaches a stub.
 
-    An expander may be stopped by an exception at any point, and is called again when the stub is met again. So it must
-    leave no trace that a walk can see: it writes the row of its state last, in one step (see `tables`). What it
-    remembers on the way must be complete when it is remembered: a stub with its expander, or a written state.
+    An exception may stop an expander at any point; the expander is called again when a walk next reaches the stub. So
+    it must leave no trace that a walk can see: it writes the row of its state last, in one step (see `tables`). States
+    that it remembers on the way must be complete: either stubs with an expander, or written states.
 
     Args:
-        within: an automaton in whose tables this one lives; by default they are its own.
+        within: an automaton whose tables this one shares; by default it has tables of its own.
 
     Attributes:
-        start: the first state of the text; position `(start, frame 0, counter 0)`.
-        checks: of each test state, what it asks.
-        lock: held by whoever walks the tables or has them grow.
+        start: the first state of the text, at the position `(start, frame 0, counter 0)`.
+        checks: test state -> the check that it asks.
+        lock: must be held while walking the tables or letting them grow.
     """
 
     def __init__(self, within: Automaton | None = None) -> None:
@@ -93,7 +94,7 @@ class Automaton:
         self._first_own = 0
 
     def _share(self, other: Automaton) -> None:
-        """Live in another automaton's tables: its states may be called from there."""
+        """Shares another automaton's tables, so that each may call states of the other."""
         self.tables, self.lock = other.tables, other.lock
         self.checks, self._expanders = other.checks, other._expanders
         self._blocks, self._returns = other._blocks, other._returns
@@ -101,7 +102,7 @@ class Automaton:
         self._shortened, self._ways_out, self._first_own = other._shortened, other._ways_out, other._first_own
 
     def begin_with(self, beginning: Beginning) -> None:
-        """Begin with what another automaton has written. Nothing has been written yet."""
+        """Begins with the states that another automaton has written. This one must not have written any yet."""
         self.tables.begin_with(beginning.rows)
         self._first_own = self.tables.n_states
         self.checks.update(beginning.checks)
@@ -109,14 +110,14 @@ class Automaton:
         self._pops.update(beginning.pops)
 
     def written(self, states: Sequence[int]) -> Beginning:
-        """Write `states` and all that follows them, with their ways out, for other automata to begin with."""
+        """Writes `states` and all states that follow them, and returns them for other automata to begin with."""
         self.expand_on(states, MAX_STATES, ways_out=True)
         assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
 
     def reading(self) -> JsonReading:
-        """What checks are asked about, before the first byte."""
+        """The text that checks are asked about, before the first byte."""
         return JsonReading.start()
 
     def json_text(self, text: bytes) -> bytes:
@@ -124,18 +125,18 @@ class Automaton:
         return text
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
-        """The rule that refuses the byte behind a text, or its end. Plain automata have no rules to name.
+        """The rule that refuses the byte after a text, or its end. Plain automata have no rules to name.
 
         Args:
-            taken: the text, as far as it is taken.
-            positions: the position in front of each of its bytes, and the one behind them.
-            refused: the byte behind it; empty where that is the end.
-            ends: is the text to end there?
+            taken: the accepted bytes of the text.
+            positions: the position before each of these bytes, and the position after the last one.
+            refused: the byte after them; empty if the end of the text is refused.
+            ends: is the end of the text refused?
         """
         return Blame()
 
     def later(self, expand: Callable[[int], None]) -> int:
-        """A new state; `expand(state)` writes it when a walk first meets it."""
+        """A new state. `expand(state)` writes it when a walk first reaches it."""
         state = self.tables.stub()
         self._expanders[state] = expand
         return state
@@ -143,19 +144,22 @@ class Automaton:
     def later_block(
         self, count: int, expand: Callable[[int], None], way_out: Callable[[int], int] | None = None
     ) -> int:
-        """The first of `count` new states with one expander, and one `way_out` (see `shorten`), if given."""
+        """The first of `count` new states that share an expander and, if given, a `way_out` (see `shorten`)."""
         first = self.tables.stub(count)
         self._blocks.append(_Block(first, expand, way_out))
         return first
 
     def _block(self, state: int) -> _Block:
-        """The last block that begins before a state or with it."""
+        """The last block that begins at or before a state."""
         return self._blocks[bisect_left(self._blocks, (state + 1,)) - 1]
 
     def expand_on(self, states: Sequence[int], limit: int = MOST_AHEAD, *, ways_out: bool = False) -> None:
-        """Expand states, the states that follow them, and if asked their ways out, until `limit` states were met.
+        """Expands states and the states that follow them, until `limit` states were reached.
 
-        What the automaton began with is written already, and leads to nothing that is not.
+        States with which the automaton began are skipped: they lead only to written states.
+
+        Args:
+            ways_out: expand the states that `way_out` gives, too?
         """
         seen, todo = set(states), deque(states)
         while todo and len(seen) < limit:
@@ -174,19 +178,21 @@ class Automaton:
         return following
 
     def own(self, first: int, way_out: Callable[[int], int], expand: Callable[[int], None] = _no_expander) -> None:
-        """A block of the states from `first` on, which exist or come from a kernel: `way_out` is asked for them (see
-        `shorten`), and `expand` writes the stubs among them."""
+        """Registers the states from `first` on as a block. They exist already, or a kernel is about to make them.
+
+        `way_out` is asked for them (see `shorten`), and `expand` writes the stubs among them.
+        """
         self._blocks.append(_Block(first, expand, way_out))
 
     def pop(self, outcome: int = 0) -> int:
-        """The state that leaves its frame on arrival with that outcome."""
+        """The state that leaves its frame on arrival with this outcome."""
         state = self._pops.get(outcome)
         if state is None:
             state = self._pops[outcome] = self.tables.pop(outcome)
         return state
 
     def pops(self, count: int) -> int:
-        """The first of states that leave their frame on arrival with the outcomes from 0 to `count` - 1."""
+        """The first of `count` states that leave their frame on arrival, with the outcomes 0 to `count` - 1."""
         first, known = self._many_pops
         if known < count:
             first = self.tables.pops(count)
@@ -194,7 +200,7 @@ class Automaton:
         return first
 
     def test(self, check: Check, yes: int, no: int = 0) -> int:
-        """The state that asks on arrival whether `check` holds, and goes on at `yes` or at `no` (0: nowhere)."""
+        """The state that asks on arrival whether `check` holds, and continues at `yes` or at `no` (0: refused)."""
         if yes == no:
             return yes
         key = (check, yes, no)
@@ -220,7 +226,7 @@ class Automaton:
         return 0 if least is None else least(outcome)
 
     def resolved(self, ret: int, outcome: int) -> int:
-        """The state to which return `-ret` goes with that outcome; 0: nowhere."""
+        """The state to which return `-ret` leads for this outcome; 0 if it is refused."""
         known = self.tables.returned(ret, outcome)
         return self._resolve(ret, outcome) if known is None else known
 
@@ -231,15 +237,15 @@ class Automaton:
         return state
 
     def shorten(self, state: int, way_out: Callable[[], int]) -> int:
-        """Notes that `way_out()` gives the state that `way_out` returns for `state`. Returns `state`."""
+        """Registers `way_out()` as the function that gives `self.way_out(state)`. Returns `state`."""
         self._shortened[state] = way_out
         return state
 
     def way_out(self, state: int) -> int:
-        """A state with fewer edges than `state`, but with the same cheapest way out of the frame.
+        """A state with fewer edges than `state`, but with the same cheapest exit from the frame.
 
-        A search for the cheapest way looks at it in place of `state`, which may have very many edges: one for each
-        member of an object, where members may come in any order.
+        The search for the cheapest exit uses it in place of `state`, which may have very many edges: for example one
+        for each member of an object whose members may come in any order.
         """
         cheapest = self._ways_out.get(state)
         if cheapest is None:
@@ -254,7 +260,7 @@ class Automaton:
         return state if of_block is None else of_block(state)
 
     def provide(self) -> None:
-        """Provide what a kernel stopped for, as its registers say."""
+        """Provides what the registers say that a kernel wants."""
         registers = self.tables.registers
         want, argument = registers[R_WANT], registers[R_ARGUMENT]
         registers[R_WANT] = WANT_NOTHING
@@ -268,13 +274,13 @@ class Automaton:
             raise AssertionError(f"a kernel stopped, but wants nothing: {want}")
 
     def expand(self, state: int) -> None:
-        """Write a stub's row. Does nothing to a state that has one."""
+        """Writes a stub's row. Does nothing if the state has a row."""
         if not self.tables.is_stub(state):
             return
         expander = self._expanders.get(state)
         if expander is None:
             expander = self._block(state).expand
         expander(state)
-        self._expanders.pop(state, None)  # only now: what a limit has stopped is asked for again, and stopped again
+        self._expanders.pop(state, None)  # only now: if a limit stops the expander, the next walk meets it again
         if self.tables.is_stub(state):
             raise AssertionError(f"state {state} was expanded and is still a stub")

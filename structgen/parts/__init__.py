@@ -1,5 +1,5 @@
-"""Texts of parts: sequences, options, repetitions, Lark grammars and a caller's own machines, in the same tables.
+"""Texts made of parts: sequences, alternatives, repetitions, Lark grammars and a caller's own machines.
 
-A thread is one way to read such a text. Where a byte may belong to more than one part, several threads run side by
-side. `lalr` turns Lark's LALR table into frames.
+All parts of a text share the same tables. A thread is one way to read the text so far. If a byte may belong to more
+than one part, several threads run in parallel. `lalr` turns Lark's LALR table into frames.
 """

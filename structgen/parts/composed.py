@@ -1,20 +1,21 @@
-"""Compositions: parts in sequence, as options and repeated, exact also where a byte may belong to more than one part.
+"""Compositions: parts in sequence, as alternatives and repeated. They are exact even if a byte may belong to more than
+one part.
 
-A composition stands at a set of *threads*. A thread is a position in one part, and what comes after that part. A byte
-moves all threads; where a part may be over, the part after it begins as one more thread. Such sets are interned: each
-is one state of the tables, written when a walk meets it.
+The state of a composition is a set of *threads*. A thread is a position in one part, together with what comes after
+this part. A byte moves all threads. When a part may be complete, the part after it begins as a further thread. The sets
+are interned: each is one state of the tables, written when a walk reaches it.
 
-Where a thread is in a text with a longest length, the state counts its characters, as the states of that text would. So
-a set of threads that comes again is the same state, as long as the bound is far. A byte for which there is no more room
-moves the other threads only (SPILL). Where several threads are in such texts, the state counts for the first of them,
-and the positions of the others hold their counts.
+If a thread is in a text with a maximum length, the state counts its characters, as a state of the text itself would. So
+the same set of threads is the same state, as long as the bound is far. A byte for which there is no more room moves the
+other threads only (SPILL). If several threads are in such texts, the state counts for the first of them, and the
+positions of the others hold their counts.
 
-Where the bytes themselves say where a part ends, there is nothing to follow side by side: the part is called like any
-frame, and returns to what comes after it. So a composition costs more than its parts only where it is ambiguous. JSON
-values that begin together are one thread: their automaton reads them in lockstep itself.
+If the bytes themselves tell where a part ends, there is only one thread. Then the part is called like any frame, and
+returns to what comes after it. So a composition costs more than its parts only where it is ambiguous. JSON values that
+begin together are one thread, because their automaton reads them in lockstep.
 
-Checks (see `automaton.checks`) are asked in a part that is called. Where several threads are alive, it is not known of
-whose text a check would speak, and it is refused by name.
+Checks (see `automaton.checks`) are asked in a part that is called. If several threads are alive, a check would not know
+which text to look at, and raises an error that names it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
 MOST_THREADS = 64
-"""Threads that are followed side by side."""
+"""The largest number of threads that are followed in parallel."""
 
 
 class Composed(Automaton):
@@ -75,7 +76,7 @@ class Composed(Automaton):
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self.walk = Bytewise(self)
         for part in parts_of(plan):
-            if not part.late:  # a part that may raise does so now, not in the middle of a text
+            if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
         self.begin = self.reach((plan, None))
         self.start = self._state(self.begin)
@@ -102,12 +103,12 @@ class Composed(Automaton):
         return reach
 
     def behind(self, over: Iterable[Thread]) -> Reach:
-        """The threads that begin behind threads whose parts are over."""
+        """The threads that begin after threads whose parts are over."""
         outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
         return self.reach(*(behind(thread.after, outcome) for thread, outcome in outcomes))
 
     def _join(self, threads: set[Thread]) -> None:
-        """Make JSON values that begin together, with the same after them, one thread, which reads them in lockstep."""
+        """Joins threads of JSON values that begin together and continue alike: one thread reads them in lockstep."""
         groups: dict[tuple[JsonAutomaton, Continuation], list[Thread]] = {}
         for thread in threads:
             if thread.part.family is not None:
@@ -142,7 +143,7 @@ class Composed(Automaton):
         return family.blame(text, own_positions, refused, ends=ends)
 
     def enter(self, part: Part) -> Entered:
-        """The part in these tables."""
+        """The part in these tables. It is entered once."""
         entered = self._entered.get(part)
         if entered is None:
             entered = self._entered[part] = part.enter(self, self._families)
@@ -173,7 +174,7 @@ class Composed(Automaton):
             state = self._state_alone(alone, ends)
         else:
             state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in threads)), 0)
-        # The thread that is counted comes first, then all others as their parts were entered.
+        # The thread that is counted comes first, then the others in the order in which their parts were entered.
         ordered = sorted(threads, key=lambda thread: (not thread.counted, thread.part.start, thread.position))
         return state or self._later_set(tuple(ordered), ends)
 
@@ -185,7 +186,7 @@ class Composed(Automaton):
         return state
 
     def _state_alone(self, thread: Thread, ends: bool) -> int:
-        """The state that calls the part of a single thread; 0 where the thread must be followed byte by byte."""
+        """The state that calls the part of a single thread; 0 if the thread must be followed byte by byte."""
         own_end = thread.after is None and ends and self.walk.over(thread.position, refuse)
         if self._ambiguous(thread) or (ends and not own_end):
             return 0
@@ -194,14 +195,14 @@ class Composed(Automaton):
         return self._called(thread)
 
     def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
-        """The state that calls the part of one thread, where the other threads are just what comes after it: they begin
-        with a byte that the part does not take. Else 0."""
+        """The state that calls the part of one thread, if the other threads are just its continuation, and begin with
+        bytes that the part does not take; else 0."""
         if thread.after is None or self._ambiguous(thread) or not self.walk.over(thread.position, refuse):
             return 0
         return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
 
     def _expand_call(self, thread: Thread, state: int) -> None:
-        """Write a state that calls a part for the next byte, whichever it is."""
+        """Writes a state that calls a part for the next byte, whichever it is."""
         self.tables.ranges(state, (), miss=(CALL, thread.part.start, self._after(thread.after)))
 
     def _ambiguous(self, thread: Thread) -> bool:
@@ -214,7 +215,7 @@ class Composed(Automaton):
         return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
 
     def _called(self, thread: Thread) -> int:
-        """The state in which the thread goes on in frames of its own; 0 where it has counted something."""
+        """The state in which the thread continues in frames of its own; 0 if it has counted something."""
         if thread.counted or thread.position >> COUNT_SHIFT:
             return 0
         frame, frames, returns = thread.position >> FRAME_SHIFT & FRAME_MASK, self.tables.frames, []
@@ -231,7 +232,7 @@ class Composed(Automaton):
         return state
 
     def _expand(self, threads: tuple[Thread, ...], ends: bool, state: int) -> None:
-        """Write the state of a set of threads: each byte leads to another set."""
+        """Writes the state of a set of threads: each byte leads to another set."""
         columns, base = self._columns(threads), self._base(threads)
         others = [thread for thread in threads if thread is not base and not thread.counted]
         rest = self._state(Reach(others, ends)) if base and others else 0
@@ -254,11 +255,11 @@ class Composed(Automaton):
         self.tables.ranges(state, edges, miss=miss, mode=mode, aux=aux, hi=self._limit(threads))
 
     def _columns(self, threads: tuple[Thread, ...]) -> Int64:
-        """The positions to which each byte leads (0: it is refused): int64[threads, 256]."""
+        """int64[threads, 256]: the position to which each byte leads each thread (0: the byte is refused)."""
         return np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
 
     def _shortcut(self, state: int, threads: tuple[Thread, ...], columns: Int64, row: list[int]) -> tuple[int, int]:
-        """The mode of a state, and its block, where a thread is in free text (see `masks.text_walk`)."""
+        """The mode of a state and its block; those of free text if a thread is in it (see `masks.text_walk`)."""
         texts = [n for n, thread in enumerate(threads) if is_text(self.tables, thread.position)]
         for index in texts:
             alone = [not taken for taken in np.atleast_1d(np.delete(columns, index, axis=0).any(axis=0)).tolist()]
@@ -285,12 +286,12 @@ class Composed(Automaton):
         return next(limits, UNBOUNDED)
 
     def _base(self, threads: tuple[Thread, ...]) -> Thread | None:
-        """The thread whose characters the next states count: the one that is counted now, or else one that may be."""
+        """The thread whose characters the next states count: the one counted now, or else one that may be counted."""
         going = [thread for thread in threads if thread.counted and self._goes_on(thread.position)]
         return next(iter(going or [thread for thread in threads if thread.fresh and thread.part.bounded]), None)
 
     def _moved(self, threads: tuple[Thread, ...], base: Thread | None, moved: tuple[int, ...], byte: int) -> int:
-        """The edge for a byte that leads the threads to these positions (0: it is refused)."""
+        """The edge for a byte that leads the threads to the positions `moved` (0: the thread refuses the byte)."""
         alive: list[Thread] = []
         over: list[Thread] = []
         flags = ZERO if base and base.counted else 0
@@ -306,13 +307,13 @@ class Composed(Automaton):
                 if self.walk.over(position, refuse):
                     over.append(alive[-1])
         reach = self.behind(over)
-        # A complete thread stays only if it is counted: the byte that completed it must have met the bound.
+        # A complete thread stays only if it is counted: the byte that completed it must have respected the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
         state = self._state(reach)
         return state and state | flags
 
     def _goes_on(self, position: int) -> bool:
-        """May another byte of the part follow? "Yes" is not certain, "no" is."""
+        """May another byte of the part follow? True may be wrong; False is certain."""
         state = position & TARGET
         self.expand(state)
         row = self.tables.states[state]
@@ -320,7 +321,11 @@ class Composed(Automaton):
 
 
 def refuse(check: Check, taken: bool) -> bool:
-    """Refuse a check where several threads are alive: there is no one text to ask about."""
+    """Refuses a check while several threads are alive, because there is no single text to ask about.
+
+    Raises:
+        UnsupportedSchema: always; the message names the check.
+    """
     raise UnsupportedSchema(
         f"{type(check).__name__}: such a check needs to know where its JSON value begins, and the text before it may "
         "have no clear end; end the part before it with a fixed text, as Text(until=...) does"

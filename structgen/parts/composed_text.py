@@ -1,8 +1,8 @@
 """Blocks (see `text_loops`) for states of a composition in which a thread is in free text.
 
-Most characters lead from such a state to itself: the text goes on, and the part that may follow has not begun. Where
-that part has begun, most characters lead back to the state before it. So the masks of `masks.text_walk` serve these
-states as they serve the states of a `CharDfa`.
+Most characters lead from such a state to itself: the text goes on, and the part after it has not begun. Once that part
+has begun, most characters lead back to the state before it. So `masks.text_walk` computes the masks of these states, as
+it does for states of a `CharDfa`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ _BITS: list[int] = BIT_OF[:128].tolist()
 
 
 def is_text(tables: Tables, position: int) -> bool:
-    """Is a position, of a state that was written, in free text, in frame 0?"""
+    """Is a position in free text, in frame 0? Its state must be written."""
     state = position & TARGET
     mode, block = tables.row(state)[KIND] >> 4 & 15, tables.row(state)[KIND] >> 8
     return mode == CHARS and not position >> FRAME_SHIFT and bool(tables.blocks[block, 5])
 
 
 def leaving(tables: Tables, position: int, state: int, row: list[int], alone: list[bool]) -> int:
-    """The buckets of the characters that lead away from `state`, one of whose threads is in free text at `position`.
+    """The buckets of the characters that lead away from `state`.
 
     Args:
+        position: the position of a thread of the state that is in free text.
         row: the edge of each byte.
         alone: for each byte, is this the only thread that takes it? A byte that others take leads away.
 
     Returns:
-        The buckets as bits, `ODD` among them; 0 where every character leads away.
+        The buckets as bits, including `ODD`; 0 if every character leads away.
     """
     stays = [row[byte] & TARGET == state and alone[byte] for byte in range(128)]
     if not any(stays):
@@ -50,7 +51,7 @@ def text_block(tables: Tables, position: int, state: int, leave: int, home: int)
     """A block for `state` alone.
 
     Args:
-        position: of its thread that is in free text.
+        position: the position of a thread of the state that is in free text.
         leave: the result of `leaving`.
         home: the state to which most characters lead, or 0.
     """

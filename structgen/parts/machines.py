@@ -18,8 +18,8 @@ from structgen.parts.parts import Entered, Families, Part
 class ByteMachine(Protocol):
     """A deterministic automaton over bytes.
 
-    States are hashable values other than None; equal states have equal futures. `step` and `accepts` must be pure: each
-    is called once for a state (and byte), and the answer is kept.
+    States are hashable values other than None. Equal states have equal futures. `step` and `accepts` must be pure: each
+    is called only once for a state (and byte), and the answer is kept.
 
     Attributes:
         start: the state before the first byte.
@@ -28,7 +28,7 @@ class ByteMachine(Protocol):
     start: Any
 
     def step(self, state: Any, byte: int, /) -> Any:
-        """The state after a byte, 0 to 255; None when it is refused."""
+        """The state after a byte, 0 to 255; None if the byte is refused."""
         ...
 
     def accepts(self, state: Any, /) -> bool:

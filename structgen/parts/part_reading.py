@@ -1,7 +1,7 @@
 """The JSON text inside a composition, for checks.
 
 A check asks about one JSON text, but the text of a composition has other parts around it. So this reading follows the
-threads of the composition, and keeps for each what was read of its JSON. It is made only where a check asks.
+threads of the composition, and keeps for each thread what was read of its JSON. It is made only when a check asks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PartReading(JsonReading):
     """The JSON text that is being read in a composition.
 
     Attributes:
-        length: of the whole text, in bytes.
+        length: the length of the whole text, in bytes.
         json_start: the offset at which the JSON part begins, in bytes.
         part: the JSON part; None outside of one.
     """
@@ -53,7 +53,7 @@ class PartReading(JsonReading):
 
     @staticmethod
     def start_of(walk: Bytewise, resume: Resume, begin: Reach) -> PartReading:
-        """Before the first byte."""
+        """The reading before the first byte."""
         return PartReading(walk, resume, 0, _begun(begin, 0), None)
 
     def feed(self, more: bytes, *, keep: bool = True) -> PartReading:
@@ -61,7 +61,7 @@ class PartReading(JsonReading):
         with self._walk.lock:
             for i in range(len(more)):
                 before, lanes = lanes, self._after(lanes, more, i)
-        # Where a check has just refused the last byte, its thread is among those before that byte.
+        # If a check has just refused the last byte, its thread is only among the threads before this byte.
         shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
         fed = [self._fed(lane, more, keep=keep) for lane in lanes]
         length = self.length + len(more)
@@ -70,7 +70,7 @@ class PartReading(JsonReading):
         )
 
     def _after(self, lanes: list[ReadingThread], more: bytes, i: int) -> list[ReadingThread]:
-        """The threads behind `more[i]`."""
+        """The threads after `more[i]`."""
         moved: dict[Thread, ReadingThread] = {}
         over = []
         for lane in lanes:

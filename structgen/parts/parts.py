@@ -1,8 +1,8 @@
-"""What a composition is made of.
+"""Parts and plans, from which a composition is made.
 
-A *part* is a language with an automaton of its own, entered in the tables of a composition. It is over where a walk
-that began in frame 0 leaves that frame. A *plan* is a part, or plans combined by `Series`, `Either`, `Loop` or
-`Switch`.
+A *part* is a language with an automaton of its own, which is entered in the tables of the composition. A part is over
+when a walk that began in frame 0 leaves this frame. A *plan* is a part, or several plans combined by `Series`,
+`Either`, `Loop` or `Switch`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from structgen.schema.normal import NEVER, Node
 from structgen.values.json_automaton import JsonAutomaton
 
 Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
-"""The JSON automata in the same tables, by white space, whether members come in any order, and `JsonValue.finite`."""
+"""The JSON automata in the same tables. The key is the white space, whether members come in any order, and
+`JsonValue.finite`."""
 
 ANY_BYTE = frozenset(range(256))
 NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
@@ -39,12 +40,12 @@ class Entered:
 
     Attributes:
         start: its first state.
-        extends: bytes with which a complete text may go on.
-        opens: the first bytes of the texts that may go on so.
-        root: the schema, for JSON.
-        family: the automaton that all JSON of this layout shares in these tables, for JSON.
+        extends: the bytes with which a complete text may continue.
+        opens: the first bytes of the texts that may continue in this way.
+        root: for JSON, the schema.
+        family: for JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
-        begun: True where no text of it is empty; False where that is not known.
+        begun: True if no text of the part is empty; False if this is not known.
     """
 
     start: int
@@ -60,14 +61,15 @@ class Part(ABC):
     """A language.
 
     Attributes:
-        late: is it entered only when a text reaches it? A part that may raise is entered at once.
+        late: may it be entered as late as when a text reaches it? A part whose `enter` may raise must be entered at
+            once.
     """
 
     late: ClassVar[bool] = False
 
     @abstractmethod
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        """The part in the tables of `automaton`, whose JSON automata are `families`."""
+        """Enters the part in the tables of `automaton`, whose JSON automata are `families`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,7 @@ def more_bytes(language: CharDfa) -> frozenset[int]:
 
 @dataclass(frozen=True, eq=False)
 class JsonValue(Part):
-    """A JSON value. Of its complete texts only numbers may go on."""
+    """A JSON value. Of its complete texts, only numbers may continue."""
 
     root: Node
     whitespace: Whitespace = Whitespace.SPACED
@@ -124,7 +126,7 @@ class Texts(Part):
     """One of several texts. The outcome is the index of the text.
 
     Attributes:
-        texts: their bytes, at least one each; none is a prefix of another.
+        texts: the bytes of each text, at least one; no text is a prefix of another.
     """
 
     late = True
@@ -134,18 +136,18 @@ class Texts(Part):
         return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
 
     def _write(self, automaton: Automaton, state: int) -> None:
-        """Write the texts as a trie, with a state behind each."""
+        """Writes the texts as a trie, with a state after each."""
         ends = automaton.later_block(len(self.texts), lambda end: self._write_end(automaton, end, end - ends))
         write_literals(automaton, state, zip(self.texts, range(ends, ends + len(self.texts)), strict=True))
 
     def _write_end(self, automaton: Automaton, state: int, outcome: int) -> None:
-        """Write the state behind a text. It holds the outcome, and leaves its frame only with the next byte."""
+        """Writes the state after a text. It holds the outcome, and leaves its frame only with the next byte."""
         automaton.tables.ranges(state, (), miss=(POP, outcome, 0))
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One plan after the other."""
+    """The plans in this order."""
 
     items: tuple[Plan, ...]
 
@@ -168,7 +170,7 @@ class Loop:
 
     @cached_property
     def next(self) -> Plan:
-        """The item behind an earlier one."""
+        """The plan of each item after the first: the separator and the item."""
         return self.item if self.separator is None else Series((self.separator, self.item))
 
 
@@ -176,11 +178,11 @@ class Loop:
 class Switch:
     """One of several texts, each with the plan that follows it.
 
-    An `Either` of series would follow all of them side by side until their texts differ. Here the texts are one
-    automaton, and a plan begins when its text was read.
+    An `Either` of series would follow all of them in parallel until their texts differ. Here one automaton reads the
+    texts, and a plan begins after its text was read.
 
     Attributes:
-        plans: the plan behind each text, in the order of the texts.
+        plans: the plan after each text, in the order of the texts.
     """
 
     texts: Texts
@@ -191,7 +193,7 @@ Plan = Part | Series | Either | Loop | Switch
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
-    """The parts of a plan, in order, each once."""
+    """The parts of a plan in their order, each once."""
     todo: list[Plan] = [plan]
     seen: set[Plan] = set()
     while todo:

@@ -1,7 +1,7 @@
 """Special tokens as parts of a text.
 
-A special token has no text. In the tables it is spelled with bytes that occur in no UTF-8 and that no other token of
-the vocabulary has. So masks, rollback and closing treat it like any other terminal.
+A special token has no text. In the tables it is spelled with bytes that never occur in UTF-8 and that no other token of
+the vocabulary has. So masks, rollback and closing treat it like any other token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Special(Part):
 
     Attributes:
         name: its name in the tokenizer.
-        needed: is a vocabulary without it an error? Otherwise the token is left out.
+        needed: is it an error if the vocabulary lacks it? Otherwise the token is left out.
     """
 
     late = True
@@ -50,10 +50,10 @@ class Stopped(Part):
     """Text that ends with one of several stops; at least one of them is a special token.
 
     Attributes:
-        closed: the texts that end with a stop of characters.
+        closed: the texts that end with a stop made of characters.
         open: the texts without such a stop. A special token may end them.
-        tokens: the special tokens.
-        maximum: the longest length in code points, without the token; None for any.
+        tokens: the special tokens that are stops.
+        maximum: the longest length in code points, without the token; None for any length.
     """
 
     late = True
@@ -78,13 +78,13 @@ class Stopped(Part):
         return Entered(start, more_bytes(self.closed), bounded=self.maximum is not None)
 
     def among(self, names: Iterable[str]) -> Part:
-        """This part with only the tokens that have one of these names."""
+        """This part, with only those tokens that have one of these names."""
         kept = tuple(token for token in self.tokens if token.name in names)
         return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum)
 
 
 def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
-    """The state in which one of these spellings is read, and then the frame left. None is a prefix of another."""
+    """The state that reads one of these spellings and then leaves the frame. No spelling is a prefix of another."""
     state, end = automaton.tables.stub(), automaton.pop(0)
     write_literals(automaton, state, [(spelling, end) for spelling in spellings])
     return state
@@ -96,7 +96,7 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
-    """The plan for a vocabulary that has only the special tokens with these names, all needed ones among them."""
+    """The plan for a vocabulary that has only the special tokens with these names, including all needed ones."""
     known: dict[int, Plan] = {}
 
     def changed(plan: Plan) -> Plan:

@@ -1,4 +1,4 @@
-"""Threads: the ways to read a text that is composed of parts, with what comes after each part."""
+"""Threads: a thread is one way to read a text made of parts, with what comes after its current part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Then(NamedTuple):
 
 
 class Again(NamedTuple):
-    """A loop of which `done` items were read."""
+    """A loop continues; `done` items have been read."""
 
     loop: Loop
     done: int
@@ -24,27 +24,28 @@ class Again(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """One of these plans comes next: the outcome of the part is its index."""
+    """One of these plans comes next. The outcome of the part is its index."""
 
     plans: tuple[Plan, ...]
     after: Continuation
 
 
 Continuation = Then | Again | Chosen | None
-"""What comes after a part; None: the end."""
+"""What comes after a part; None: the end of the text."""
 
 Step = tuple[Plan | None, Continuation]
-"""A plan that begins, and what comes after it. Without a plan, what comes after begins at once."""
+"""A plan that begins, and what comes after it. Without a plan, the continuation begins at once."""
 
 
 class Thread(NamedTuple):
     """One way to read the text.
 
     Attributes:
-        position: where it stands in the part, a packed position that starts in frame 0.
+        part: the part that is being read.
+        position: the packed position in the part; the part starts in frame 0.
         after: what comes after the part.
-        extends: bytes with which the part may go on where it is complete.
-        counted: does the state of the composition count the characters of the part? Else its own position does.
+        extends: the bytes with which the part may continue when it is complete.
+        counted: does the state of the composition count the characters of the part? Otherwise `position` does.
     """
 
     position: int
@@ -60,19 +61,19 @@ class Thread(NamedTuple):
 
 
 class Reach:
-    """Where a text may stand between two bytes: its threads, and whether it may end there."""
+    """The state of a text between two bytes: its threads, and whether the text may end."""
 
     def __init__(self, threads: Iterable[Thread] = (), ends: bool = False) -> None:
         self.threads = set(threads)
         self.ends = ends
 
     def state_of(self) -> tuple[frozenset[Thread], bool]:
-        """What identifies it: equal keys, equal futures."""
+        """Its key: equal keys have equal futures."""
         return frozenset(self.threads), self.ends
 
 
 def opened(plan: Plan | None, after: Continuation) -> list[Step]:
-    """The first steps of a plan; without one, of what comes after a part."""
+    """The first steps of a plan; without a plan, those of the continuation `after`."""
     if isinstance(plan, Series):
         return [(None, Then(plan.items, after))]
     if isinstance(plan, Either):
@@ -89,12 +90,12 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
 
 
 def behind(after: Continuation, outcome: int) -> Step:
-    """The step behind a part that is over with an outcome. Only `Chosen` looks at the outcome."""
+    """The step after a part that ended with this outcome. Only `Chosen` uses the outcome."""
     return (after.plans[outcome], after.after) if isinstance(after, Chosen) else (None, after)
 
 
 def _looped(loop: Loop, count: int, after: Continuation) -> list[Step]:
-    """What may come after `count` items of a loop."""
+    """The steps that may come after `count` items of a loop."""
     steps: list[Step] = []
     if count >= loop.minimum:
         steps.append((None, after))
