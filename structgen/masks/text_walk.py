@@ -22,7 +22,7 @@ from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
     INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, ZERO, A,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import MAX_DEPTH
+from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32

@@ -20,7 +20,7 @@ from structgen.automaton.table_format import (
     FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_LOOP, R_MET,
     R_NODE, R_PHASE, R_SEGMENT, ROOM, START, TARGET, UNBOUNDED,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import MAX_DEPTH
+from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32

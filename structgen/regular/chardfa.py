@@ -123,13 +123,8 @@ def tidied(
     """A trimmed, minimal automaton from the attributes of any; column 0 must be dead."""
     masks = list(dict.fromkeys(chain((0,), final)))
     numbers = _looked_up({mask: kind for kind, mask in enumerate(masks)}, final)
-    small, numbers, merged = tidy(table, numbers, len(masks))
-    joined = merged[classes]
-    changes = np.ones(joined.size, np.bool_)
-    np.not_equal(joined[1:], joined[:-1], out=changes[1:])
-    kept = np.flatnonzero(changes)
-    accepts = tuple(map(masks.__getitem__, numbers.tolist()))
-    return CharDfa(bounds[kept], joined[kept].astype(np.int32), small, accepts)
+    bounds, classes, small, numbers = tidy(bounds, classes, table, numbers, len(masks))
+    return CharDfa(bounds, classes, small, tuple(map(masks.__getitem__, numbers.tolist())))
 
 
 def _looked_up(indices: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32]:

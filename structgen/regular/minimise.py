@@ -9,7 +9,6 @@ from structgen.kernels import inner_kernel, kernel
 from structgen.regular.interning import zeros
 
 Int32 = NDArray[np.int32]
-Int64 = NDArray[np.int64]
 
 BEGIN, TAIL, LETTER, QUEUE = range(4)
 """Rows of `work`, int32[4, .]. Transitions are numbers from 0 on, in the order of their heads.
@@ -18,39 +17,68 @@ BEGIN: those into state i are `begin[i]:begin[i + 1]`. TAIL: the state that each
 useless. LETTER: the class of each; then scratch, the items to be marked. QUEUE: filled by `_useful` with the useful
 states; then scratch, the blocks that were touched.
 """
+WORK = 4
 ITEMS, PLACE, OWNER, FIRST, PAST, MARKED = range(6)
 """Rows of a partition, int32[6, .]: items (states or transitions) in blocks.
 
 ITEMS: the items, grouped by block. PLACE: the index of each item among the items. OWNER: the block of each item.
 FIRST, PAST: the items of block b have the indices `first[b]:past[b]`. MARKED: the first `marked[b]` of them are marked.
 """
+PARTITION = 6
+SPARE = WORK + 2 * PARTITION + 2
+"""The numbers of these rows, and of all rows of the scratch space."""
 USELESS = -1
 """In place of a state's block: no final state can be reached from it."""
 
 
-def tidy(next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int64]:
-    """Trim and minimise. States are renumbered breadth-first from the start, equal columns merged.
+def tidy(bounds: Int32, classes: Int32, next_: Int32, final: Int32, kinds: int) -> tuple[Int32, Int32, Int32, Int32]:
+    """Trim and minimise. States are renumbered breadth-first from the start; equal columns, and then neighbouring
+    intervals of one class, are merged.
 
     Args:
         final: values in `range(kinds)`, 0 for states that do not accept.
 
     Returns:
-        `next`, `final`, and for each old class its new one (0 for those on which every state dies). The empty
-        language keeps its start state, dead.
+        `bounds`, `classes`, `next` and `final`. Characters on which every state dies have class 0. The empty language
+        keeps its start state, dead.
     """
-    states, classes = next_.shape
-    total = int(np.count_nonzero(next_))
-    size = max(states, total, kinds, classes) + 2
-    work, blocks, cords = zeros((4, size), np.int32), zeros((6, size), np.int32), zeros((6, size), np.int32)
+    states, width = next_.shape
+    size = max(states, int(np.count_nonzero(next_)), kinds, width) + 2
+    spare, small = zeros((SPARE, size), np.int32), zeros((states + 1, width), np.int32)
+    accepts, intervals = np.zeros(states + 1, np.int32), np.empty((2, len(bounds)), np.int32)
+    count, width, kept = _tidy(bounds, classes, next_, final, kinds, spare, small, accepts, intervals)
+    bounds, classes = intervals[:, :kept].copy()
+    return bounds, classes, small[:count, :width].copy(), accepts[:count]
+
+
+@kernel
+def _tidy(
+    bounds: Int32, classes: Int32, next_: Int32, final: Int32, kinds: int, spare: Int32, small: Int32, accepts: Int32,
+    intervals: Int32,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Fill `small`, `accepts` and `intervals` (bounds and classes) with what `tidy` returns.
+
+    Args:
+        spare: int32[SPARE, .], all zero: the rows of `work`, of the partitions of states and of transitions, `order`
+            and `merged`.
+
+    Returns:
+        The new numbers of states, of classes and of intervals.
+    """
+    work, blocks, cords = spare[:WORK], spare[WORK : WORK + PARTITION], spare[WORK + PARTITION : SPARE - 2]
+    order, merged = spare[SPARE - 2], spare[SPARE - 1]
     useful = _useful(next_, final, work, blocks[OWNER])
-    count = _refine(final, kinds, classes, work, useful, blocks, cords)
-    small = zeros((count + 2, classes), np.int32)
-    merged = np.zeros(classes, np.int64)
-    order = np.zeros(count + 2, np.int64)
-    count, width = _renumber(next_, blocks[OWNER], small, merged, order, work[QUEUE])
-    accepts = final[order[:count]]
-    accepts[0] = 0
-    return small[:count, :width].copy(), accepts, merged
+    _refine(final, kinds, next_.shape[1], work, useful, blocks, cords)
+    count = _renumber(next_, blocks[OWNER], small, order, work[QUEUE])
+    for state in range(1, count):
+        accepts[state] = final[order[state]]
+    width = _merge_columns(small, count, merged)
+    kept: int = np.int64(0)
+    for i in range(bounds.size):
+        if i == 0 or merged[classes[i]] != intervals[1, kept - 1]:
+            intervals[0, kept], intervals[1, kept] = bounds[i], merged[classes[i]]
+            kept += 1
+    return count, width, kept
 
 
 @inner_kernel
@@ -75,7 +103,7 @@ def _by_head(next_: Int32, work: Int32) -> None:
                 letter[transition] = current
 
 
-@kernel
+@inner_kernel
 def _useful(next_: Int32, final: Int32, work: Int32, block: Int32) -> int:
     """Find the states from which a final one can be reached: a search backwards from the final ones.
 
@@ -113,8 +141,8 @@ def _useful(next_: Int32, final: Int32, work: Int32, block: Int32) -> int:
     return count
 
 
-@kernel
-def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, blocks: Int32, cords: Int32) -> int:
+@inner_kernel
+def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, blocks: Int32, cords: Int32) -> None:
     """The coarsest partition of the useful states that respects `final` and the transitions.
 
     The plain loop: while the states of a block differ in the blocks that they lead to, divide it. Valmari and
@@ -126,8 +154,7 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
         blocks: of the states.
         cords: of the transitions.
 
-    Returns:
-        The number of blocks; OWNER has the block of each state.
+    OWNER of `blocks` then has the block of each state.
     """
     begin, tail, split, queue = work[BEGIN], work[TAIL], work[LETTER], work[QUEUE]
     n_blocks = _group(queue, useful, final, kinds, blocks)
@@ -156,7 +183,6 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
             cord += 1
             touched = _mark(split, count, queue, blocks)
             n_blocks = _divide(queue, touched, n_blocks, blocks)
-    return n_blocks
 
 
 @inner_kernel
@@ -240,18 +266,17 @@ def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
     return fresh
 
 
-@kernel
-def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: Int64, number: Int32) -> tuple[int, int]:
-    """Write the table of blocks to `small`, breadth-first from the start, and merge equal columns.
+@inner_kernel
+def _renumber(next_: Int32, block: Int32, small: Int32, order: Int32, number: Int32) -> int:
+    """Write the table of blocks to `small`, breadth-first from the start.
 
     Args:
         block: per state; `USELESS` for useless ones.
-        merged: filled with the new class of each old one.
         order: filled with a state of each block, in the order of their new numbers.
         number: scratch, at least as long as there are blocks: the new number of each, 0 for none yet.
 
     Returns:
-        The new numbers of states and classes.
+        The number of states.
     """
     states, classes = next_.shape
     for old in range(states):
@@ -273,11 +298,11 @@ def _renumber(next_: Int32, block: Int32, small: Int32, merged: Int64, order: In
                     order[count] = target
                     count += 1
                 small[done, current] = number[block[target]]
-    return count, _merge_columns(small, count, merged)
+    return count
 
 
 @inner_kernel
-def _merge_columns(small: Int32, count: int, merged: Int64) -> int:
+def _merge_columns(small: Int32, count: int, merged: Int32) -> int:
     """Move the different columns of the first `count` rows to the front; returns their number. `merged` gets the new
     column of each old one. Column 0, all zeros, stays."""
     width = 1

@@ -180,11 +180,11 @@ def test_kernels_equal_their_plain_twins(pattern: str, monkeypatch: pytest.Monke
     """The compiled minimisation gives what the same text gives in plain Python."""
     dfa = from_pattern(pattern)
     final = np.array(dfa.final, np.int32)
-    compiled = minimise.tidy(dfa.next, final, 2)
+    compiled = minimise.tidy(dfa.bounds, dfa.classes, dfa.next, final, 2)
     for name, kernel in list(vars(minimise).items()):
         if isinstance(kernel, Dispatcher):
             monkeypatch.setattr(minimise, name, kernel.py_func)
-    plain = minimise.tidy(dfa.next, final, 2)
+    plain = minimise.tidy(dfa.bounds, dfa.classes, dfa.next, final, 2)
     assert all(np.array_equal(one, other) for one, other in zip(compiled, plain, strict=True))
     assert re.search(pattern, "aabb" if "abb" in pattern else "xxy" if "y" in pattern else "foobar")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 import numpy.typing as npt
 
@@ -14,15 +12,11 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
-MAX_DEPTH = 255
 ALSO, UNEVEN = 1, 2
 """Why `lift_rows` leaves a row unfinished: its caller has more edges for it, or characters beyond ASCII lead to several
 states."""
 SEVERAL = -1
 """In place of the state to which characters beyond ASCII lead: they lead to several."""
-MANY = 64
-"""Depths below this are exact. Masks do not tell larger ones apart."""
-
 COMPLETE = -1
 """In place of the state that follows: the character is complete."""
 UTF8_STATES: Int32 = np.array(
@@ -38,95 +32,6 @@ UTF8_LEADS: Int32 = np.array(
     np.int32,
 )  # fmt: skip
 """The lead bytes, and which of the seven states each leads to; the commonest first."""
-
-
-def alive_depths(
-    bounds: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32, limits: Int32 | None = None
-) -> npt.NDArray[np.uint8]:
-    """uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
-    they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
-
-    Args:
-        limits: int32[states]: how often a state may lead to itself; None for any number.
-    """
-    if limits is None:
-        limits = np.full(len(nexts), UNBOUNDED, np.int32)
-    depths = np.full((len(ends), len(nexts) - 1), MAX_DEPTH, np.uint8)
-    lasts = np.append(bounds[1:] - 1, np.int32(0x10FFFF))
-    _alive_depths(bounds, lasts, classes, nexts, spans, ends, limits, np.zeros(nexts.shape[1], np.uint8), depths)
-    return depths
-
-
-@kernel
-def _alive_depths(
-    bounds: Int32, lasts: Int32, classes: Int32, nexts: Int32, spans: Int32, ends: Int32, limits: Int32,
-    used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8],
-) -> None:  # fmt: skip
-    """`alive_depths`, in `depths`, which is full of MAX_DEPTH.
-
-    A depth is the shortest way to the dead state by characters of the text class. After `n` passes all that are at most
-    `n` are exact, and the others are no less than that.
-
-    Args:
-        lasts: the last character of each interval.
-        used: scratch, uint8[classes]: 1 for those with a character in the text class.
-    """
-    start = 0
-    for k in range(ends.size):
-        _mark_used(bounds, lasts, classes, spans[start : ends[k]], used)
-        start = ends[k]
-        passes, changed = 0, True
-        while changed and passes < MANY:
-            passes += 1
-            changed = False
-            # States are numbered from the start on: most passes but the first find nothing.
-            for q in range(nexts.shape[0] - 1, 0, -1):
-                depth = _depth(nexts[q], used, depths[k], int64(limits[q]), q)
-                if depth < depths[k, q - 1]:
-                    depths[k, q - 1] = depth
-                    changed = True
-        for q in range(depths.shape[1]):
-            if changed and depths[k, q] == MAX_DEPTH:
-                depths[k, q] = MANY
-
-
-@inner_kernel
-def _depth(row: Int32, used: npt.NDArray[np.uint8], depths: npt.NDArray[np.uint8], limit: int, q: int) -> int:
-    """The depth of the state `q`, with this row, from those of the states that it leads to; `MANY` stands for more."""
-    depth: int = int64(MAX_DEPTH)
-    for c in range(row.size):
-        if used[c]:
-            if row[c] == 0:
-                return 0
-            # The dead state has no depth: state t is `depths[t - 1]`.
-            behind = int64(depths[row[c] - 1]) + 1 if depths[row[c] - 1] < MANY else int64(depths[row[c] - 1])
-            if row[c] == q and limit != UNBOUNDED:
-                behind = limit if limit < MANY else int64(MANY)
-            depth = behind if behind < depth else depth
-    return depth
-
-
-@inner_kernel
-def _mark_used(bounds: Int32, lasts: Int32, classes: Int32, spans: Int32, used: npt.NDArray[np.uint8]) -> None:
-    """Set `used` to 1 for the classes with a character in `spans`, else to 0."""
-    for c in range(used.size):
-        used[c] = 0
-    for j in range(spans.shape[0]):
-        for i in range(bounds.size):
-            if bounds[i] <= spans[j, 1] and lasts[i] >= spans[j, 0]:
-                used[classes[i]] = 1
-
-
-def ascii_spans(bounds: Int32, classes: Int32, *, quoted: bool) -> Int32:
-    """int32[n, 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
-    characters that do not stand there as they are. Class 0, in which nothing lives, is left out."""
-    few = int(bounds.searchsorted(0x80))
-    first, kinds = bounds[:few].tolist(), classes[:few].tolist()
-    spans = [(a, b - 1, c) for a, b, c in zip(first, [*first[1:], 0x80], kinds, strict=True) if c]
-    if quoted:
-        allowed = (0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)
-        spans = [(max(a, low), min(b, up), c) for a, b, c in spans for low, up in allowed if a <= up and low <= b]
-    return np.fromiter(chain.from_iterable(spans), np.int32, 3 * len(spans)).reshape(-1, 3)
 
 
 def wide_classes(bounds: Int32, classes: Int32) -> Int32:

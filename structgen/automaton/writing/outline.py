@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
-from structgen.automaton.writing.char_kernels import alive_depths, ascii_spans, wide_classes
-from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_bounds, class_ends
-from structgen.automaton.writing.text_loops import exits
+from structgen.automaton.writing.char_kernels import wide_classes
+from structgen.automaton.writing.outline_kernels import SPARE, Uint8, write_outline
+from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_ends
 from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
 
@@ -29,10 +29,13 @@ class DfaOutline:
         limits: int32[states]: how often a state may lead to itself, see `counted_runs`; None for any number.
 
     Attributes:
-        spans, wides: `ascii_spans` and `wide_classes`.
+        spans: int32[., 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
+            characters that do not stand there as they are. Class 0, in which nothing lives, is left out.
+        wides: `wide_classes`.
         escaped: int32[.]: the classes of which a character may stand behind a backslash.
-        depths: `alive_depths` for the text classes.
-        exits: see `automaton.writing.text_loops`; None where the DFA has hardly a state that is free text.
+        depths: uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
+            they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
+        exits: see `text_loops.write_exits`; None where the DFA has hardly a state that is free text.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
@@ -42,19 +45,20 @@ class DfaOutline:
         if name:
             escaped = self.classes_in(0, 0x1F) | self.classes_in(0x22, 0x22) | self.classes_in(0x5C, 0x5C)
             self.escaped = np.array(sorted(escaped - {0}), np.int32)
-        self.spans = ascii_spans(dfa.bounds, dfa.classes, quoted=quoted)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
-        self.depths = alive_depths(dfa.bounds, dfa.classes, dfa.next, class_bounds, class_ends, limits)
+        states, width = dfa.next.shape
+        limits = np.full(states, UNBOUNDED, np.int32) if limits is None else limits
+        spare, spans = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(self._bounds) + 2, 3), np.int32)
+        self.depths: Uint8 = np.empty((len(class_ends), states - 1), np.uint8)
+        exits: Int64 = np.zeros((states - 1, 2), np.int64)
+        count, homes = write_outline(
+            dfa.bounds, dfa.classes, dfa.next, self.wides, limits, quoted, spare, spans, self.depths, exits
+        )
+        self.spans: Int32 = spans[:count]
+        self.exits = exits if FEW_HOMES * homes >= len(exits) else None
         spelled = BLANKS if not quoted else IN_NAME if name else IN_VALUE
         for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # in a string most blanks are spelled by escapes
             self.depths[k] = 0
-        self.exits: Int64 | None = None
-        if self.wides.any():
-            leaving = exits(dfa.bounds, dfa.classes, dfa.next, self.wides, quoted=quoted)
-            if limits is not None:
-                run = limits[1:] != UNBOUNDED  # no other state's mask tells what it has counted
-                leaving[run & (leaving[:, 1] != np.arange(1, len(limits))), 1] = 0
-            self.exits = leaving if FEW_HOMES * np.count_nonzero(leaving[:, 1]) >= len(leaving) else None
 
     def classes_in(self, low: int, high: int) -> set[int]:
         """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""

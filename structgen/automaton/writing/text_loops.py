@@ -19,8 +19,8 @@ import string
 import numpy as np
 
 from structgen.automaton.step import int64
-from structgen.automaton.table_format import Int32, Int64
-from structgen.kernels import inner_kernel, kernel
+from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
+from structgen.kernels import inner_kernel
 
 BUCKETS = 64
 _DIGITS, _FEED, _CONTROL, _MARKS, _WIDE, ODD = range(58, 64)
@@ -58,23 +58,6 @@ QUOTED_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[*range(0x20), 0x22, 0x5C]])
 """Buckets of the characters that do not stand for themselves inside a JSON string."""
 
 
-def exits(bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, *, quoted: bool) -> Int64:
-    """int64[states, 2]: of state `q + 1`, the buckets of the characters that lead elsewhere, or nowhere, and `ODD`;
-    and the state to which most characters lead, if they also lead from there to itself, and few others lead elsewhere
-    than from there (0: there is none).
-
-    Args:
-        bounds, classes, nexts: of a `CharDfa`.
-        wides: the classes of its characters beyond ASCII.
-        quoted: inside a JSON string, or plain text?
-    """
-    leads = np.zeros((len(nexts) - 1, 2), np.int64)
-    leads[:, 0] = ODD_BIT | QUOTED_BITS if quoted else ODD_BIT
-    by_class, votes = np.zeros((2, nexts.shape[1]), np.int64), np.zeros(len(nexts), np.int64)
-    _leave(bounds, classes, nexts, wides, by_class, votes, leads)
-    return leads
-
-
 @inner_kernel
 def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: Int64) -> None:
     """Write the buckets that each class holds, and its size: its ASCII characters, and its part of as many others."""
@@ -91,15 +74,29 @@ def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: In
         sizes[wides[k]] += 128 // wides.size
 
 
-@kernel
-def _leave(
-    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, by_class: Int64, votes: Int64, leads: Int64
-) -> None:
-    """Fill `exits`; `by_class` and `votes` are scratch space, all zero, for each class and each state."""
-    held, sizes = by_class[0], by_class[1]
+@inner_kernel
+def write_exits(
+    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, limits: Int32, quoted: int, spare: Int64, leads: Int64
+) -> int:  # fmt: skip
+    """Fill `leads`, int64[states, 2]: of state `q + 1`, the buckets of the characters that lead elsewhere, or nowhere,
+    and `ODD`; and the state to which most characters lead, if they also lead from there to itself, and few others lead
+    elsewhere than from there (0: there is none).
+
+    Args:
+        bounds, classes, nexts: of a `CharDfa`.
+        wides: the classes of its characters beyond ASCII.
+        limits: how often a state may lead to itself. No other state's mask tells what a run has counted.
+        quoted: inside a JSON string, or plain text?
+        spare: int64[3, .], all zero: for each class its buckets and its size, for each state its characters.
+
+    Returns:
+        The number of states with such a state.
+    """
+    held, sizes, votes = spare[0], spare[1], spare[2]
     _measure(bounds, classes, wides, held, sizes)
     for q in range(1, nexts.shape[0]):
         best = int64(0)
+        leads[q - 1, 0] = ODD_BIT | QUOTED_BITS if quoted else ODD_BIT
         for c in range(nexts.shape[1]):
             t = int64(nexts[q, c])
             if t != q:
@@ -110,9 +107,13 @@ def _leave(
         for c in range(nexts.shape[1]):
             votes[nexts[q, c]] = 0
         leads[q - 1, 1] = best
+    homes = int64(0)
     for q in range(1, nexts.shape[0]):
         home, others = leads[q - 1, 1], int64(0)
         for c in range(nexts.shape[1]):
             others += sizes[c] if nexts[q, c] != nexts[home, c] else int64(0)
-        if home != 0 and (leads[home - 1, 1] != home or others > MOST_OTHERS):
+        counts = home != q and limits[q] != UNBOUNDED
+        if home != 0 and (counts or leads[home - 1, 1] != home or others > MOST_OTHERS):
             leads[q - 1, 1] = 0
+        homes += leads[q - 1, 1] != 0
+    return homes

@@ -1,6 +1,6 @@
 """A `CharDfa` lifted to bytes takes its members and no other text: plain, quoted and as a name, counted or not.
 
-Covers `char_kernels`, `char_escapes`, `outline`, `text_loops` and `literals`, the trie that literals
+Covers `char_kernels`, `char_escapes`, `outline`, `outline_kernels`, `text_loops` and `literals`, the trie that literals
 are written in.
 """
 
@@ -15,13 +15,13 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED
-from structgen.automaton.writing.char_kernels import MANY, MAX_DEPTH, alive_depths
+from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED, Int32, Int64
 from structgen.automaton.writing.chars import Lifted, PlainWays, shortest_ends
 from structgen.automaton.writing.literals import after_text, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
-from structgen.automaton.writing.text_classes import TEXT_CLASSES, class_bounds, class_ends
-from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, exits
+from structgen.automaton.writing.outline_kernels import MANY, MAX_DEPTH, SPARE, Uint8, write_outline
+from structgen.automaton.writing.text_classes import TEXT_CLASSES
+from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT
 from structgen.regular.chardfa import CharDfa, from_pattern
 from tests.automaton.test_step import takes
 
@@ -100,15 +100,25 @@ def kind_of(dfa: CharDfa, code: int) -> int:
     return int(dfa.classes[np.searchsorted(dfa.bounds, code, side="right") - 1])
 
 
+def written_outline(
+    dfa: CharDfa, wides: Int32, limits: Int32 | None = None, *, quoted: bool = False
+) -> tuple[Uint8, Int64]:
+    """The depths and the exits of a `CharDfa`, before an outline chooses among them."""
+    states, width = dfa.next.shape
+    limits = np.full(states, UNBOUNDED, np.int32) if limits is None else limits
+    spare, spans = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(dfa.bounds) + 2, 3), np.int32)
+    depths, exits = np.empty((len(TEXT_CLASSES), states - 1), np.uint8), np.zeros((states - 1, 2), np.int64)
+    write_outline(dfa.bounds, dfa.classes, dfa.next, wides, limits, quoted, spare, spans, depths, exits)
+    return depths, exits
+
+
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_exits_are_the_buckets_of_the_characters_that_lead_elsewhere(pattern: str, quoted: bool) -> None:
     """Inside quotes, the quote, the backslash and control characters lead away from every state."""
     dfa = from_pattern(pattern)
     wides = outline_of(dfa, quoted=False, name=False).wides
-    leads = np.zeros((0, 2), np.int64)
-    if wides.size:
-        leads = exits(dfa.bounds, dfa.classes, dfa.next, wides, quoted=quoted)
+    leads = written_outline(dfa, wides, quoted=quoted)[1] if wides.any() else []
     never = {*range(0x20), ord('"'), ord("\\")} if quoted else set()
     for q in range(1, len(leads) + 1):
         leaving = never | {code for code in range(128) if dfa.next[q, kind_of(dfa, code)] != q}
@@ -167,9 +177,8 @@ def test_alive_depths_are_the_shortest_ways_to_the_dead_state(seed: int) -> None
     for q in range(1, states):
         nexts[q, 1:] = draw.choices([0, min(q + 1, states - 1), q, draw.randrange(states)], [seed % 3, 60, 9, 9], k=3)
     limits = np.array(draw.choices([UNBOUNDED, 0, 2, MANY - 1, MANY, 10**6], [9, 1, 1, 1, 1, 1], k=states), np.int32)
-    depths = alive_depths(
-        np.array(starts, np.int32), np.array(classes, np.int32), nexts, class_bounds, class_ends, limits
-    )
+    dfa = CharDfa(np.array(starts, np.int32), np.array(classes, np.int32), nexts, (0,) * states)
+    depths, _ = written_outline(dfa, np.zeros(0, np.int32), limits)
     for k, ranges in enumerate(TEXT_CLASSES):
         lasts = [*(start - 1 for start in starts[1:]), 0x10FFFF]
         spans = list(zip(starts, lasts, classes, strict=True))
