@@ -84,10 +84,10 @@ R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
 R_SCRATCH = 23
 R_VOCABULARY = 24
 """First of the registers that the masks use for the vocabulary's arrays."""
-R_KEPT, R_PURE = 70, 71
+R_KEPT, R_PURE = 72, 73
 """R_KEPT: the address of the kept steps (see `step.kept_step`), 0 where none are kept. R_PURE: 1 as long as no test was
 met since it was set."""
-R_LOOP, R_STAYS, R_COVERED = 72, 73, 77
+R_LOOP, R_STAYS, R_COVERED = 74, 75, 79
 """The edge from a state to itself that `masks.walk` has looked at last, and int64[4] each, a bit for a byte: those that
 this edge takes, and those that any edge of the state takes."""
 N_REGISTERS = 88

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import int64, registers_at
-from structgen.kernels.views import table, view_uint32
+from structgen.kernels.views import table, view, view_uint32
 from structgen.kernels import inner_kernel
 from structgen.masks.slices import V_FIRST, V_NODES, V_STACK, V_TWIN, V_WORDS
 from structgen.masks.string_slices import HAS_TWIN, TOKEN
@@ -14,6 +14,11 @@ nodes_at = table(types.int32, 3, V_NODES)
 stack_at = table(types.int64, 4, V_STACK)
 first_at = table(types.int32, 0, V_FIRST)
 twin_at = table(types.int32, 0, V_TWIN)
+
+suffix_nodes = view(types.int32, 4)
+"""The nodes of what tokens hold from some place on, see `string_slices.FreeSlice`."""
+ENTRIES, PAST_ENTRIES = 2, 3
+"""Their further columns: the first of a node's entries, and the end of them."""
 
 
 @inner_kernel

@@ -32,12 +32,13 @@ from structgen.vocabulary.packed import packed
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
 
-FREE_REGISTERS = 8
-# Registers of the vocabulary, relative to R_VOCABULARY, and then eight per kind of free string.
+FREE_REGISTERS = 7
+# Registers of the vocabulary, relative to R_VOCABULARY, and then seven per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
  V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
- V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
-    R_VOCABULARY, R_VOCABULARY + 30
+ V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_STOPS, V_N_STOPS,
+ V_STOP_ENTRIES, V_BEGINS, V_FREE) = range(
+    R_VOCABULARY, R_VOCABULARY + 34
 )  # fmt: skip
 """All are constant except `V_LIKE` (see `masks.text_walk`) and `V_STACK` (see `masks.bits`)."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
@@ -222,7 +223,8 @@ class Slices:
             V_COVER: whole.cover, V_ROWS: whole.rows, V_COUNTS: whole.counts, V_RUNS: self.runs,
             V_REST_IDS: rest.ids, V_REST_STARTS: rest.starts, V_REST_ROWS: rest.rows, V_REST_ROW_OF: rest.row_of,
             V_TEXT_ROWS: text.rows, V_TEXT_LEVELS: text.levels, V_HELD: text.held, V_LONGEST: text.longest,
-            V_BUCKET_COUNTS: text.counts,
+            V_BUCKET_COUNTS: text.counts, V_STOPS: text.stops.nodes, V_STOP_ENTRIES: text.stops.entries,
+            V_BEGINS: text.stops.begins,
         }  # fmt: skip
         for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
             arrays |= {base + F_ROWS: free.rows, base + F_LEVELS: free.levels}
@@ -236,7 +238,7 @@ class Slices:
         assert all(array.flags.c_contiguous for array in arrays.values())
         values = {register: int(array.ctypes.data) for register, array in arrays.items()} | {
             V_N_NODES: len(self.nodes), V_WORDS: self.words, V_N_ENDS: len(self.ends), V_TOKENS: self.text.tokens,
-            V_MOST: self.max_depth, V_SEPARATORS: self._separators,
+            V_MOST: self.max_depth, V_SEPARATORS: self._separators, V_N_STOPS: len(self.text.stops.nodes),
         }  # fmt: skip
         for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
             values |= {base + F_LONGEST: len(free.levels) - 1, base + F_N_NODES: len(free.nodes)}

@@ -3,12 +3,15 @@
 A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay inside the string: a row of a mask for
 each number of code points that they may need. And it has the tokens that close the string, sorted by the bytes after
 their quote. The *text slice* (`TextSlice`) is for text without quotes. It has such rows too, and tells for each trie
-node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text.
+node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text. Where
+only stops (see `text_loops.STOP_BITS`) lead out, the walk takes the bytes of tokens from their first stop on
+(`StopSlice`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +21,12 @@ from structgen.automaton.step import int64, step
 from structgen.automaton.table_format import DONE, Int32, Int64
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
-from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
+from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT, STOP_BITS
 from structgen.kernels import kernel
 from structgen.regular.chardfa import length
 from structgen.vocabulary import Trie, Vocabulary
 from structgen.vocabulary.packed import packed
+from structgen.vocabulary.trie import sorted_ids
 
 Uint8 = npt.NDArray[np.uint8]
 Uint32 = npt.NDArray[np.uint32]
@@ -56,9 +60,32 @@ class FreeSlice:
     @staticmethod
     def build(vocabulary: Vocabulary, needs: Int32, closes: Int32) -> FreeSlice:
         """Makes it from the results of `in_quotes`."""
-        nodes, entries, root_entries = _suffix_trie(vocabulary, closes)
+        closing = np.flatnonzero(closes[:, 0])
+        nodes, order, root_entries = _suffix_trie(vocabulary, closing, closes[closing, 0])
+        tokens = closing[order]
+        entries = np.stack([tokens, closes[tokens, 1]], axis=1).astype(np.int32)
         longest = int(needs[needs != NEVER].max(initial=0))
         return FreeSlice(*_rows_by_room(needs, longest), nodes, entries, root_entries)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StopSlice:
+    """The tokens with stops, by what they hold from the first stop of each bucket on; and whole, the tokens that cannot
+    begin a text (odd ones)."""
+
+    nodes: Int32  # int32[n, 4]: as for `FreeSlice`, the trie of what they hold
+    entries: Int64  # int64[e, 2]: token, the buckets of the stops before this one
+    begins: Int64  # int64[256]: what begins with each byte: its bucket, if it is a stop; `ODD`, if an odd token does
+
+    @staticmethod
+    def build(vocabulary: Vocabulary, needs: Int32) -> StopSlice:
+        """From what `classified` tells of a text."""
+        data, offsets = vocabulary.data, vocabulary.offsets
+        found = np.empty((int((BIT_OF[data] & STOP_BITS != 0).sum()) + len(needs), 3), np.int64)
+        begins = BIT_OF & STOP_BITS
+        found = found[: find_stops(data, offsets, needs, begins, found)]
+        nodes, order, _ = _suffix_trie(vocabulary, found[:, 0], found[:, 1])
+        return StopSlice(nodes, np.ascontiguousarray(found[order][:, [0, 2]]), begins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +98,8 @@ class TextSlice:
     longest: Uint8  # uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` if one is odd
     counts: Int32  # int32[BUCKETS]: the number of trie nodes with a token that hold each bucket
     tokens: int  # the number of trie nodes with a token
+
+    stops: StopSlice
 
     @staticmethod
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
@@ -85,7 +114,8 @@ class TextSlice:
         path = np.zeros(vocabulary.trie.depth.max(initial=0) + 1, np.int64)
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, counts)
         rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE)
-        return TextSlice(*rows, held, covered(nodes, points[np.newaxis])[0], counts, int((nodes[:, TOKEN] >= 0).sum()))
+        longest, tokens = covered(nodes, points[np.newaxis])[0], int((nodes[:, TOKEN] >= 0).sum())
+        return TextSlice(*rows, held, longest, counts, tokens, StopSlice.build(vocabulary, needs))
 
 
 def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
@@ -110,18 +140,48 @@ def _rows_by_room(needs: Int32, limit: int) -> tuple[Uint32, Int32]:
     return np.stack(rows), levels.astype(np.int32)
 
 
-def _suffix_trie(vocabulary: Vocabulary, closes: Int32) -> tuple[Int32, Int32, int]:
-    """`nodes`, `entries` and `root_entries` of a `FreeSlice`; `closes`: see `classify`."""
-    closing = np.flatnonzero(closes[:, 0])
-    suffixes = [vocabulary.token(token)[offset:] for token, offset in zip(closing, closes[closing, 0], strict=True)]
-    offsets = np.cumsum([0, *map(len, suffixes)], dtype=np.int32)
-    offsets.setflags(write=False)  # as in a vocabulary: a kernel is compiled for one kind of array
-    trie = Trie.build(np.frombuffer(b"".join(suffixes), np.uint8), offsets)
-    groups = [[i for i, suffix in enumerate(suffixes) if not suffix], *map(trie.twins, trie.token.tolist())]
-    bounds = np.cumsum([len(group) for group in groups])
-    nodes = np.stack([trie.byte | trie.depth.astype(np.int32) << 8, trie.skip, bounds[:-1], bounds[1:]], axis=1)
-    tokens = closing[[i for group in groups for i in group]]
-    return nodes.astype(np.int32), np.stack([tokens, closes[tokens, 1]], axis=1).astype(np.int32), int(bounds[0])
+def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]) -> tuple[Int32, Int64, int]:
+    """The trie of what tokens hold from an offset on: its `nodes` (see `FreeSlice`), the order of the entries, and the
+    number of those that hold nothing there, which come first."""
+    first = vocabulary.offsets[tokens] + starts
+    sizes = vocabulary.offsets[tokens + 1] - first
+    offsets = np.cumsum([0, *sizes.tolist()], dtype=np.int32)
+    data = vocabulary.data[np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)]
+    for array in (data, offsets):  # as in a vocabulary: a kernel is compiled for one kind of array
+        array.setflags(write=False)
+    trie = Trie.build(data, offsets)
+    empty = np.flatnonzero(sizes == 0)
+    order = np.concatenate([empty, sorted_ids(data, offsets)])
+    # Equal suffixes stand side by side in this order, the first of which is their node's.
+    heads = np.zeros(len(tokens) + 1, np.int64)
+    heads[order] = np.arange(len(tokens))
+    bounds = np.append(heads[trie.token[trie.token >= 0]], len(tokens))
+    groups = np.cumsum(trie.token >= 0)
+    first, past = bounds[groups - (trie.token >= 0)], bounds[groups]
+    nodes = np.stack([trie.byte | trie.depth.astype(np.int32) << 8, trie.skip, first, past], axis=1)
+    return nodes.astype(np.int32), order, len(empty)
+
+
+@kernel
+def find_stops(data: Uint8, offsets: Int32, needs: Int32, begins: Int64, found: Int64) -> int:
+    """Write the first stop of each bucket in each token to `found`, int64[., 3]: the token, the offset, and the buckets
+    of the stops before it. Of a token that cannot begin a text only its first byte counts, and is noted in `begins`.
+    Returns how many there are."""
+    count: int = int64(0)
+    for token in range(offsets.size - 1):
+        start, end, before = offsets[token], offsets[token + 1], int64(0)
+        if needs[token] == NEVER and start < end:
+            begins[data[start]] |= ODD_BIT
+            found[count, 0], found[count, 1], found[count, 2] = token, 0, 0
+            count += 1
+            continue
+        for i in range(start, end):
+            bucket = BIT_OF[data[i]] & STOP_BITS
+            if bucket & ~before != 0:
+                found[count, 0], found[count, 1], found[count, 2] = token, i - start, before
+                before |= bucket
+                count += 1
+    return count
 
 
 @kernel

@@ -18,19 +18,18 @@ from structgen.automaton.step import (
 from structgen.automaton.table_format import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
 from structgen.kernels.views import LENGTH, view, view_int32, view_uint32
 from structgen.kernels import inner_kernel
-from structgen.masks.bits import allow, begin, first_at, forbid, nodes_at, put, stack_at
+from structgen.masks.bits import (
+    ENTRIES, PAST_ENTRIES, allow, begin, first_at, forbid, nodes_at, put, stack_at, suffix_nodes,
+)  # fmt: skip
 from structgen.masks.slices import (
     F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_FREE, V_N_NODES,
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.subtrees import next_byte
 
-ENTRIES, PAST_ENTRIES = 2, 3
-"""Further columns of the nodes in the trie of bytes after a quote: the first of a node's entries, and their end."""
 BEYOND, INSIDE = 0, 1
 """Flags of the stack in `_overlay`."""
 
-_suffix_nodes = view(types.int32, 4)
 _suffix_entries = view(types.int32, 2)
 
 
@@ -63,7 +62,7 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     """Phase 1: allow the tokens that close the free string."""
     states, stack, r = states_at(base), stack_at(base), registers_at(base)
     free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
-    nodes = _suffix_nodes(r[free + F_NODES])
+    nodes = suffix_nodes(r[free + F_NODES])
     entries = r[free + F_ENTRIES]
     least = states[inner, LO] - c
     limit = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - c  # LENGTH: more than any token has

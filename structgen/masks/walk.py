@@ -33,7 +33,9 @@ from structgen.masks.slices import (
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
 from structgen.masks.subtrees import LARGE, NO_LOOP, NO_NODE, is_narrow, next_child, stay
-from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
+from structgen.masks.text_walk import (
+    best_class, exits_and_home, fill_like, fill_stops, fill_text, only_stops, untouched,
+)  # fmt: skip
 
 TESTED = 4
 """`fill` adds this to its result if it met a test."""
@@ -255,10 +257,12 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
     r = registers_at(base)
     best, level = 0, 0
     if mode_of(base, s) == CHARS:
-        best, level = best_class(base, s, c)
         exits, home = exits_and_home(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
+        if exits != 0 and r[V_LIKE] == 0 and only_stops(base, s, exits):
+            return fill_stops(base, out, s, f, c, exits)
+        best, level = best_class(base, s, c)
         has_room = states_at(base)[s, HI] - c >= MOST_FIT
         if exits != 0 and (r[V_LIKE] != 0 or (has_room and _looks_away(base, exits, best, level))):
             return fill_text(base, out, s, f, c, exits)

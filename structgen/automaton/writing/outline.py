@@ -16,8 +16,6 @@ from structgen.regular.chardfa import CharDfa
 
 
 Span = tuple[int, int, int, int]
-FEW_HOMES = 8
-"""Exits are kept where at least one of this number of states is free text, or leads to it by most characters."""
 
 
 class DfaOutline:
@@ -35,7 +33,7 @@ class DfaOutline:
         escaped: int32[.]: the classes of which a character may stand behind a backslash.
         depths: uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
             they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
-        exits: see `text_loops.write_exits`; None where the DFA has hardly a state that is free text.
+        exits: see `text_loops.write_exits`; None where the DFA has no state that is free text.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
@@ -55,7 +53,7 @@ class DfaOutline:
             dfa.bounds, dfa.classes, dfa.next, self.wides, limits, quoted, spare, spans, self.depths, exits
         )
         self.spans: Int32 = spans[:count]
-        self.exits = exits if FEW_HOMES * homes >= len(exits) else None
+        self.exits = exits if homes else None
         spelled = BLANKS if not quoted else IN_NAME if name else IN_VALUE
         for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # in a string most blanks are spelled by escapes
             self.depths[k] = 0

@@ -79,8 +79,8 @@ class Scanners:
         """
         grammar, known = self._grammar, viable | self._grammar.ignore
         keywords, hidden = grammar.keywords(tried)
-        names = tried - hidden
-        terminals = [number for number, name in enumerate(grammar.names) if name in names]
+        shown = tried - hidden
+        terminals = [number for number, name in enumerate(grammar.names) if name in shown]
         each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in terminals]
         words = [number for numbers in each for number in numbers]
         tokens, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
