@@ -3,8 +3,8 @@
 A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay inside the string: a row of a mask for
 each number of code points that they may need. And it has the tokens that close the string, sorted by the bytes after
 their quote. The *text slice* (`TextSlice`) is for text without quotes. It has such rows too, and tells for each trie
-node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text. Where
-only stops (see `text_loops.STOP_BITS`) lead out, the walk takes the bytes of tokens from their first stop on
+node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text.
+Where only stops (see `text_loops.STOP_BITS`) lead out, the walk takes the bytes of tokens from their first stop on
 (`StopSlice`).
 """
 

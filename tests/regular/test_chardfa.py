@@ -222,7 +222,8 @@ def test_an_automaton_knows_that_every_string_is_a_member(pattern, everything):
 def test_only_automata_with_free_text_have_exits():
     for quoted in (False, True):
         assert outline_of(from_pattern("^[^]*end$"), quoted=quoted, name=False).exits is not None
-        assert outline_of(from_pattern("^[^]{9}end[^]*$"), quoted=quoted, name=False).exits is None
+        assert outline_of(from_pattern("^[^]{9}end[^]*$"), quoted=quoted, name=False).exits is not None
+        assert outline_of(from_pattern("^[^]{9}end$"), quoted=quoted, name=False).exits is None
     assert outline_of(any_finite_dfa(), quoted=False, name=False).exits is None
 
 
