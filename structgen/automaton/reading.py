@@ -65,12 +65,12 @@ def spelled(text: str) -> bytes:
 
 
 def whole_number(text: bytes) -> bool:
-    """Is this the text of a number, and not only the beginning of one?"""
+    """Is this the text of a whole number, not just the beginning of one?"""
     return _NUMBER.fullmatch(text.decode()) is not None
 
 
 def unescaped(begun: bytes) -> bytes | None:
-    """The UTF-8 of the characters that the beginning of a string spells; None within an escape."""
+    """The characters that the beginning of a string spells, in UTF-8; None if it ends within an escape."""
     if b"\\" not in begun:
         return begun
     text = _ESCAPES.sub(lambda escape: json.loads(b'"%b"' % escape[0]).encode("utf-8", "surrogatepass"), begun)
@@ -79,10 +79,10 @@ def unescaped(begun: bytes) -> bytes | None:
 
 
 class _Log:
-    """The members of one container in the order in which they came; names are None in an array.
+    """The members of one container in the order in which they came. In an array, names are None.
 
     Args:
-        base: the log that has the first `start` of them.
+        base: the log that holds the first `start` members.
     """
 
     __slots__ = ("_base", "_earlier", "_indexed", "_names", "_places", "_sorted", "_start", "_values")
@@ -97,7 +97,8 @@ class _Log:
         self._earlier: Earlier | None = None
 
     def grown(self, count: int, name: str | None, value: Any, *, keep: bool) -> _Log:
-        """A log with this member behind the first `count`: this one, if it has no more and may keep the member."""
+        """A log with this member after the first `count`. It is this log if it has no further members and `keep` is
+        set."""
         with _lock:
             log = _Log(self, count)
             if keep:
@@ -131,7 +132,7 @@ class _Log:
         return self._values[place - self._start]
 
     def place(self, key: Hashable) -> int:
-        """The place at which a name or a canonical item came first; beyond all members if it did not come."""
+        """The index at which a name or a canonical item came first; an index after all members if it did not come."""
         if self._base is not None and (place := self._base.place(key)) < self._start:
             return place
         with _lock:
@@ -142,7 +143,7 @@ class _Log:
         return self._places.get(key, self._start + len(self._values))
 
     def beginning(self, begun: bytes, count: int) -> list[bytes]:
-        """The spellings among the first `count` names that begin so."""
+        """The spellings of the first `count` names that begin with `begun`."""
         spellings = [] if self._base is None else self._base.beginning(begun, min(count, self._start))
         with _lock:  # another text may add names meanwhile
             for place in range(len(self._sorted), len(self._values)):
@@ -155,7 +156,7 @@ class _Log:
         return spellings
 
     def earlier(self) -> Earlier:
-        """The items, entered under their holes."""
+        """The items, indexed by their holes (see `finished_items`)."""
         with _lock:
             if self._earlier is None:
                 self._earlier = Earlier()
@@ -187,8 +188,8 @@ class Open(NamedTuple):
     """An open container, or the text itself: its first `size` members are finished.
 
     Attributes:
-        is_object: an object, not an array.
-        name: of the member whose value is being read; None before it is known.
+        is_object: is it an object?
+        name: the name of the member whose value is being read; None before it is known.
     """
 
     is_object: bool
@@ -198,7 +199,7 @@ class Open(NamedTuple):
     name: str | None
 
     def put(self, value: Any, *, keep: bool) -> Open:
-        """With one more member."""
+        """The container with one more member."""
         log = self.log.grown(self.size, self.name, value, keep=keep)
         return Open(self.is_object, self.parent, log, self.size + 1, None)
 
@@ -215,7 +216,7 @@ class Open(NamedTuple):
 
 
 class JsonReading:
-    """What is known behind some bytes of a JSON text.
+    """The state of reading a JSON text, after some bytes.
 
     Attributes:
         inner: the innermost open container.
@@ -229,11 +230,11 @@ class JsonReading:
 
     @staticmethod
     def start() -> JsonReading:
-        """Before the first byte."""
+        """The reading before the first byte."""
         return JsonReading(Open(False, None, _Log(), 0, None), b"", "")
 
     def feed(self, more: bytes, *, keep: bool = True) -> JsonReading:
-        """The reading behind `more`. Without `keep` it is for a question only, and the logs do not change."""
+        """The reading after `more`. Without `keep`, the result serves one question, and the logs do not change."""
         if self.rest[:1] == b'"' and b'"' not in more:
             return JsonReading(self.inner, self.rest + more, "")
         text, offset, inner, string = self.rest + more, 0, self.inner, self._string
@@ -258,12 +259,12 @@ class JsonReading:
 
     @property
     def begun(self) -> bytes | None:
-        """The string or name that is being read, from behind its quote, as it is spelled; None outside of strings."""
+        """The spelling of the current string or name, after its opening quote; None outside strings."""
         return self.rest[1:] if self.rest[:1] == b'"' else None
 
     @property
     def in_name(self) -> bool:
-        """Is what is being read a name?"""
+        """Is a name being read?"""
         return self.inner.is_object and self.inner.name is None
 
     def string(self) -> str:
@@ -275,7 +276,7 @@ class JsonReading:
         return self.rest.decode()
 
     def names(self) -> Seen:
-        """The names taken in the innermost open object, without the one that has just ended."""
+        """The names that came in the innermost open object, without the one that has just ended."""
         return Seen(self.inner.log, self.inner.size)
 
     def items(self) -> Seen:

@@ -1,8 +1,8 @@
 """One byte: the transition function of the automaton.
 
-`step` is the only place that gives the tables their meaning (see `table_format`). When it meets something that is not
-there yet (a stub, an unknown return, no room for a frame), it stops with state -1 and says in the registers what it
-wants. The caller provides it and asks again.
+`step` is the only place that gives the tables their meaning (see `table_format`). If it needs something that is not
+there yet (the row of a stub, an unknown return, room for a frame), it stops with state -1 and writes to the registers
+what is *wanted*. The caller provides it and calls again.
 
 All integers that pass between kernels are int64, so that each kernel is compiled once.
 """
@@ -28,7 +28,7 @@ Position = tuple[int, int, int]
 """State, frame, counter."""
 
 int64: Any = np.int64
-"""In kernels: make an integer read from a table as wide as all others. To the type checker it stays an int."""
+"""In kernels: widens an integer that is read from a table. To the type checker it stays an int."""
 
 registers_at = view_int64
 states_at = table(types.int32, 8, R_STATES)
@@ -53,7 +53,7 @@ def write_row(base: int, s: int, kind: int, start: int, count: int, action: int,
 
 @inner_kernel
 def write_plain_row(base: int, s: int, start: int, count: int, high: int) -> None:
-    """Write the row of a state that refuses what its edges do not take."""
+    """Write the row of a state that refuses each byte that its edges do not take."""
     write_row(base, s, int64(RANGES), start, count, int64(NOTHING), int64(0), int64(0), high)
 
 
@@ -72,13 +72,13 @@ def mode_of(base: int, s: int) -> int:
 
 @inner_kernel
 def aux_of(base: int, s: int) -> int:
-    """What the mode of a state refers to: see the modes."""
+    """The number that belongs to the mode of a state (see the modes)."""
     return states_at(base)[s, KIND] >> 8
 
 
 @inner_kernel
 def push(base: int, ret: int, parent: int, count: int) -> int:
-    """The number of the frame `(ret, parent, count)`, interned; -1 when there is no room for a new one."""
+    """The number of the frame `(ret, parent, count)`, interned; -1 if there is no room for a new one."""
     r = registers_at(base)
     frames = frames_at(base)
     buckets = _buckets_at(base)
@@ -101,7 +101,7 @@ def push(base: int, ret: int, parent: int, count: int) -> int:
 
 @inner_kernel
 def _returned(base: int, ret: int, outcome: int) -> int:
-    """The state to which return `-ret` goes for an outcome; -1 when it is not known yet."""
+    """The state to which return `-ret` leads for an outcome; -1 if it is not known yet."""
     returns = _returns_at(base)
     mask = registers_at(base)[R_CAP_RETURNS] - 1
     key = ret << 24 | outcome
@@ -115,7 +115,7 @@ def _returned(base: int, ret: int, outcome: int) -> int:
 
 @inner_kernel
 def leave(base: int, frame: int, outcome: int) -> Position:
-    """Pop `frame`: the position it returns to for an outcome. The plain loop: a dictionary of (return, outcome)."""
+    """Pop `frame`: the position to which it returns for an outcome. Plain twin: a dictionary of (return, outcome)."""
     if frame == 0:
         return DONE, 0, 0
     r = registers_at(base)
@@ -132,13 +132,13 @@ def leave(base: int, frame: int, outcome: int) -> Position:
 
 @inner_kernel
 def _answer(base: int, s: int, f: int) -> int:
-    """The state to which the test `s` leads, answered as R_ANSWER says; -1 when the caller must answer."""
+    """The state to which the test `s` leads, answered as R_ANSWER says; -1 if the caller must answer."""
     r, states = registers_at(base), states_at(base)
     if r[R_ANSWER] == ASK:
         r[R_WANT], r[R_ARGUMENT], r[R_FRAME], r[R_TAKEN] = WANT_ANSWER, s, f, 0
         return -1
     r[R_PURE] = 0
-    # The tests met are a list: LO marks its members, HI links each to the one before, R_MET is the last.
+    # The tests that were met form a linked list: LO marks members, HI is the previous member, R_MET the last one.
     if states[s, LO] == 0:
         states[s, LO], states[s, HI] = 1, r[R_MET]
         r[R_MET] = s
@@ -163,7 +163,7 @@ def forget_tests(base: int) -> None:
 
 @inner_kernel
 def settle(base: int, s: int, f: int, c: int) -> Position:
-    """Do what is done on arrival at a state: eager calls, pops and tests."""
+    """The position after the eager actions of a state: calls, pops and tests on arrival."""
     states = states_at(base)
     while states[s, MISS] & EAGER:
         s, f, c = miss(base, s, f, c)
@@ -175,7 +175,7 @@ def settle(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def miss(base: int, s: int, f: int, c: int) -> Position:
-    """The position in which to look up a byte that no edge of state `s` takes: state 0 where it is refused."""
+    """The position at which to look up a byte that no edge of state `s` takes; state 0 if the byte is refused."""
     states = states_at(base)
     action = states[s, MISS] & ACTION
     if action == NOTHING:
@@ -190,7 +190,7 @@ def miss(base: int, s: int, f: int, c: int) -> Position:
 
 @inner_kernel
 def edge(base: int, s: int, byte: int) -> int:
-    """The edge of state `s` for a byte (target and flags); 0 when there is none, DEAD for one that refuses it."""
+    """The edge of state `s` for a byte (target and flags); 0 if there is none, DEAD if an edge refuses the byte."""
     states, edges = states_at(base), edges_at(base)
     start = states[s, START]
     target: int = 0
@@ -211,7 +211,7 @@ def refuses_rest(base: int, s: int) -> bool:
 
 @inner_kernel
 def unexpanded(base: int, s: int) -> bool:
-    """True for a stub, which the registers then want."""
+    """Is the state a stub? Then its row is wanted."""
     stub = states_at(base)[s, KIND] == STUB
     if stub:
         r = registers_at(base)
@@ -221,13 +221,13 @@ def unexpanded(base: int, s: int) -> bool:
 
 @inner_kernel
 def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
-    """The position after `byte`: state 0 when it is refused, -1 when the registers say what is wanted."""
+    """The position after `byte`; its state is 0 if the byte is refused, -1 if something is wanted."""
     states = states_at(base)
     while s > 0:
         if unexpanded(base, s):
             return -1, f, c
         t = edge(base, s, byte)
-        if t > 0:  # an edge that takes the byte, if the bounds its flags ask for are met
+        if t > 0:  # an edge for the byte; its flags may require bounds
             target = int64(t & TARGET)
             unmet = (t & (INC | ROOM) and c >= states[target, HI]) or (t & NEED and c < states[s, LO])
             if not unmet:
@@ -246,11 +246,11 @@ def step(base: int, s: int, f: int, c: int, byte: int) -> Position:
 
 @inner_kernel
 def kept_step(base: int, s: int, f: int, c: int, byte: int) -> Position:
-    """`step`, remembered where R_KEPT says so.
+    """`step`, with a cache if R_KEPT is set.
 
-    In a parser's tables a byte may leave a token, reduce a few rules and shift: it pops and pushes many frames, again
-    for each of the many tokens with the same beginning. Where nothing is counted and no test is met, a step depends on
-    the state, the frame and the byte alone, so the last ones are kept in a table for all masks of an automaton.
+    In a parser's tables one byte may end a token, reduce a few rules and shift: it pops and pushes many frames, and
+    does so again for each of the many tokens with the same beginning. If nothing is counted and no test is met, a step
+    depends only on the state, the frame and the byte. So the last steps are cached, for all masks of an automaton.
     """
     r = registers_at(base)
     if r[R_KEPT] == 0 or c != 0:
@@ -269,7 +269,7 @@ def kept_step(base: int, s: int, f: int, c: int, byte: int) -> Position:
 
 @inner_kernel
 def may_end(base: int, s: int, f: int) -> int:
-    """1 when the text may end in `(s, f)`, 0 when not, -1 when the registers say what is wanted."""
+    """1 if the text may end in `(s, f)`, 0 if not, -1 if something is wanted."""
     states = states_at(base)
     c = int64(0)
     while s != DONE:
@@ -278,6 +278,6 @@ def may_end(base: int, s: int, f: int) -> int:
         if unexpanded(base, s):
             return -1
         if states[s, MISS] & (ACTION | EAGER) == CALL:
-            return 0  # the callee takes a byte; what is called on arrival may end at once
+            return 0  # the callee needs a byte; only a callee that is called on arrival may end at once
         s, f, c = miss(base, s, f, c)
     return 1

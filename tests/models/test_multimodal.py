@@ -391,7 +391,7 @@ def test_a_model_that_attends_to_images_beside_its_tokens_says_that_it_cannot_be
     prompt |= {"cross_attention_mask": torch.ones(1, 1 + len(ids), 1, 1).long()}
     results = sg.generate(make("mllama"), [prompt, "text"], sg.Regex("[a-f]{5}"), details=True)
     assert [result.finish for result in results] == ["error", "complete"]
-    assert "MllamaForConditionalGeneration attends to them beside its tokens" in str(results[0].error)
+    assert "MllamaForConditionalGeneration attends to them apart from its tokens" in str(results[0].error)
 
 
 def test_embeddings_are_a_prompt():
@@ -422,7 +422,7 @@ def test_inputs_that_do_not_fit_are_their_rows_error():
         ("llava", {"input_values": torch.zeros(1, 3)}, r"\['input_values'\].*takes no such input, only .*pixel_values"),
         ("llava", {"past_key_values": torch.zeros(1)}, r"\['past_key_values'\].*takes no such input"),
         ("llava", {"attention_mask": [[0] * 4 + [1] * 12]}, "attention_mask hides tokens"),
-        ("llava", {"input_ids": [[1, 2], [3, 4]]}, "several prompts are a list"),
+        ("llava", {"input_ids": [[1, 2], [3, 4]]}, "for several, pass a list"),
         ("llava", {"input_ids": [[999] * 16]}, "does not know token id 999"),
         ("llava", {"decoder_input_ids": [[1]]}, "encoder-decoder"),
         ("llava", {"pixel_values": "picture.png"}, "type str: expected a tensor"),

@@ -1,5 +1,5 @@
-"""What writes states: characters of a `CharDfa` as bytes, tries of literals, free strings, the phases of objects.
+"""Writers of states: characters of a `CharDfa` as bytes, tries of literals, free strings, the phases of objects.
 
-Each writer turns what it is given into rows of the tables, mostly by a kernel; see `automaton` for what rows say. Knows
-no schema: `values` and `parts` say what is to be written.
+Each writer makes rows of the tables, mostly by a kernel; `automaton.table_format` explains the rows. The writers know
+no schema: `values` and `parts` tell them what to write.
 """

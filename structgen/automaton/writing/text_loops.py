@@ -1,15 +1,15 @@
 """Exits: the characters that lead away from a state of a `CharDfa`.
 
-Free text up to a stop is in one state for most of its characters, and any token made of these characters leaves it
-there. So a walk for a mask must look only at tokens with a character that leads away. To find them fast, each character
-has a *bucket*, one bit of an int64: the two cases of a letter together, nearly each punctuation mark and the blank
-alone, the digits, the line feed, other control characters, and characters beyond ASCII. Of the last, the blocks with
-Unicode's line ends have a bucket of their own, since the dot of a pattern takes all others.
+Free text up to a stop stays in one state for most characters. So for a mask, a walk must only look at tokens with a
+character that leads away. To find these tokens fast, each character belongs to a *bucket*, a bit of an int64. There is
+a bucket for each letter (both cases), for the blank and for nearly each punctuation mark; one for the digits, one for
+the line feed, one for the other control characters; and two for characters beyond ASCII: the blocks with Unicode's line
+ends have their own, since the dot of a pattern takes all others.
 
-In the middle of a stop most characters lead back to the state of the free text, as if they stood there.
+In the middle of a stop, most characters lead to the same state as from the state of the free text.
 
 Inside the quotes of a JSON string it is the same, except that the quote, the backslash and control characters always
-lead elsewhere.
+lead to other states.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
 """int64[256]: the bucket of a byte of UTF-8, as a bit; 0 for the bytes behind the first of a character."""
 BIT_OF[0x80:0xC0] = 0
 MOST_OTHERS = 16
-"""How many characters may lead elsewhere than they do from the state of free text: all tokens that begin with them are
-walked."""
+"""The number of characters that may lead to other states than from the state of free text. All tokens that begin
+with one of them are walked."""
 WIDE_BITS = 1 << _MARKS | 1 << _WIDE
 """The buckets of the characters beyond ASCII."""
 STOP_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[c for c in range(128) if not chr(c).isalnum() and c != 0x20]])

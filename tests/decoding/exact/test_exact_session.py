@@ -355,7 +355,7 @@ def test_a_stream_tells_a_text_when_it_is_complete():
 
 def test_a_stream_tells_of_one_run():
     sampling = sg.Sampling(temperature=1.0, exact="prefer")
-    with pytest.raises(sg.OptionError, match="streams and jobs have one"):
+    with pytest.raises(sg.OptionError, match="streams and jobs run once"):
         sg.stream(letters(3).model(), [0], sg.Regex(PATTERN), sampling=sampling)
 
 

@@ -136,7 +136,7 @@ def test_an_encoder_decoder_model_reads_its_source():
     [
         (
             {"stopping_criteria": [MaxTimeCriteria(5.0)]},
-            "MaxTimeCriteria: a constraint says itself",
+            "MaxTimeCriteria: a constraint itself defines",
         ),
         ({"output_scores": True, "return_dict_in_generate": True}, "output_scores=True"),
         ({"eos_token_id": 77}, "eos_token_id=77: set it in model.generation_config"),

@@ -184,7 +184,7 @@ def test_options_are_checked(folder, options, message):
 
 @pytest.mark.slow
 def test_folders_that_cannot_work_are_refused(changed):
-    with pytest.raises(sg.OptionError, match="has a part 'vision': only models that go on from a text"):
+    with pytest.raises(sg.OptionError, match="has a part 'vision': only decoder-only models"):
         sg.load(changed(vision={"filename": "vision.onnx"}))
 
 
