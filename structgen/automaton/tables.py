@@ -22,11 +22,11 @@ import numpy.typing as npt
 from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
-    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
-    A, Edge, Int32, Int64, WrittenRows, hash_frame,
+    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
+    A, Edge, Int32, Int64, WrittenRows,
 )  # fmt: skip
+from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
-from structgen.kernels import inner_kernel, kernel
 
 _REGISTER = {
     "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
@@ -306,7 +306,7 @@ class Tables:
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
-        index = 2 * _slot(self._return_words, ret << 24 | outcome)
+        index = 2 * slot(self._return_words, ret << 24 | outcome)
         return self._return_words[index + 1] if self._return_words[index] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
@@ -316,7 +316,7 @@ class Tables:
             move_returns(self.returns, grown)
             self._replace(returns=grown)
         self.n_returns += 1  # first: a count that is too high does no harm
-        _put(self._return_words, ret << 24 | outcome, state)
+        put(self._return_words, ret << 24 | outcome, state)
 
     def block(self, first: int, depths: npt.NDArray[np.uint8], slack: int, exits: Int64 | None = None) -> int:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
@@ -369,45 +369,3 @@ def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
     grown = np.zeros((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown
-
-
-_hash_frame = inner_kernel(hash_frame)
-
-
-def _slot(words: memoryview, key: int) -> int:
-    """The row of the hash table of returns (key, state, key, state...) for a key: where it stands, or would be put."""
-    mask = len(words) // 2 - 1
-    place = hash_frame(key >> 24, key & TARGET, 0) & mask
-    while words[2 * place] not in (0, key):
-        place = (place + 1) & mask
-    return place
-
-
-def _put(words: memoryview, key: int, state: int) -> None:
-    """Write a return's key and the state that it leads to."""
-    struct.pack_into("2q", words, 16 * _slot(words, key), key, state)
-
-
-@kernel
-def move_returns(returns: Int64, grown: Int64) -> None:
-    """Put all rows of a hash table of returns into a larger one, which is empty."""
-    mask = grown.shape[0] - 1
-    for row in range(returns.shape[0]):
-        key = returns[row, 0]
-        if key == 0:
-            continue
-        place = _hash_frame(key >> 24, key & TARGET, 0) & mask
-        while grown[place, 0] != 0:
-            place = (place + 1) & mask
-        grown[place, 0], grown[place, 1] = key, returns[row, 1]
-
-
-@kernel
-def hang(frames: Int64, count: int, buckets: Int32) -> None:
-    """Put the first `count` frames into empty buckets, by their hash."""
-    mask = buckets.size - 1
-    for frame in range(1, count):
-        place = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
-        while buckets[place] != 0:
-            place = (place + 1) & mask
-        buckets[place] = frame

@@ -81,11 +81,11 @@ class StopSlice:
     def build(vocabulary: Vocabulary, needs: Int32) -> StopSlice:
         """From what `classified` tells of a text."""
         data, offsets = vocabulary.data, vocabulary.offsets
-        found = np.empty((int((BIT_OF[data] & STOP_BITS != 0).sum()) + len(needs), 3), np.int64)
+        rows = np.empty((int((BIT_OF[data] & STOP_BITS != 0).sum()) + len(needs), 3), np.int64)
         begins = BIT_OF & STOP_BITS
-        found = found[: find_stops(data, offsets, needs, begins, found)]
-        nodes, order, _ = _suffix_trie(vocabulary, found[:, 0], found[:, 1])
-        return StopSlice(nodes, np.ascontiguousarray(found[order][:, [0, 2]]), begins)
+        rows = rows[: find_stops(data, offsets, needs, begins, rows)]
+        nodes, order, _ = _suffix_trie(vocabulary, rows[:, 0], rows[:, 1])
+        return StopSlice(nodes, np.ascontiguousarray(rows[order][:, [0, 2]]), begins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

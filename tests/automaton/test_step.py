@@ -2,7 +2,7 @@
 
 Kept steps are the same steps, remembered: a parser's masks with and without them are equal.
 
-Covers `bytewise`, `machine` and `tables`.
+Covers `bytewise`, `hash_tables`, `machine` and `tables`.
 """
 
 from __future__ import annotations

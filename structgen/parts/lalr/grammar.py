@@ -95,7 +95,7 @@ class LalrGrammar:
         ]
         self.ends = self._with_texts(rules)
         if start not in self.ends:
-            raise OptionError(f"there is no text of the rule {start}: all that it may be goes on with itself for ever")
+            raise OptionError(f"no text matches the rule {start}: every way to complete it needs the rule again")
         self.first_state, self.last_state = table.start_states[start], table.end_states[start]
         self.shifts: dict[int, dict[str, int]] = {}
         self.reductions: dict[int, dict[str, int]] = {}

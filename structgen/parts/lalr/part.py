@@ -162,7 +162,7 @@ class _Parser:
                 return self._leave(state, top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
             symbol = rule.origin
         before = ahead.terminal if isinstance(ahead, Token) else " or ".join(sorted(self._states.viable(target)))
-        raise OptionError(f"the rule {symbol} is reduced to itself for ever before {before}, by rules of one symbol")
+        raise OptionError(f"before {before} the rule {symbol} is reduced to itself without end, by rules of one symbol")
 
     def _enter(self, state: int, top: LrState, target: LrState, ahead: Token | Unread) -> None:
         """Go on in `target`, behind a symbol that was read in `top`."""

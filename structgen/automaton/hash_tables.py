@@ -1,0 +1,52 @@
+"""The hash tables of the automaton: frames by what they are, and returns by callee's outcome.
+
+Both use open addressing: an entry stands at its hash, or at the next free place behind it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from structgen.automaton.table_format import TARGET, Int32, Int64, hash_frame
+from structgen.kernels import inner_kernel, kernel
+
+_hash_frame = inner_kernel(hash_frame)
+
+
+def slot(words: memoryview, key: int) -> int:
+    """The row of the hash table of returns (key, state, key, state...) for a key: where it stands, or would be put."""
+    mask = len(words) // 2 - 1
+    place = hash_frame(key >> 24, key & TARGET, 0) & mask
+    while words[2 * place] not in (0, key):
+        place = (place + 1) & mask
+    return place
+
+
+def put(words: memoryview, key: int, state: int) -> None:
+    """Write a return's key and the state that it leads to."""
+    struct.pack_into("2q", words, 16 * slot(words, key), key, state)
+
+
+@kernel
+def move_returns(returns: Int64, grown: Int64) -> None:
+    """Put all rows of a hash table of returns into a larger one, which is empty."""
+    mask = grown.shape[0] - 1
+    for row in range(returns.shape[0]):
+        key = returns[row, 0]
+        if key == 0:
+            continue
+        place = _hash_frame(key >> 24, key & TARGET, 0) & mask
+        while grown[place, 0] != 0:
+            place = (place + 1) & mask
+        grown[place, 0], grown[place, 1] = key, returns[row, 1]
+
+
+@kernel
+def hang(frames: Int64, count: int, buckets: Int32) -> None:
+    """Put the first `count` frames into empty buckets, by their hash."""
+    mask = buckets.size - 1
+    for frame in range(1, count):
+        place = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
+        while buckets[place] != 0:
+            place = (place + 1) & mask
+        buckets[place] = frame
