@@ -26,7 +26,7 @@ from structgen.masks.advance import WANTS, advance
 from structgen.masks.bits import first_at, nodes_at, put, stack_at, twin_at
 from structgen.masks.slices import V_N_ENDS, V_OFFSETS
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, Uint32
-from structgen.masks.subtrees import NO_NODE, is_narrow, next_child
+from structgen.masks.subtrees import NO_NODE, child_from, next_taken, tells_bytes
 from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
@@ -204,13 +204,11 @@ def _collect_below(base: int, canonical: int, work: int, level: int, low: int, h
             info[level, I_DOUBT] = 1
             return 0
         depth, byte = int64(nodes[i, HEAD] >> 8), int64(nodes[i, HEAD] & 255)
-        s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
+        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
         if edge(base, s, byte) == 0:
-            child = next_child(base, s, narrow, byte) if narrow != NO_NODE else i
-            if child == i and refuses_rest(base, s):
-                child = int64(nodes[i, SKIP])
-            if child != i:
-                i = child
+            taken = next_taken(base, s, f, byte) if parent != NO_NODE else byte
+            if taken != byte or refuses_rest(base, s):
+                i = child_from(base, parent, taken) if taken != byte else int64(nodes[i, SKIP])
                 continue
         s, f, c = step(base, s, f, c, byte)
         if s < 0 and _stopped(base, work, level) < 0:
@@ -227,12 +225,8 @@ def _collect_below(base: int, canonical: int, work: int, level: int, low: int, h
                 token = int64(twin[token])
                 if info[level, I_COUNT] <= WIDE:
                     _add(base, canonical, work, level, token, after)
-        if is_narrow(base, s, i):
-            put(base, depth, s, f, c, i)
-            i = next_child(base, s, i, int64(0))
-        else:
-            put(base, depth, s, f, c, int64(NO_NODE))
-            i += 1
+        put(base, depth, s, f, c, i if tells_bytes(base, s, f, i) else int64(NO_NODE))
+        i += 1
     return 0
 
 

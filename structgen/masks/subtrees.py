@@ -1,16 +1,16 @@
 """Parts of a walk through the trie that need no step of the automaton.
 
-In a state with few edges, only the children of a node that an edge takes are visited. In a state that most bytes leave
-unchanged, the subtrees below these bytes are visited without a step.
+The bytes that a position takes are noted for the last positions, and only the children of a node with such a byte are
+visited. In a state that most bytes leave unchanged, the subtrees below these bytes are visited without a step.
 """
 
 from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.step import edges_at, int64, refuses_rest, registers_at, states_at
+from structgen.automaton.step import edges_at, int64, miss, refuses_rest, registers_at, states_at
 from structgen.automaton.table_format import (
-    ACTION, COUNT, HI, INC, KIND, MISS, NOTHING, POP, R_COVERED, R_LOOP, R_STAYS, START, STUB, TEST, A,
+    COUNT, FRAME_SHIFT, HI, INC, KIND, MISS, NOTES, R_COVERED, R_LOOP, R_NOTES, R_STAYS, START, STUB, TEST,
 )  # fmt: skip
 from structgen.kernels import inner_kernel
 from structgen.kernels.views import LENGTH, table, view_uint8, view_uint16
@@ -19,31 +19,75 @@ from structgen.masks.slices import ANY_LENGTH
 from structgen.masks.slices import V_COVER, V_KID_STARTS, V_KIDS, V_N_NODES, V_RUNS
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
-NARROW = 2
-"""The number of children that are tried in the time of looking up one edge."""
-LARGE = 16
-"""In a subtree with fewer nodes than this, all nodes are tried."""
-NO_NODE, NO_LOOP = -1, -1
-"""In place of a node, and of an edge from a state to itself: there is none."""
+LARGE, SEVERAL = 16, 3
+"""The fewest nodes of a subtree where it is worth looking up which bytes are taken, and which ones lead to the same
+state."""
+NO_NODE, NO_LOOP, NOT_KNOWN = -1, -1, -1
+"""In place of a node, of an edge from a state to itself, and of the place of a note: there is none."""
+PRIME = 40503
 
 _kids = table(types.int32, 0, V_KIDS)
 _kid_starts = table(types.int32, 0, V_KID_STARTS)
+_notes = table(types.int64, 5, R_NOTES)
 
 
 @inner_kernel
-def is_narrow(base: int, s: int, node: int) -> bool:
-    """Is it faster to look up the few edges of state `s` than to try all children of a node?"""
-    nodes, states, starts = nodes_at(base), states_at(base), _kid_starts(base)
-    if nodes[node, SKIP] - node < LARGE:
-        return False
-    left = (int64(starts[node + 1]) - int64(starts[node])) // NARROW
-    while left > 0 and s > 0 and states[s, KIND] != STUB:
-        left -= int64(states[s, COUNT])
-        action = states[s, MISS] & ACTION
-        if action in (NOTHING, POP) or states[s, MISS] == TEST:
-            return left >= 0 and action == NOTHING
-        s = int64(states[s, A])
-    return False
+def _note_taken(base: int, s: int, f: int) -> int:
+    """Note the bytes that a position takes; the place of the note, or `NOT_KNOWN`.
+
+    A byte that no edge of the state takes is looked up where its miss leads, and so on: a callee, a state below.
+    """
+    notes, states, edges = _notes(base), states_at(base), edges_at(base)
+    place, key, c = (s * PRIME ^ f) & (NOTES - 1), s | f << FRAME_SHIFT, int64(0)
+    if notes[place, 0] == key:
+        return place
+    for word in range(4):
+        notes[place, 1 + word] = 0
+    notes[place, 0] = 0
+    while s > 0:
+        if states[s, KIND] == STUB or states[s, MISS] == TEST:
+            return NOT_KNOWN
+        for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+            for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+                notes[place, 1 + (byte >> 6)] |= int64(1) << (byte & 63)
+        s, f, c = miss(base, s, f, c)
+    if s < 0:
+        return NOT_KNOWN
+    notes[place, 0] = key
+    return place
+
+
+@inner_kernel
+def tells_bytes(base: int, s: int, f: int, node: int) -> bool:
+    """Is it known which bytes the position after a node takes, and are there so many nodes below that it matters?"""
+    return nodes_at(base)[node, SKIP] - node >= LARGE and _note_taken(base, s, f) != NOT_KNOWN
+
+
+@inner_kernel
+def next_taken(base: int, s: int, f: int, byte: int) -> int:
+    """The first byte from `byte` on that a position may take, if that is known (see `tells_bytes`); 256 for none."""
+    notes, place = _notes(base), _note_taken(base, s, f)
+    while place != NOT_KNOWN and byte < 256:
+        left = notes[place, 1 + (byte >> 6)] >> (byte & 63)
+        if left & 1:
+            break
+        byte = byte + 1 if left != 0 else (byte | 63) + 1
+    return byte
+
+
+@inner_kernel
+def child_from(base: int, parent: int, byte: int) -> int:
+    """The first child of `parent` from `byte` on; if there is none, the node after the subtree."""
+    nodes, kids, starts = nodes_at(base), _kids(base), _kid_starts(base)
+    low, high = int64(starts[parent]), int64(starts[parent + 1])
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if nodes[kids[middle], HEAD] & 255 < byte:
+            low = middle + 1
+        else:
+            high = middle
+    return int64(kids[low]) if low < end else int64(nodes[parent, SKIP])
 
 
 @inner_kernel
@@ -57,29 +101,6 @@ def next_byte(base: int, s: int, byte: int) -> int:
             low = byte if low < byte else low
             least = low if low < least else least
     return least
-
-
-@inner_kernel
-def next_child(base: int, s: int, parent: int, byte: int) -> int:
-    """The first child of `parent`, from `byte` on, that an edge takes; if there is none, the node after the subtree.
-
-    The edge may be one of the narrow state `s`, or of a state that `s` calls or goes to on a miss.
-    """
-    nodes, states, kids, starts = nodes_at(base), states_at(base), _kids(base), _kid_starts(base)
-    wanted = next_byte(base, s, byte)
-    while states[s, MISS] & ACTION != NOTHING:
-        s = int64(states[s, A])
-        taken = next_byte(base, s, byte)
-        wanted = taken if taken < wanted else wanted
-    low, high = int64(starts[parent]), int64(starts[parent + 1])
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if nodes[kids[middle], HEAD] & 255 < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return int64(kids[low]) if low < end else int64(nodes[parent, SKIP])
 
 
 @inner_kernel

@@ -32,7 +32,7 @@ from structgen.masks.slices import (
 )  # fmt: skip
 from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 from structgen.masks.string_walk import fill_free
-from structgen.masks.subtrees import LARGE, NO_LOOP, NO_NODE, is_narrow, next_child, stay
+from structgen.masks.subtrees import NO_LOOP, NO_NODE, SEVERAL, child_from, next_taken, stay, tells_bytes
 from structgen.masks.text_walk import (
     best_class, exits_and_home, fill_like, fill_stops, fill_text, only_stops, untouched,
 )  # fmt: skip
@@ -65,8 +65,8 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
 
-    The stack's flag is the node if its state is narrow (see `subtrees`), else `NO_NODE`. The most common steps are
-    inlined in this loop: an edge without flags, an edge that counts, and no edge.
+    The stack's flag is the node if it is known which bytes may follow (see `subtrees`), else `NO_NODE`. The most
+    common steps are inlined in this loop: an edge without flags, an edge that counts, and no edge.
 
     Args:
         row: the row of the covers and runs. It tells which bits are set already: those of a text class, or, from
@@ -90,7 +90,7 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             i = int64(nodes[i, SKIP])
             continue
         depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
-        s, f, c, narrow = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
+        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
         t, loop = edge(base, s, byte), int64(NO_LOOP)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
             loop, s = s, int64(t)
@@ -99,10 +99,10 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
         elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and int64(states[t - INC, HI]) < UNBOUNDED:
             loop, s, c = INC + s, int64(t - INC), c + 1
         else:
-            if t == 0 and narrow != NO_NODE:
-                child = next_child(base, s, narrow, byte)
-                if child != i:
-                    i = child
+            if t == 0 and parent != NO_NODE:
+                taken = next_taken(base, s, f, byte)
+                if taken != byte:
+                    i = child_from(base, parent, taken)
                     continue
             if t == 0 and refuses_rest(base, s):
                 s = 0
@@ -117,13 +117,10 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
         allow(base, out, int64(nodes[i, TOKEN]))
         if nodes[i, SKIP] == i + 1:  # a leaf
             i += 1
-        elif t == loop and nodes[i, SKIP] - i >= LARGE:
+        elif t == loop and nodes[i, SKIP] - i >= SEVERAL:
             i = stay(base, out, i, s, f, c, loop, row, within)
-        elif is_narrow(base, s, i):
-            put(base, depth, s, f, c, i)
-            i = next_child(base, s, i, int64(0))
         else:
-            put(base, depth, s, f, c, int64(NO_NODE))
+            put(base, depth, s, f, c, i if tells_bytes(base, s, f, i) else int64(NO_NODE))
             i += 1
     return 0
 
