@@ -15,7 +15,7 @@ from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.session import Session
-from structgen.decoding.stream import RowEvents, in_one_run
+from structgen.decoding.stream import RowEvents, in_one_run, row_steps
 from structgen.errors import OptionError, StructgenError
 from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
@@ -146,23 +146,19 @@ def stream_call(
 
 
 def _streamed(asked: CallRequest) -> Generator[CallEvent]:
-    request, sessions = asked.request, asked.request.sessions
+    request = asked.request
     watches = [_Watch(turn) for turn in asked.turns]
-    running = list(range(len(sessions)))
-    cuts = Cuts(len(sessions), many=asked.many)
+    cuts = Cuts(len(watches), many=asked.many)
     with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
-        more = True
-        while running:
-            for row in list(running):
+        for row, result in row_steps(request, batch):
+            if result is None:
                 yield from watches[row].events()
-                if sessions[row].done:
-                    running.remove(row)
-                    last = watches[row].last(request.result(row, batch))
-                    if last.error is not None and not asked.many:
-                        raise last.error
-                    cuts.note(row, noted(asked.turns[row], last), stacklevel=3)
-                    yield CallEvent(reply=last, row=row)
-            more = more and batch.step()
+                continue
+            last = watches[row].last(result)
+            if last.error is not None and not asked.many:
+                raise last.error
+            cuts.note(row, noted(asked.turns[row], last), stacklevel=3)
+            yield CallEvent(reply=last, row=row)
 
 
 class _Watch:

@@ -12,7 +12,7 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.partial import completed, partial
 from structgen.decoding.request import Request
-from structgen.decoding.run import RunRow, in_thread
+from structgen.decoding.run import Run, RunRow, in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
@@ -117,6 +117,22 @@ class RowEvents:
         self._reader.feed(self._told)
 
 
+def row_steps(request: Request, batch: Run[Any]) -> Iterator[tuple[int, Generation[Any] | None]]:
+    """Runs a request to its end, and yields the index of every running row before each step, with None.
+
+    A row comes a last time with its result. A row with a forced answer is done only after its thinking.
+    """
+    running, more = list(range(len(request.sessions))), True
+    while running:
+        for row in list(running):
+            yield row, None
+            before = request.sessions[row].before
+            if batch.rows[row].done and (before is None or before.done):
+                running.remove(row)
+                yield row, request.result(row, batch)
+        more = more and batch.step()
+
+
 def events(request: Request) -> Generator[Event[Any]]:
     """Runs a request, and gives the events of each step.
 
@@ -129,28 +145,22 @@ def events(request: Request) -> Generator[Event[Any]]:
         for row, session in enumerate(sessions)
         if session.thinking is not None
     }
-    running = list(range(len(sessions)))
     with evaluating(model.module), closing(request.batch(record=True)) as batch:
         watches = [
             RowEvents(each, target.type, is_json=target.is_json, row=row)
             for row, (each, target) in enumerate(zip(batch.rows, request.targets, strict=True))
         ]
-        more = True
-        while running:
-            for row in list(running):
-                before = sessions[row].before
-                if row in thoughts:
-                    yield from (replace(event, thinking=True) for event in thoughts[row].events())
-                if before is not None and not before.done:
-                    continue
+        for row, result in row_steps(request, batch):
+            if result is not None:
+                if result.error is not None and not request.many:
+                    raise result.error
+                yield watches[row].last(result)
+                continue
+            before = sessions[row].before
+            if row in thoughts:
+                yield from (replace(event, thinking=True) for event in thoughts[row].events())
+            if before is None or before.done:
                 yield from watches[row].events()
-                if batch.rows[row].done:
-                    running.remove(row)
-                    result = request.result(row, batch)
-                    if result.error is not None and not request.many:
-                        raise result.error
-                    yield watches[row].last(result)
-            more = more and batch.step()
 
 
 def in_one_run(request: Request) -> Request:

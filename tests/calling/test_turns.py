@@ -330,3 +330,19 @@ def test_thinking_has_the_marks_of_the_template():
     reply = sg.call(model, "Rome?", [weather], choice="required", thinking=True, details=True)
     assert reply.generation.thinking is not None
     assert [call.name for call in reply.calls] == ["weather"]
+
+
+def test_a_stream_of_a_forced_answer_thinks_first():
+    model = scripted_chat("hermes", '\nHm.\n</think>\n\n"yes"')
+    options = {"schema": Literal["yes"], "thinking": True}
+    reply = sg.call(model, "Rome?", details=True, **options)
+    events = list(sg.stream_call(model, "Rome?", **options))
+    last = events[-1].reply
+    assert last is not None
+    assert last.answer == reply.answer == "yes"
+    assert (
+        "".join(event.thinking for event in events)
+        == last.generation.thinking
+        == reply.generation.thinking
+        == "\nHm.\n"
+    )
