@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import openai
 import pytest
 
 import structgen as sg
@@ -63,6 +64,16 @@ def test_what_is_no_model_is_told_what_to_pass(module: object) -> None:
     """`Model.of` takes transformers models alone."""
     with pytest.raises(sg.OptionError, match=r"expected what structgen.load\(...\) returns, or a transformers model"):
         sg.Model.of(module, load_demo()[1])  # type: ignore[arg-type]
+
+
+def test_what_stands_for_a_model_elsewhere_is_told_what_to_pass() -> None:
+    """A name, a client and a pair are passed to other libraries."""
+    with pytest.raises(sg.OptionError, match=r"pass structgen.load\('gpt-4o'\), or structgen.Remote"):
+        sg.generate("gpt-4o", "x")  # type: ignore[call-overload]
+    with pytest.raises(sg.OptionError, match=r"pass structgen.Remote\(url, name\)"):
+        sg.generate(openai.OpenAI(api_key="none"), "x")  # type: ignore[call-overload]
+    with pytest.raises(sg.OptionError, match=r"pass structgen.Model.of\(model, tokenizer\)"):
+        sg.generate(load_demo(), "x")  # type: ignore[call-overload]
 
 
 def test_a_model_that_fills_gaps_is_told_what_to_load() -> None:

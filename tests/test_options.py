@@ -90,6 +90,8 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"regex": "[a-z]+"}, "pass schema=sg.Regex('[a-z]+')"),
     ({"grammar": "start: A"}, "pass schema=sg.Lark('start: A')"),
     ({"choices": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
+    ({"choice": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
+    ({"max_retries": 3}, "limits=sg.Limits(validations=...)"),
     ({"tools": [len]}, "pass one function as schema="),
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
     ({"limit": 3}, "no option is called limit=: the nearest is limits="),

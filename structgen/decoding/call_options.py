@@ -32,7 +32,7 @@ _RENAMED = {
 """Fields by their names in other libraries."""
 _SCHEMAS = {
     "response_model": "{}", "response_format": "{}", "json_schema": "{}", "output_type": "{}",
-    "regex": "sg.Regex({})", "grammar": "sg.Lark({})", "choices": "sg.Choice({})",
+    "regex": "sg.Regex({})", "grammar": "sg.Lark({})", "choices": "sg.Choice({})", "choice": "sg.Choice({})",
 }  # fmt: skip
 """What to pass as `schema=` instead of an option of another library."""
 _NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
@@ -48,6 +48,7 @@ _INSTEAD = {
     "constraints": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "tools": "pass one function as schema= for the arguments it can be called with",
     "messages": "pass the messages as prompt, the second argument",
+    "max_retries": "limits=sg.Limits(validations=...) bounds the retries within a run, and reask= those after it",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
 }
 """What to do instead of passing an option."""

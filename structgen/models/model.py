@@ -266,15 +266,26 @@ def _no_model(model: Any) -> str:
     kinds = [kind.__name__ for kind in type(model).__mro__]
     inside = next((_INSIDE[kind] for kind in kinds if kind in _INSIDE), None)
     if inside is None:
-        return (
-            f"model={quoted(model)}, a {kinds[0]}: expected what structgen.load(...) returns, or a transformers model"
-        )
+        expected = "what structgen.load(...) returns, or a transformers model"
+        return f"model={quoted(model)}, of the class {kinds[0]}: expected {expected}{_instead(model)}"
     message = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
     if "PeftModel" in kinds:
         return (
             f"{message}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
         )
     return f"{message}; to have it compiled, call its compile()" if "OptimizedModule" in kinds else message
+
+
+def _instead(model: Any) -> str:
+    """What to call for a model's name, a client of a server, or a model beside its tokenizer."""
+    if isinstance(model, str):
+        name = quoted(model)
+        return f"; pass structgen.load({name}), or structgen.Remote(url, {name}) for a server with OpenAI's interface"
+    if type(model).__module__.partition(".")[0] in ("openai", "anthropic", "litellm"):
+        return "; for a server with OpenAI's interface pass structgen.Remote(url, name)"
+    if isinstance(model, tuple) and model and isinstance(model[0], PreTrainedModel):
+        return "; pass structgen.Model.of(model, tokenizer)"
+    return ""
 
 
 def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
@@ -13,8 +14,22 @@ R = TypeVar("R", bound=BaseModel)
 Number = Annotated[float, Field(strict=True)]
 
 
-REFUSED = {"best_of": "n gives several texts, and structgen.beams searches for the likeliest one"}
-"""Fields of other servers -> what to use here."""
+_SCHEMA = 'response_format={"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}'
+_REFUSED = {
+    "best_of": "n gives several texts, and structgen.beams searches for the likeliest one",
+    "functions": "pass tools",
+    "function_call": "pass tool_choice",
+    "guided_json": f"pass {_SCHEMA}",
+    "guided_regex": 'pass "structgen": {"regex": ...}',
+    "guided_choice": 'pass "structgen": {"choice": [...]}',
+    "guided_grammar": 'pass "structgen": {"grammar": ...}, in Lark\'s syntax',
+    "structured_outputs": f'pass {_SCHEMA}, or "structgen": {{"regex": ...}}, with choice or grammar alike',
+    "response_format.json_object.schema": f"pass {_SCHEMA}",
+    "response_format.json_schema.schema": f"pass {_SCHEMA}",
+    "response_format.json_schema.name": f"pass {_SCHEMA}",
+    "response_format.json_schema.strict": f"pass {_SCHEMA}",
+}
+"""Fields of other servers, and common mistakes -> what to use here."""
 
 
 class Strict(BaseModel):
@@ -254,9 +269,20 @@ def read_request(kind: type[R], body: bytes) -> R:
         first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            why = REFUSED.get(place, "this server does not know it and ignores nothing")
-            told = f"unknown field {quoted(place)}: {why}"
+            told = f"unknown field {quoted(place)}: {_instead(kind, place)}"
             raise Problem(400, told, "unknown_parameter", param=place) from None
         value = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
         told = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
         raise Problem(400, told, "invalid_value", param=place) from None
+
+
+def _instead(kind: type[BaseModel], place: str) -> str:
+    """What to use instead of an unknown field."""
+    if place in _REFUSED:
+        return _REFUSED[place]
+    if place in Extras.model_fields:
+        return f'pass it inside the field structgen, as "structgen": {{"{place}": ...}}'
+    group, dot, name = place.rpartition(".")
+    names = Extras.model_fields if group == "structgen" else () if dot else kind.model_fields
+    near = get_close_matches(name, names, 1)
+    return f"the nearest is {group}{dot}{near[0]}" if near else "this server does not know it and ignores nothing"

@@ -10,7 +10,7 @@ from typing import Any
 
 import lark
 import numpy as np
-from lark.exceptions import LarkError
+from lark.exceptions import GrammarError, LarkError
 from lark.grammar import NonTerminal
 from lark.lexer import Lexer, PatternStr, TerminalDef
 from lark.load_grammar import load_grammar
@@ -214,17 +214,20 @@ def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
         require_small(definitions)
         return lark.Lark(definitions, parser="lalr", start=start, _plugins=plugins)
     except LarkError as error:
-        raise OptionError(f"Lark refuses the grammar: {_reason(error, start)}") from error
+        raise OptionError(f"Lark refuses the grammar: {_reason(error, text, start)}") from error
     except (OSError, UnicodeError) as error:
         raise OptionError(f"the grammar imports what cannot be read: {error}") from error
 
 
-def _reason(error: LarkError, start: str) -> str:
+def _reason(error: LarkError, text: str, start: str) -> str:
     """What is wrong with a grammar, in words; some of Lark's messages name its own classes."""
     if str(error) == f"Using an undefined rule: {NonTerminal(start)!r}":
         return f"it has no rule {quoted(start)} with which a text begins: define it, or name another one by start="
     if len(error.args) == 2 and isinstance(error.args[1], SyntaxError):
         return f"the text {quoted(error.args[0])} has an escape that is none: {error.args[1].msg.split(': ')[-1]}"
+    if "::=" in text and isinstance(error, GrammarError):
+        place = str(error).splitlines()[0]
+        return f"{place}; the sign ::= of GBNF is written : in Lark's syntax, and root is called start"
     reason = re.sub(r"^Rule (?='[^a-z]+' used)", "Terminal ", str(error))
     return re.sub(r"\S{200,}", lambda word: excerpt(word[0]), reason)[:2000]
 
