@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,9 +130,11 @@ class LalrGrammar:
         )
         self.names = [terminal.name for terminal in self.terminals]
         self._by_name = frozenset(self.names)
+        self._patterns = [each for each in self.terminals if not isinstance(each.pattern, PatternStr)]
         self.program = Program()
         self.entries = [self._added(number, terminal) for number, terminal in enumerate(self.terminals)]
         bounds, classes, members = partition(list(self.program.sets))
+        self._intervals = bounds, classes
         self.bounds, self.classes = np.array(bounds, np.int32), np.array(classes, np.int32)
         self.members = [sum(1 << kind for kind in kinds) for kinds in members]
         self.threads = Threads(self.program, self.members)
@@ -161,6 +164,15 @@ class LalrGrammar:
         named = self.shifts[state].keys() | self.reductions[state].keys() | self.ignore
         return frozenset(named & self._by_name)
 
+    def classes_of(self, terminal: int) -> list[int] | None:
+        """The classes of the characters of a terminal that has one text; None for other terminals."""
+        pattern = self.terminals[terminal].pattern
+        if not isinstance(pattern, PatternStr) or pattern.flags:
+            return None
+        bounds, classes = self._intervals
+        kinds = [classes[bisect_right(bounds, ord(char)) - 1] for char in pattern.value]
+        return kinds if all(kinds) else None
+
     def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[int]], frozenset[str]]:
         """For each pattern terminal, the numbers of the string terminals whose text it matches too, as `NAME` matches
         `"if"`; and the names of the string terminals that the lexer does not try by themselves for that reason.
@@ -169,8 +181,8 @@ class LalrGrammar:
         """
         keywords: dict[str, list[int]] = {}
         hidden: set[str] = set()
-        for terminal in self.terminals:
-            if terminal.name not in accepted or isinstance(terminal.pattern, PatternStr):
+        for terminal in self._patterns:
+            if terminal.name not in accepted:
                 continue
             for number in self._strings_within(terminal):
                 string = self.terminals[number]

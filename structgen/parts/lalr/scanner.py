@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import reduce
+from itertools import accumulate
 from operator import or_
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ class Scanners:
         each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in terminals]
         words = [number for numbers in each for number in numbers]
         tokens, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
-        past = np.cumsum([0, *map(len, each)]).astype(np.int32)
+        past = np.array([0, *accumulate(map(len, each))], np.int32)
         end = self.number(Token(END, "")) if END in viable else 0
         start = [end, 0, *map(self.states.start, terminals), *map(self.states.start, words)]
         nexts, flags, kinds = self.states.nexts, self.states.flags, len(self.is_wide)
@@ -111,7 +112,11 @@ class Scanners:
     def _token_numbers(self, terminals: list[int], known: frozenset[str]) -> Int32:
         """The numbers of the tokens of terminals plus 1; 0 for a terminal that is not `known`."""
         names = [self._grammar.names[terminal] for terminal in terminals]
-        return np.array([self.number(Token(name, "")) if name in known else 0 for name in names], np.int32)
+        return np.array([self._token_number(name) if name in known else 0 for name in names], np.int32)
+
+    @cached_method
+    def _token_number(self, terminal: str) -> int:
+        return self.number(Token(terminal, ""))
 
     def number(self, token: Token) -> int:
         """The number of a token plus 1. `ahead` has a row for it."""
@@ -174,9 +179,25 @@ class _TerminalStates:
     @cached_method
     def start(self, terminal: int) -> int:
         """The first state of a terminal."""
+        kinds = self._grammar.classes_of(terminal)
+        return self._of_pattern(terminal) if kinds is None else self._of_text(terminal, kinds)
+
+    def _of_text(self, terminal: int, kinds: list[int]) -> int:
+        """The first state of a terminal that has one text, whose characters have these classes."""
+        self._require_few(terminal, len(kinds))
+        first = self._new(len(kinds) + 1)
+        last = first + len(kinds)
+        for state, kind in enumerate(kinds, first):
+            self.nexts[state, kind] = state + 1
+        self.flags[first:last], self.flags[last] = WAITING, MATCHED
+        return first
+
+    def _of_pattern(self, terminal: int) -> int:
         grammar = self._grammar
         threads, _ = grammar.threads.settled([grammar.entries[terminal]], None)
-        numbers: dict[tuple[tuple[int, ...], int | None], int] = {(threads, None): self._new(WAITING)}
+        first = self._new(1)
+        self.flags[first] = WAITING
+        numbers: dict[tuple[tuple[int, ...], int | None], int] = {(threads, None): first}
         todo = deque(numbers)
         while todo:
             state = todo.popleft()
@@ -184,21 +205,25 @@ class _TerminalStates:
                 after = grammar.threads.after(state[0], kinds[0])
                 number = numbers.get(after) if any(after) or after[1] is not None else NOWHERE
                 if number is None:
-                    if len(numbers) >= MOST_STATES:
-                        raise LimitExceeded(
-                            f"the terminal {grammar.names[terminal]:.80} takes more than {MOST_STATES:,} states"
-                        )
-                    number = numbers[after] = self._new(WAITING * bool(after[0]) | MATCHED * (after[1] is not None))
+                    self._require_few(terminal, len(numbers))
+                    number = numbers[after] = self._new(1)
+                    self.flags[number] = WAITING * bool(after[0]) | MATCHED * (after[1] is not None)
                     todo.append(after)
                 self.nexts[numbers[state], kinds] = number
-        return numbers[threads, None]
+        return first
 
-    def _new(self, flags: int) -> int:
-        state, self._count = self._count, self._count + 1
-        if state == len(self.flags):
-            self.nexts, self.flags = grown_rows(self.nexts, state + 1), grown_rows(self.flags, state + 1)
-        self.flags[state] = flags
-        return state
+    def _require_few(self, terminal: int, states: int) -> None:
+        if states >= MOST_STATES:
+            raise LimitExceeded(
+                f"the terminal {self._grammar.names[terminal]:.80} takes more than {MOST_STATES:,} states"
+            )
+
+    def _new(self, count: int) -> int:
+        """The first of new states."""
+        first, self._count = self._count, self._count + count
+        if self._count > len(self.flags):
+            self.nexts, self.flags = grown_rows(self.nexts, self._count), grown_rows(self.flags, self._count)
+        return first
 
     def _alike(self, threads: tuple[int, ...]) -> list[list[int]]:
         """The classes that threads take, grouped: all classes of a group lead to the same threads."""
@@ -208,4 +233,8 @@ class _TerminalStates:
         for members in sets | self._grammar.threads.looked_at:
             groups += [group & ~members for group in groups if group & members and group & ~members]
             groups = [group & members or group for group in groups]
-        return [[kind for kind in range(group.bit_length()) if group >> kind & 1] for group in groups]
+        return [self._listed(group) for group in groups]
+
+    @cached_method
+    def _listed(self, group: int) -> list[int]:
+        return [kind for kind in range(group.bit_length()) if group >> kind & 1]

@@ -88,6 +88,16 @@ def _step(
     return 1
 
 
+@inner_kernel
+def _alike(place: Int64, kind: int, other: int, nexts: Int32, ahead: Int32) -> bool:
+    """Do two classes lead to the same place?"""
+    for t in range(COLUMNS, place.size):
+        if nexts[place[t], kind] != nexts[place[t], other]:
+            return False
+    same: bool = ahead[place[TOKEN], kind] == ahead[place[TOKEN], other]
+    return same
+
+
 @kernel
 def scan(
     places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, tokens: Int32, words: Int32,
@@ -125,9 +135,13 @@ def scan(
         if count + nexts.shape[1] > places.shape[0]:
             return FULL
         _tried(places[here], tried, nexts, wide, open_)
+        last = 0
         for kind in range(1, nexts.shape[1]):
             rows[here, kind] = 0
             if open_[kind] == 0:
+                continue
+            if last > 0 and _alike(places[here], int64(kind), int64(last), nexts, ahead):
+                rows[here, kind] = rows[here, last]
                 continue
             known = _step(
                 places[here], places[count], int64(kind), tried, nexts, flags, tokens, words, word_tokens, ahead
@@ -140,5 +154,6 @@ def scan(
                 after = intern(places, table, count)
                 rows[here, kind] = after
                 count += after == count
+            last = kind
         progress[0], progress[1], progress[3] = here + 1, count, count
     return DONE
