@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.table_format import R_VOCABULARY, Int32, Int64
+from structgen.automaton.table_format import R_KEPT, R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES
 from structgen.kernels import kernel
@@ -243,7 +243,9 @@ class Slices:
         for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
             values |= {base + F_LONGEST: len(free.levels) - 1, base + F_N_NODES: len(free.nodes)}
             values[base + F_ROOT_ENTRIES] = free.root_entries
-        registers: Int64 = np.zeros(V_FREE + 2 * FREE_REGISTERS - R_VOCABULARY, np.int64)
+        end = V_FREE + 2 * FREE_REGISTERS
+        assert end <= R_KEPT, "the registers of the vocabulary end before the next ones"
+        registers: Int64 = np.zeros(end - R_VOCABULARY, np.int64)
         for register, value in values.items():
             registers[register - R_VOCABULARY] = value
         return registers.data.cast("B").cast("q")
