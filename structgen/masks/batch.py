@@ -7,6 +7,7 @@ different grammars run at the same time. Cached masks are looked up without a lo
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,6 +25,10 @@ longer than the walks."""
 WORTH_A_THREAD = 8
 """The number of grammars without a cached mask that are worth a further thread: waking it takes as long as their
 walks."""
+ALONE = 4e-3
+"""Seconds for which the caller's thread computes masks before it asks others for help: most steps end within them.
+Masks of new grammars are mostly work in Python, and two threads that want Python's lock by turns are slower than one.
+Masks that take long are mostly work of kernels."""
 
 
 def find_masks(matchers: Iterable[Matcher]) -> None:
@@ -35,14 +40,21 @@ def find_masks(matchers: Iterable[Matcher]) -> None:
     for matcher in matchers:
         if not matcher.finished and matcher.grammar.known(matcher.position) is None:
             unknown.setdefault(matcher.grammar, []).append(matcher)
-    shares = min(THREADS, len(unknown) // WORTH_A_THREAD)
+    groups, ends = list(unknown.values()), time.perf_counter() + ALONE
+    while _shares(groups) > 1 and time.perf_counter() < ends:
+        _find([groups.pop()])
+    shares = _shares(groups)
     if shares < 2:
         return
-    groups = list(unknown.values())
     others = [_pool().submit(_find, groups[share::shares]) for share in range(1, shares)]
     _find(groups[::shares])
     for other in others:
         other.result()
+
+
+def _shares(groups: Sequence[object]) -> int:
+    """The number of threads that these grammars are worth."""
+    return min(THREADS, len(groups) // WORTH_A_THREAD)
 
 
 def fill_masks(matchers: Sequence[Matcher], out: Any) -> None:

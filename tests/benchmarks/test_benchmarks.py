@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+import cold_batch
 import distortion
 import exact
 import first_documents
@@ -541,3 +542,8 @@ def test_generation_runs_every_contestant(tmp_path: Path, monkeypatch: pytest.Mo
     lookup, plain = by_name["transformers + llguidance, prompt lookup"], by_name["transformers + llguidance"]
     assert lookup["forwards"] < plain["forwards"]
     assert "with drafts, CPU time per value" in (tmp_path / "generate.md").read_text()
+
+
+def test_a_batch_goes_on_with_the_rows_that_are_not_done():
+    rows = [(None, [1, 2]), (None, [3])]
+    assert list(cold_batch.steps(["a", "b"], rows)) == [[("a", 1), ("b", 3)], [("a", 2)]]

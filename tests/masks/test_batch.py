@@ -27,6 +27,7 @@ VOCABULARY = rich_vocabulary()
 def threads(monkeypatch):
     """Four threads, whatever the machine has, and all of them for a few grammars."""
     monkeypatch.setattr(batch, "THREADS", 4)
+    monkeypatch.setattr(batch, "ALONE", 0.0)
     monkeypatch.setattr(batch, "WORTH_A_THREAD", 2)
     batch._pool.cache_clear()
     yield
@@ -205,3 +206,12 @@ def test_a_forked_process_has_threads_of_its_own():
         found = all(grammar.known(grammar.start) is not None for grammar in second)
         os._exit(0 if found else 1)
     assert os.waitpid(process, 0)[1] == 0
+
+
+def test_masks_that_are_found_soon_wake_no_other_thread(monkeypatch):
+    monkeypatch.setattr(batch, "ALONE", 60.0)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", lambda *_: pytest.fail("another thread was asked"))
+    matchers = [constraint.compile(VOCABULARY).matcher() for constraint in constraints(8)]
+    find_masks(matchers)
+    unknown = [matcher for matcher in matchers if matcher.grammar.known(matcher.position) is None]
+    assert len(unknown) < 2 * batch.WORTH_A_THREAD
