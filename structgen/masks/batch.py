@@ -1,4 +1,5 @@
-"""The masks of a batch. Masks that are not cached are computed on several threads: kernels release Python's lock.
+"""The masks of a batch. Those that are not cached and take long are computed on several threads: kernels release
+Python's lock.
 
 Only one thread at a time may walk the tables of a grammar. So the matchers of one grammar stay on one thread, and
 different grammars run at the same time. Cached masks are looked up without a lock.
