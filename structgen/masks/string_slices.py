@@ -163,8 +163,8 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
 
 
 @kernel
-def find_stops(data: Uint8, offsets: Int32, needs: Int32, begins: Int64, found: Int64) -> int:
-    """Write the first stop of each bucket in each token to `found`, int64[., 3]: the token, the offset, and the buckets
+def find_stops(data: Uint8, offsets: Int32, needs: Int32, begins: Int64, stops: Int64) -> int:
+    """Write the first stop of each bucket in each token to `stops`, int64[., 3]: the token, the offset, and the buckets
     of the stops before it. Of a token that cannot begin a text only its first byte counts, and is noted in `begins`.
     Returns how many there are."""
     count: int = int64(0)
@@ -172,13 +172,13 @@ def find_stops(data: Uint8, offsets: Int32, needs: Int32, begins: Int64, found: 
         start, end, before = offsets[token], offsets[token + 1], int64(0)
         if needs[token] == NEVER and start < end:
             begins[data[start]] |= ODD_BIT
-            found[count, 0], found[count, 1], found[count, 2] = token, 0, 0
+            stops[count, 0], stops[count, 1], stops[count, 2] = token, 0, 0
             count += 1
             continue
         for i in range(start, end):
             bucket = BIT_OF[data[i]] & STOP_BITS
             if bucket & ~before != 0:
-                found[count, 0], found[count, 1], found[count, 2] = token, i - start, before
+                stops[count, 0], stops[count, 1], stops[count, 2] = token, i - start, before
                 before |= bucket
                 count += 1
     return count
