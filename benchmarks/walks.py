@@ -60,7 +60,7 @@ LAYOUTS: tuple[dict[str, Any], ...] = (
 )
 LONGEST = 60
 """Tokens that are drawn at most before the shortest end is taken."""
-MOST = 20_000
+MAX_TOKENS = 20_000
 """Tokens of the longest text."""
 SLOW = 1.0
 """Seconds of CPU time from which on a walk is named."""
@@ -137,7 +137,7 @@ def walk(tokens: Tokens, grammar: Grammar, draw: random.Random, counts: Counter[
         if matcher.finished:
             return matcher.text
     close = closing_tokens(matcher)
-    if close is None or len(close) > MOST:
+    if close is None or len(close) > MAX_TOKENS:
         return None
     for token in close:
         if not int(matcher.mask()[token >> 5]) >> (token & 31) & 1:

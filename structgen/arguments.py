@@ -14,7 +14,7 @@ from typing import Any
 
 from structgen.errors import QUOTED, OptionError, RequestError, quoted
 
-MOST = 2**31 - 2
+MAX_INTEGER = 2**31 - 2
 """The largest number that is taken as a count."""
 
 
@@ -68,9 +68,9 @@ def require_one_of(name: str, value: object, *allowed: bool | str) -> None:
 
 
 def require_count(name: str, value: object, low: int, error: type[RequestError] = OptionError) -> None:
-    """Refuses anything but a whole number from `low` to `MOST`."""
+    """Refuses anything but a whole number from `low` to `MAX_INTEGER`."""
     require(is_whole(value, low), name, value, f"a whole number, at least {low}", error)
-    require(is_whole(value, low, MOST), name, value, f"at most {MOST:,}", error)
+    require(is_whole(value, low, MAX_INTEGER), name, value, f"at most {MAX_INTEGER:,}", error)
 
 
 def several(name: str, value: Any, allowed: str, error: type[RequestError] = OptionError) -> list[Any]:

@@ -30,9 +30,9 @@ METADATA = frozenset("title description default examples $comment deprecated rea
 _COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
 MANY_ALTERNATIVES = 16
 MANY_STATES = 2000
-MOST_LIMITS = 4
+MAX_LIMITS = 4
 """Places that exceed a limit and are only noted; one more is an error, as when the schema is compiled."""
-MOST_CHARACTERS = 1 << 26
+MAX_CHARACTERS = 1 << 26
 """Characters of all pointers together, which grow with the square of a schema's depth."""
 
 
@@ -143,8 +143,8 @@ def _json(schema: JsonSchema, where: str) -> Explanation:
     for schema_object, trail, dialect in reader.scan.places():
         pointer = where + joined(trail)
         characters += len(pointer) * (1 + len(schema_object))
-        if characters > MOST_CHARACTERS:
-            raise LimitExceeded(f"explain: the pointers of all keywords have more than {MOST_CHARACTERS:,} characters")
+        if characters > MAX_CHARACTERS:
+            raise LimitExceeded(f"explain: the pointers of all keywords have more than {MAX_CHARACTERS:,} characters")
         walk.visit(schema_object, pointer, dialect)
     return Explanation(tuple(walk.rules), tuple(walk.cliffs))
 
@@ -213,7 +213,7 @@ class _Explaining:
             containers = [part for shape in node.shapes for part in (shape.arrays, shape.objects) if part is not None]
         except LimitExceeded as error:
             self._limits += 1
-            if self._limits > MOST_LIMITS:  # each of very many places would be read until it fails
+            if self._limits > MAX_LIMITS:  # each of very many places would be read until it fails
                 raise
             self.cliffs.append(Cliff(pointer, str(error)))
             return True, 0

@@ -36,7 +36,7 @@ UNFIT_PROCESSORS = {
 }
 """Logits processors of transformers that cannot work here, and why."""
 
-MOST_SAMPLES = 100_000
+MAX_SAMPLES = 100_000
 """The most samples of one prompt in one call."""
 
 _SEED_BITS = 4096
@@ -131,7 +131,7 @@ class Sampling:
         """
         require(not self.greedy, "temperature", self.temperature, "above 0 for several samples")
         require_count("count", count, 1)
-        require(count <= MOST_SAMPLES, "count", count, f"at most {MOST_SAMPLES:,} samples in one call")
+        require(count <= MAX_SAMPLES, "count", count, f"at most {MAX_SAMPLES:,} samples in one call")
         if self.seed is None:
             return [self] * count
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
@@ -217,7 +217,7 @@ class Thinking:
         require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
 
 
-MOST_BEAMS = 256
+MAX_BEAMS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +241,13 @@ class Beams:
 
     def __post_init__(self) -> None:
         require(is_whole(self.count, 1), "count", self.count, "a count of at least 1")
-        require(self.count <= MOST_BEAMS, "count", self.count, f"at most {MOST_BEAMS} beams, each a row of the batch")
+        require(self.count <= MAX_BEAMS, "count", self.count, f"at most {MAX_BEAMS} beams, each a row of the batch")
         finite = is_number(self.length_penalty, -math.inf)
         require(finite, "length_penalty", self.length_penalty, "a finite number")
         require_one_of("early_stopping", self.early_stopping, True, False, "never")
 
 
-_MOST_BLANKS = 1_000
+_MAX_BLANKS = 1_000
 """The most blanks at one place: each takes a state of the automaton."""
 
 
@@ -273,7 +273,7 @@ class Whitespace:
         require_one_of("kind", self.kind, "spaced", "compact", "flexible", "indented")
         for name, kind in (("indent", "indented"), ("bound", "flexible")):
             count = getattr(self, name)
-            require(is_whole(count, 0, _MOST_BLANKS), name, count, f"a whole number from 0 to {_MOST_BLANKS:,}")
+            require(is_whole(count, 0, _MAX_BLANKS), name, count, f"a whole number from 0 to {_MAX_BLANKS:,}")
             require(count == 0 or self.kind == kind, name, count, f"0: only kind={kind!r} has one")
 
     @staticmethod

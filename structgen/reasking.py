@@ -17,7 +17,7 @@ from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, RequestError, ValidationFailed
 
-MOST = 100
+MAX_REASK = 100
 """Times that a row may be asked again: each adds two turns to its prompt."""
 
 
@@ -29,10 +29,10 @@ def require_reask(reask: Any, prompt: Any) -> None:
         prompt: as for `generate`.
 
     Raises:
-        OptionError: `reask` is no count up to `MOST`, or a prompt is of another kind.
+        OptionError: `reask` is no count up to `MAX_REASK`, or a prompt is of another kind.
     """
     require_count("reask", reask, 0)
-    require(reask <= MOST, "reask", reask, f"at most {MOST}")
+    require(reask <= MAX_REASK, "reask", reask, f"at most {MAX_REASK}")
     for each in _prompts(prompt) if reask else ():
         if not isinstance(each, str) and not is_listed(each, Mapping):
             what = "what a processor returned" if isinstance(each, Mapping) else "token ids"

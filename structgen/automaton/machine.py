@@ -16,7 +16,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 
-MOST_AHEAD = 300
+MAX_AHEAD = 300
 """The number of states after a long list that are written when the schema is compiled."""
 
 
@@ -153,7 +153,7 @@ class Automaton:
         """The last block that begins at or before a state."""
         return self._blocks[bisect_left(self._blocks, (state + 1,)) - 1]
 
-    def expand_on(self, states: Sequence[int], limit: int = MOST_AHEAD, *, ways_out: bool = False) -> None:
+    def expand_on(self, states: Sequence[int], limit: int = MAX_AHEAD, *, ways_out: bool = False) -> None:
         """Expands states and the states that follow them, until `limit` states were reached.
 
         States with which the automaton began are skipped: they lead only to written states.

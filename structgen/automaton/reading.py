@@ -26,7 +26,7 @@ WORDS = {b"true": True, b"false": False, b"null": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ESCAPES = re.compile(rb"(?:\\u[0-9a-fA-F]{4})+|\\[^u]")
 _HIGH_SURROGATE = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\Z")
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 _lock = Lock()
 
 
@@ -36,12 +36,12 @@ def number_value(text: str) -> Any:
     Whole numbers are exact however they are spelled (`1e2`, `12345678901234567890.0`), unless they are too large to
     be written out."""
     if not {".", "e", "E"}.intersection(text):
-        return int(text) if len(text) < _MOST_DIGITS else Decimal(text)
+        return int(text) if len(text) < _MAX_DIGITS else Decimal(text)
     try:
         number = Decimal(text)
     except InvalidOperation:
         return _huge(text)
-    if abs(number.adjusted()) > _MOST_DIGITS:
+    if abs(number.adjusted()) > _MAX_DIGITS:
         return number if number else 0
     return int(number) if number == number.to_integral_value() else float(number)
 
@@ -52,7 +52,7 @@ def _huge(text: str) -> Any:
     sign, digits, shift = Decimal(mantissa).normalize().as_tuple()
     if not any(digits):
         return 0
-    return (sign, digits, int(shift) + int(exponent)) if len(exponent) < _MOST_DIGITS else (sign, digits, exponent)
+    return (sign, digits, int(shift) + int(exponent)) if len(exponent) < _MAX_DIGITS else (sign, digits, exponent)
 
 
 @lru_cache(65536)

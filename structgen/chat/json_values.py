@@ -12,7 +12,7 @@ from structgen.options import Whitespace
 from structgen.parts.parts import Plan
 from structgen.schema.normal import Shape
 
-MOST_BLANKS = 128
+MAX_BLANKS = 128
 """The largest number of blanks before a line, in a layout with a margin: some thirty levels of four blanks."""
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
@@ -32,7 +32,7 @@ def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "sch
     """Returns the JSON values of a schema or Python type, in the layout of a template."""
     whitespace = Whitespace.COMPACT if layout.compact else Whitespace.SPACED
     if layout.margin:
-        whitespace = Whitespace("flexible", bound=MOST_BLANKS)
+        whitespace = Whitespace("flexible", bound=MAX_BLANKS)
     elif layout.indent is not None:
         whitespace = Whitespace.INDENTED(layout.indent)
     return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace).plan()

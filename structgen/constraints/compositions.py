@@ -7,7 +7,7 @@ from collections import abc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from structgen.arguments import MOST, is_whole, nearest, require_unicode
+from structgen.arguments import MAX_INTEGER, is_whole, nearest, require_unicode
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
@@ -148,8 +148,8 @@ class Text(Composition):
 
 
 def _require_bounds(what: str, minimum: Any, maximum: Any) -> None:
-    if not is_whole(minimum, 0, MOST) or not (maximum is None or is_whole(maximum, minimum, MOST)):
-        raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max <= {MOST:,}")
+    if not is_whole(minimum, 0, MAX_INTEGER) or not (maximum is None or is_whole(maximum, minimum, MAX_INTEGER)):
+        raise OptionError(f"{what}: expected whole numbers, 0 <= min <= max <= {MAX_INTEGER:,}")
 
 
 def _each(stops: Stop | abc.Sequence[Stop]) -> tuple[Stop, ...]:

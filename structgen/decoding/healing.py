@@ -26,7 +26,7 @@ from structgen.memo import BoundedCache
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
 
-MOST_KEPT = 64
+MAX_KEPT = 64
 """The number of prompt ends for which a grammar caches the tokens that continue them."""
 
 
@@ -89,7 +89,7 @@ def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> d
     """
     if grammar is None:
         return dict.fromkeys(vocabulary.trie.tokens_from(end), 0)
-    known: BoundedCache[bytes, dict[int, int]] = grammar.derived.setdefault(HealingSession, BoundedCache(MOST_KEPT))
+    known: BoundedCache[bytes, dict[int, int]] = grammar.derived.setdefault(HealingSession, BoundedCache(MAX_KEPT))
     return known[end] if end in known else known.keep(end, _continuing(vocabulary, grammar, end))
 
 

@@ -16,7 +16,7 @@ from itertools import count
 from time import thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from structgen.endings.frame_search import MOST_BYTES, Exit
+from structgen.endings.frame_search import MAX_BYTES, Exit
 from structgen.masks.transitions import CheckAnswers, Question, Transitions
 from structgen.memo import cached_up_to
 
@@ -29,9 +29,9 @@ TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'
 ALIKE = 3
 """If this many consecutive bytes lead to the same position and the same state of the listener, the other bytes to this
 position are skipped."""
-MOST_KEPT = 4096
+MAX_KEPT = 4096
 """The number of positions for which a grammar remembers where single bytes lead."""
-MOST_STEPS, MOST_SECONDS = 5_000, 2.0
+MAX_STEPS, MAX_SECONDS = 5_000, 2.0
 """The texts that all searches of one row may extend together, and the CPU seconds that they may take."""
 
 
@@ -65,8 +65,8 @@ class Effort:
     """What searches may still spend. Time is the CPU time of this thread, so that the result is the same on a busy
     machine."""
 
-    steps: int = MOST_STEPS  # texts that may be extended
-    seconds: float = MOST_SECONDS  # for listeners whose steps are slow
+    steps: int = MAX_STEPS  # texts that may be extended
+    seconds: float = MAX_SECONDS  # for listeners whose steps are slow
 
 
 class _PartialText(NamedTuple):
@@ -122,7 +122,7 @@ class ByteLeads:
                 yield from following.led
                 yield from self._answered(following, asked)
 
-    @cached_up_to(MOST_KEPT)
+    @cached_up_to(MAX_KEPT)
     def _fork(self, position: int, taken: int, tried: bytes) -> _Fork:
         """Where the bytes `tried` lead. `taken`: 1 if the byte was read before `position`, at a test; else 0."""
         led: dict[int, bytes] = {}
@@ -155,7 +155,7 @@ class EndSearch:
         end: Callable[[int], Exit | None],
         leads: ByteLeads,
         listener: Listener | None = None,
-        limit: int = MOST_BYTES,
+        limit: int = MAX_BYTES,
     ) -> None:
         self._matcher, self._grammar = matcher, matcher.grammar
         self._end, self._leads, self._listener, self._limit = end, leads, listener, limit

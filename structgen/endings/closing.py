@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.frame_search import MOST_BYTES, Exit, NoWayOut
+from structgen.endings.frame_search import MAX_BYTES, Exit, NoWayOut
 from structgen.endings.agreed import ByteLeads, Effort, EndSearch, Listener, agrees
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
@@ -34,9 +34,9 @@ THOROUGH = (*SEARCHES, (4, 4000))
 """The searches at the beginning of a text that must contain phrases, where more effort pays."""
 LONGEST = 64
 """The number of bytes of the longest token that spells an end."""
-MOST_ENDS = 8
+MAX_ENDS = 8
 """The number of ends that are tried until one fits into the tokens that are left."""
-MOST_COSTS, MOST_EXITS = 1 << 16, 1 << 12
+MAX_COSTS, MAX_EXITS = 1 << 16, 1 << 12
 """The numbers of costs and of ends that one grammar remembers."""
 
 
@@ -48,7 +48,7 @@ class Closing:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        self.costs: BoundedCache[int, int] = BoundedCache(MOST_COSTS)
+        self.costs: BoundedCache[int, int] = BoundedCache(MAX_COSTS)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
@@ -79,7 +79,7 @@ class Closing:
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
-    @cached_up_to(MOST_EXITS)
+    @cached_up_to(MAX_EXITS)
     def _end(self, position: int) -> Exit | None:
         with self._grammar.lock, suppress(NoWayOut):
             return self._distances.end(position)
@@ -116,7 +116,7 @@ class Closing:
         matcher: Matcher,
         listener: Listener | None = None,
         effort: Effort | None = None,
-        maximum: int = MOST_BYTES,
+        maximum: int = MAX_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
     ) -> list[int] | None:
         """The tokens of the shortest end that tests and listener agree to; None if none is found.
@@ -155,7 +155,7 @@ class Closing:
     def _fitting(self, texts: Iterable[bytes], maximum: int) -> list[int] | None:
         """The tokens of the first text that needs at most `maximum`, else the fewest; None if none is spelled."""
         fewest: list[int] | None = None
-        for tokens in map(self.speller.spelled, islice(texts, MOST_ENDS)):
+        for tokens in map(self.speller.spelled, islice(texts, MAX_ENDS)):
             if tokens is not None and (fewest is None or len(tokens) < len(fewest)):
                 fewest = tokens
                 if len(fewest) <= maximum:

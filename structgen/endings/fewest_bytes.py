@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from structgen.endings.frame_search import FrameSearch
-from structgen.endings.frame_search import MOST_BYTES, MOST_EXITS, Exit, KnownExits, Node, NoWayOut
+from structgen.endings.frame_search import MAX_BYTES, MAX_EXITS, Exit, KnownExits, Node, NoWayOut
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
     COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, HI, INC, LO, NOTHING, ROOM, TARGET,
@@ -36,10 +36,10 @@ class Distances:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.known = KnownExits(automaton)
-        self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MOST_EXITS)
+        self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MAX_EXITS)
         """State -> the minimum counter value at which its cheapest exit no longer changes, and this exit."""
-        self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MOST_EXITS)
-        self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MOST_EXITS)
+        self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MAX_EXITS)
+        self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MAX_EXITS)
 
     def end(self, position: int) -> Exit:
         """The cheapest path from a position to an end of the text.
@@ -72,7 +72,7 @@ class Distances:
             self._behind(each, Exit(b"", 0, 0, False))
 
     def _end(self, frame: int, node: Node) -> Exit:
-        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, MOST_BYTES)
+        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, MAX_BYTES)
         if best is None:
             raise NoWayOut
         return best

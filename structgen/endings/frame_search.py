@@ -19,19 +19,19 @@ from structgen.patience import check_patience
 Node = tuple[int, int, int]
 """State, counter, and the bytes that may not come next (as bits)."""
 
-MOST_EXITS = 1 << 14
+MAX_EXITS = 1 << 14
 """The number of exits of each kind that are remembered."""
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """More bytes than any path has."""
-MOST_GOTOS = 8
+MAX_GOTOS = 8
 """The number of states in a chain of gotos that are searched for the bytes that the first of them takes."""
-MOST_NODES = 30_000
+MAX_NODES = 30_000
 """The number of nodes that one search may visit."""
-MOST_PUSHED = 200_000
+MAX_PUSHED = 200_000
 """The number of entries that one search may queue: the exits of a callee go to all its callers."""
 LOOK_EVERY = 16
 """The number of nodes between two checks of the time limit."""
-MOST_LEARNED = 512
+MAX_LEARNED = 512
 """An exit of at most this many bytes is remembered for all nodes on its path; a longer one only for its start."""
 _PREFERRED = tuple(b"a0 ")
 """If several bytes lead to the same state, the search takes the first of these."""
@@ -105,7 +105,7 @@ class KnownExits:
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.first: BoundedCache[Node, Exit] = BoundedCache(MOST_EXITS)
+        self.first: BoundedCache[Node, Exit] = BoundedCache(MAX_EXITS)
 
     def learn(self, node: Node, exit_: Exit) -> None:
         """Remembers the first exit that a search found from a node. It is the cheapest."""
@@ -121,7 +121,7 @@ class KnownExits:
         if not barred:
             return 0
         tables, left = self.automaton.tables, barred
-        for _ in range(MOST_GOTOS):
+        for _ in range(MAX_GOTOS):
             self.automaton.expand(state)
             _, _, _, action, target, _, _, _ = tables.row(state)
             for low, high, _ in tables.edges_of(state):
@@ -179,7 +179,7 @@ class FrameSearch:
         self._done = False
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
-    def run(self, limit: int = MOST_BYTES) -> None:
+    def run(self, limit: int = MAX_BYTES) -> None:
         """Searches until the first exit is found; with `tell`, until all exits of at most `limit` bytes are found.
 
         Raises:
@@ -197,7 +197,7 @@ class FrameSearch:
                 self._exit(frame, node, before)
             else:
                 visited += 1
-                if visited > MOST_NODES or self._pushed > MOST_PUSHED:
+                if visited > MAX_NODES or self._pushed > MAX_PUSHED:
                     raise NoWayOut(key)
                 if visited % LOOK_EVERY == 0:
                     check_patience()
@@ -298,7 +298,7 @@ class FrameSearch:
             return
         if not frame.exits:
             self._known.learn(frame.start, exit_)
-            if not exit_.doubted and len(exit_.text) <= MOST_LEARNED:
+            if not exit_.doubted and len(exit_.text) <= MAX_LEARNED:
                 self._learn_on(frame, exit_, last)
         frame.exits.append(exit_)
         frame.waiting = [wants for wants in frame.waiting if wants(exit_)]

@@ -22,13 +22,13 @@ from structgen.masks import Grammar
 from structgen.masks.words import ids_of
 from structgen.schema.normal import Arrays, Node, Objects, Property, Shape
 
-MOST_TOKENS = 4096
+MAX_TOKENS = 4096
 """A mask with more tokens than this ends the search: it is probably free text."""
 
-MOST_STEPS = 2000
+MAX_STEPS = 2000
 """The number of bytes that are read before the search gives up."""
 
-MOST_PLACES = 500
+MAX_PLACES = 500
 """The number of places of a schema that are searched."""
 
 
@@ -61,7 +61,7 @@ def _all_blocked(grammar: Grammar, guards: GuardSet, vetoes: list[tuple[Veto, by
     The texts are searched depth first, byte by byte. Each veto is added to `vetoes`, with the text that it refuses.
     """
     waiting: list[tuple[int, States, bytes]] = [(grammar.start, guards.start(), b"")]
-    steps = MOST_STEPS
+    steps = MAX_STEPS
     while waiting:
         if len(waiting) > steps:  # the steps left are too few to follow all of them
             return False
@@ -92,7 +92,7 @@ def _follows(grammar: Grammar, position: int) -> tuple[bool, list[int]] | None:
         words, ends, tested = grammar.mask(position)
     except DeadEnd:
         return False, []
-    if tested is not None or int(np.bitwise_count(words).sum()) > MOST_TOKENS:
+    if tested is not None or int(np.bitwise_count(words).sum()) > MAX_TOKENS:
         return None
     texts = {token: grammar.vocabulary.token(token) for token in ids_of(words).tolist()}
     single = {text: token for token, text in texts.items() if len(text) == 1}
@@ -119,7 +119,7 @@ class _RequiredPlaces:
     """The required places of one schema, for one guard."""
 
     def __init__(self, guard: Banned[Any]) -> None:
-        self._guard, self._left = guard, MOST_PLACES
+        self._guard, self._left = guard, MAX_PLACES
         self._open: set[Node] = set()
 
     def blocked(self, node: Node, before: bytes) -> Unavoidable | None:

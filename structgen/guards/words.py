@@ -25,7 +25,7 @@ REMEMBERED = 1 << 17
 """The number of walks of tokens that are remembered."""
 FEW = 200
 """Up to this many words, each word is searched in all tokens at once."""
-MOST_BYTES = 2_000_000
+MAX_BYTES = 2_000_000
 """The largest size of all words together, in bytes and in units. Each unit takes up to 250 bytes of memory."""
 
 
@@ -67,7 +67,7 @@ class WordSearch:
         fold: tells which texts count as the same.
 
     Raises:
-        OptionError: the words have more than `MOST_BYTES` together.
+        OptionError: the words have more than `MAX_BYTES` together.
     """
 
     def __init__(self, words: Sequence[str], fold: Fold) -> None:
@@ -222,5 +222,5 @@ def _sorted(vocabulary: Vocabulary, fold: Fold, last: int) -> tuple[list[bytes],
 
 
 def _require_few(count: int) -> None:
-    if count > MOST_BYTES:
-        raise OptionError(f"the words have {count:,} bytes, the limit is {MOST_BYTES:,}: ban fewer or shorter words")
+    if count > MAX_BYTES:
+        raise OptionError(f"the words have {count:,} bytes, the limit is {MAX_BYTES:,}: ban fewer or shorter words")

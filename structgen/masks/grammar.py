@@ -34,7 +34,7 @@ NOTHING_ALLOWED = 2
 """What `walk.fill` returns for a mask that allows nothing."""
 CACHE_BYTES = 64 << 20
 """The bytes of masks that one grammar caches. The oldest masks are dropped first."""
-MOST_POSITIONS = 1 << 16
+MAX_POSITIONS = 1 << 16
 """The number of positions in one grammar's cache. Many positions may share one mask."""
 FEW = 12
 """If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
@@ -83,7 +83,7 @@ class Grammar(Transitions):
         with self.lock:
             filled = self._rows.get(position)  # another thread may have been faster
             if filled is None:
-                if len(self._rows) > MOST_POSITIONS:
+                if len(self._rows) > MAX_POSITIONS:
                     self._forget()
                 filled = self._rows[position] = self._filled(position)
         return filled
@@ -122,7 +122,7 @@ class Grammar(Transitions):
                 return None
         return filled
 
-    @cached_up_to(MOST_POSITIONS)
+    @cached_up_to(MAX_POSITIONS)
     def _longest(self, position: int) -> int:
         """The number of bytes of the longest token that is allowed at a position."""
         filled = self._cached(position)

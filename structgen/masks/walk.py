@@ -43,7 +43,7 @@ EMPTY_WORDS = 64
 """The number of words of a mask that are tested together."""
 MANY = 200
 """From this number of trie nodes below a first byte on, the walk looks for a class of characters that may follow it."""
-MOST_FIT = 12
+MAX_FIT = 12
 """Most tokens have no more characters than this."""
 AWAY = 2
 """Walking this many tokens that no text class covers takes as long as walking one token that may leave a text."""
@@ -260,7 +260,7 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
         if exits != 0 and r[V_LIKE] == 0 and only_stops(base, s, exits):
             return fill_stops(base, out, s, f, c, exits)
         best, level = best_class(base, s, c)
-        has_room = states_at(base)[s, HI] - c >= MOST_FIT
+        has_room = states_at(base)[s, HI] - c >= MAX_FIT
         if exits != 0 and (r[V_LIKE] != 0 or (has_room and _looks_away(base, exits, best, level))):
             return fill_text(base, out, s, f, c, exits)
     elif mode_of(base, s) == GAP:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from structgen.models.row import Row, common
 
-MOST_READ = 8192
+MAX_READ = 8192
 """The most tokens of one forward pass, padding included; a longer row is read by itself."""
 
 SHORT = 16
@@ -69,7 +69,7 @@ def packed(indexes: Iterable[int], lengths: Sequence[int], spare: int) -> list[l
     for i in indexes:
         together = [lengths[j] for j in (*groups[-1], i)] if groups else []
         tokens = max(together, default=0) * len(together)
-        if not together or tokens > MOST_READ or tokens - sum(together) > spare:
+        if not together or tokens > MAX_READ or tokens - sum(together) > spare:
             groups.append([])
         groups[-1].append(i)
     return groups

@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import MOST_READ, twins_among
+from structgen.models.grouping import MAX_READ, twins_among
 from structgen.models.layers import (
     BOTH,
     KNOWS_STATES,
@@ -204,7 +204,7 @@ class HybridForward(SlotForward):
         self._load(rows)
         starts = [self._kept[row].length for row in rows]
         pending = min(len(row.ids) - start for row, start in zip(rows, starts, strict=True))
-        columns = self._at_once.columns(min(pending, MOST_READ // len(rows)), len(rows))
+        columns = self._at_once.columns(min(pending, MAX_READ // len(rows)), len(rows))
         slots = [list(range(start, start + columns)) for start in starts]
         ids = [row.ids[start : start + columns] for row, start in zip(rows, starts, strict=True)]
         shifted = [[slot + row.shift for slot in its] for row, its in zip(rows, slots, strict=True)]

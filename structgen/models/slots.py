@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import MOST_READ, SHORT, beginnings, is_begun, text_groups, twins_among
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, text_groups, twins_among
 from structgen.models.layers import NOTHING, arguments_of, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.row import Foreseen, Forward, Row
@@ -102,7 +102,7 @@ class SlotForward(Forward):
         columns = longest + self._spare // len(rows)
         if longest <= SHORT:
             columns = min((self._spare + sum(pending)) // len(rows), SHORT)
-        return columns if columns >= longest and columns * len(rows) <= MOST_READ else 0
+        return columns if columns >= longest and columns * len(rows) <= MAX_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
         self._admit(rows)

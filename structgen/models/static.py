@@ -33,10 +33,10 @@ LEAST_SEEN = 128
 CAPTURE_AFTER = 3
 """A shape is captured when it has come this often."""
 
-MOST_CAPTURED = 96
+MAX_CAPTURED = 96
 """The most graphs of one model; further shapes run without one."""
 
-MOST_KEPT = 4 << 30
+MAX_KEPT = 4 << 30
 """The most bytes of a cache that stays with a model between two runs; a larger one is freed with its graphs."""
 
 IDS, POSITIONS, SLOTS, WRITTEN, ROWS = range(5)
@@ -170,7 +170,7 @@ class StaticSteps:
             return step.graph.replay()
         step.runs += 1
         captured = sum(each.graph is not None for each in self._steps.values())
-        if self.why_not or step.runs < CAPTURE_AFTER or captured >= MOST_CAPTURED:
+        if self.why_not or step.runs < CAPTURE_AFTER or captured >= MAX_CAPTURED:
             return step.run()
         logits = warm_up(step.run, self._device)
         graph = Captured(step.run, self._device, self._pool, logits)
@@ -209,7 +209,7 @@ def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
 
 def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
     """Keeps one set of steps for the next borrower, if its cache is not too large; it is held as long as the model."""
-    if not idle and steps.model.nbytes <= MOST_KEPT:
+    if not idle and steps.model.nbytes <= MAX_KEPT:
         idle.append(steps)
 
 

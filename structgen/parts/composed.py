@@ -62,7 +62,7 @@ from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, b
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
-MOST_THREADS = 64
+MAX_THREADS = 64
 """The largest number of threads that are followed in parallel."""
 
 
@@ -162,9 +162,9 @@ class Composed(Automaton):
 
     @cached_method
     def _state_of(self, threads: frozenset[Thread], ends: bool) -> int:
-        if len(threads) > MOST_THREADS:
+        if len(threads) > MAX_THREADS:
             raise LimitExceeded(
-                f"a text can be read in more than {MOST_THREADS} ways at once: end each part with a text that "
+                f"a text can be read in more than {MAX_THREADS} ways at once: end each part with a text that "
                 "cannot occur inside it"
             )
         if not threads:

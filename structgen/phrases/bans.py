@@ -21,7 +21,7 @@ from structgen.memo import cached_method
 from structgen.phrases.table import ESCAPES, PhraseTable, table_of_language, table_of_machine
 from structgen.regular.patterns import pattern_language, pattern_predicate
 
-MOST_BANS, MOST_EXAMPLES = 32, 500
+MAX_BANS, MAX_EXAMPLES = 32, 500
 """Offences that are removed from one phrase, and examples of it that are searched each time."""
 
 BETWEEN, STRING, BACKSLASH, HEX, NAME, LOST = range(6)
@@ -53,11 +53,11 @@ def allowed(table: PhraseTable, guards: Sequence[Guard[Any]], *, at: str | None,
     while asked:
         more = {
             offence: at is None and guard.scope == STRING_VALUES
-            for text in islice(left.examples(), MOST_EXAMPLES)
+            for text in islice(left.examples(), MAX_EXAMPLES)
             for guard in asked
             if (offence := guard.offence(text.decode("utf-8", errors="replace"))) is not None and offence not in bans
         }
-        if not more or len(bans) + len(more) > MOST_BANS:
+        if not more or len(bans) + len(more) > MAX_BANS:
             break
         try:
             left = _without(table, bans | more)

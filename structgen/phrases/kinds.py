@@ -14,7 +14,7 @@ from structgen.callbacks import Calling
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.guards.folding import WORD_CHARACTERS as WORD
 from structgen.guards.folding import is_word_character, not_beside
-from structgen.phrases.table import MOST_STATES, PhraseTable, table_of_language, table_of_machine
+from structgen.phrases.table import MAX_STATES, PhraseTable, table_of_language, table_of_machine
 from structgen.regular.chardfa import STATE_LIMIT
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.texts import cases, escaped, one_of
@@ -262,7 +262,7 @@ class BytePhrase(Wanted, Generic[S]):
                     self.start(), lambda state: [self.step(state, byte) for byte in range(256)], self.is_met
                 )
             except LimitExceeded as error:
-                raise OptionError(f"{quoted(self)} has more than {MOST_STATES:,} states") from error
+                raise OptionError(f"{quoted(self)} has more than {MAX_STATES:,} states") from error
 
 
 def _pattern(part: PhrasePart) -> str:

@@ -18,9 +18,9 @@ from structgen.masks import Grammar
 from structgen.memo import BoundedCache, cached_method
 from structgen.phrases.table import NEVER, PhraseTable
 
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """Nodes that all searches of one phrase in one grammar visit together. After that the phrase counts as possible."""
-MOST_KNOWN = 1 << 14
+MAX_KNOWN = 1 << 14
 """Answers that are remembered for one phrase."""
 
 _Node = tuple[int, int, int, int]
@@ -50,8 +50,8 @@ class Possible:
     def __init__(self, grammar: Grammar, table: PhraseTable) -> None:
         self._automaton, self._lock, self._exits = grammar.automaton, grammar.lock, KnownExits(grammar.automaton)
         self._tables, self._owed, self._table = grammar.automaton.tables, table.owed, table
-        self._left = MOST_NODES
-        self._known = BoundedCache[tuple[int, int], bool](MOST_KNOWN)
+        self._left = MAX_NODES
+        self._known = BoundedCache[tuple[int, int], bool](MAX_KNOWN)
         self._walks: dict[_Node, _FrameWalk] = {}  # of called frames, by the nodes at which they are entered
         self._open: dict[int, _FrameWalk] = {}  # of the frames that are open at the position
         self._queue: list[tuple[int, int, _FrameWalk, _Node]] = []

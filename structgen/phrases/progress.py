@@ -24,7 +24,7 @@ from structgen.schema.normal import Node, Strings
 from structgen.vocabulary import Vocabulary
 
 _REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10
-MOST_PLACES = 500
+MAX_PLACES = 500
 """Places of a schema that are searched. With more places, the answer is that it is possible."""
 _MET, _MISSED = -1, -2
 """Places of a phrase that is bound to strings: a string had it; or the only string has ended without it."""
@@ -257,7 +257,7 @@ def _strings(root: Node, pointer: str) -> list[Strings] | None:
     try:
         for step in pointer.split("/")[1:]:
             nodes = list(dict.fromkeys(part for node in nodes for part in _parts(node, step)))
-            if step == "**" or len(nodes) > MOST_PLACES:
+            if step == "**" or len(nodes) > MAX_PLACES:
                 return None
         return [shape.strings for node in nodes for shape in node.shapes if shape.strings is not None]
     except LimitExceeded:  # raised again when a text comes there

@@ -28,11 +28,11 @@ FREE = 64
 """A state from which more bytes than this advance the phrase is a gap: the model fills it, and nothing is proposed."""
 _REMEMBERED = 8
 """Results of `without` that each table keeps."""
-MOST_PROPOSED = 256
+MAX_PROPOSED = 256
 """Tokens that are proposed in one state at most."""
 _BACKSLASH, _QUOTE = b'\\"'
 ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
-MOST_STATES = 1 << 14
+MAX_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
 _TRIED = (*b" aetoinshr", *range(0x21, 0x7F), *range(256))
 """Where several bytes advance the phrase equally, the first of these is taken."""
@@ -102,15 +102,15 @@ class PhraseTable:
         """The table of the texts that have this phrase and not another one.
 
         Raises:
-            LimitExceeded: it would have more than `MOST_STATES` states.
+            LimitExceeded: it would have more than `MAX_STATES` states.
         """
         width = len(other.next)
         lost = len(self.next) * width  # the state where the other phrase is met whatever follows
         pairs, fresh, behind = np.zeros(0, np.int64), np.zeros(1, np.int64), list[NDArray[np.int64]]()
         while len(fresh):
             pairs = np.concatenate([pairs, fresh])
-            if len(pairs) > MOST_STATES:
-                raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+            if len(pairs) > MAX_STATES:
+                raise LimitExceeded(f"a phrase has more than {MAX_STATES:,} states")
             own, others = np.divmod(np.where(fresh < lost, fresh, 0), width)
             after = np.where(
                 other.for_ever[other.next[others]], lost, self.next[own] * np.int64(width) + other.next[others]
@@ -136,7 +136,7 @@ class PhraseTable:
         """Token ids, ascending, that advance the phrase with every byte, however it is cut into tokens.
 
         A space may stand before the phrase. In the token that ends the phrase, anything may follow it. If there are
-        more than `MOST_PROPOSED` tokens, those with the fewest such bytes.
+        more than `MAX_PROPOSED` tokens, those with the fewest such bytes.
         """
         known = self._proposed.setdefault(vocabulary, {})
         if state not in known:
@@ -148,9 +148,9 @@ class PhraseTable:
                 tokens, idle,
             )  # fmt: skip
             tokens, idle = tokens[:count], idle[:count]
-            best = tokens[np.lexsort((tokens, idle))[:MOST_PROPOSED]]
+            best = tokens[np.lexsort((tokens, idle))[:MAX_PROPOSED]]
             twins = [twin for token in best.tolist() for twin in trie.twins(token)]
-            known[state] = np.sort(np.array(twins[:MOST_PROPOSED], np.int64))
+            known[state] = np.sort(np.array(twins[:MAX_PROPOSED], np.int64))
         return known[state]
 
     @cached_property
@@ -244,7 +244,7 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
         row: the states behind each byte.
 
     Raises:
-        LimitExceeded: it has more than `MOST_STATES` states.
+        LimitExceeded: it has more than `MAX_STATES` states.
     """
     numbers, states, rows = {start: 0}, [start], list[list[int]]()
     for state in states:
@@ -252,8 +252,8 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
         for after in reached:
             if numbers.setdefault(after, len(states)) == len(states):
                 states.append(after)
-        if len(states) > MOST_STATES:
-            raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+        if len(states) > MAX_STATES:
+            raise LimitExceeded(f"a phrase has more than {MAX_STATES:,} states")
         rows.append([numbers[after] for after in reached])
     return PhraseTable(np.array(rows, np.int32), np.array([bool(is_met(state)) for state in states]))
 
@@ -275,8 +275,8 @@ def table_of_language(language: CharDfa) -> PhraseTable:
         `targets[i]`."""
         key = state, first, targets.tobytes()
         if key not in nodes:
-            if len(rows) >= MOST_STATES:
-                raise LimitExceeded(f"a phrase has more than {MOST_STATES:,} states")
+            if len(rows) >= MAX_STATES:
+                raise LimitExceeded(f"a phrase has more than {MAX_STATES:,} states")
             nodes[key] = len(rows)
             rows.append(np.full(256, -1, np.int32))
             rows[-1][0x80 + first : 0x80 + first + len(targets)] = targets

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
 """A set with more members is not counted."""
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """The size of all cached languages together."""
 _FEW = 1_000
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
@@ -93,7 +93,7 @@ def _by_spelling(numbers: Numbers) -> bool:
     return numbers.plain or any(map(_by_spelling, numbers.without))
 
 
-@kept_within(MOST_BYTES, lambda result: result[0].nbytes)
+@kept_within(MAX_BYTES, lambda result: result[0].nbytes)
 def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     bare = replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
@@ -145,7 +145,7 @@ def digits_alone(language: CharDfa) -> CharDfa:
     return intersect(language, from_pattern(DIGITS_ALONE))
 
 
-@kept_within(MOST_BYTES, lambda result: result[0].nbytes)
+@kept_within(MAX_BYTES, lambda result: result[0].nbytes)
 def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[CharDfa, tuple[Predicate | None, ...]]:
     """The union of number sets with a bit for each, as in `combine`; and for each set what decides about a member.
 

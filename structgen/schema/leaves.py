@@ -22,7 +22,7 @@ _KEYWORDS = (
     | frozenset(("type", "minLength", "maxLength", "pattern", "format", "multipleOf"))
     | frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
 )
-MOST_LITERALS = 64
+MAX_LITERALS = 64
 """A longer `enum` is read again each time."""
 _read: BoundedCache[Any, tuple[object, Shapes]] = BoundedCache(4096)
 _canonical: BoundedCache[Any, Shapes] = BoundedCache(4096)
@@ -43,7 +43,7 @@ def leaf_content(schema: dict[str, Any]) -> tuple[Any, ...] | None:
             continue
         if name in _LITERALS:
             texts = value if name == "enum" else [value]
-            if len(texts) > MOST_LITERALS or not all(isinstance(text, str) for text in texts):
+            if len(texts) > MAX_LITERALS or not all(isinstance(text, str) for text in texts):
                 return None
             content += (name, *texts)
         else:

@@ -10,7 +10,7 @@ from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import in_place
 from structgen.schema.scan import escaped
 
-MOST_PLACES = 200
+MAX_PLACES = 200
 """The most places that `limited_places` returns."""
 
 
@@ -53,7 +53,7 @@ def long_places(root: Node) -> list[Node]:
 
 
 def limited_places(root: Node) -> list[Node]:
-    """All places, at most `MOST_PLACES`, of a schema that may exceed a limit; none for nearly every schema.
+    """All places, at most `MAX_PLACES`, of a schema that may exceed a limit; none for nearly every schema.
 
     Their states are written when the schema is compiled, so that the limit is not exceeded in the middle of a text. One
     automaton tells the sets of these keywords apart, and its size is a product over them.
@@ -64,7 +64,7 @@ def limited_places(root: Node) -> list[Node]:
     large = sum("{" in pattern or "(?" in pattern for pattern in patterns(root))
     if scan.contains <= 2 and scan.negations <= 8 and len(scan.multiples) <= 3 and large <= 6:
         return []
-    return _values(reader, [schema for schema, _, _ in islice(reader.scan.places(), MOST_PLACES)])
+    return _values(reader, [schema for schema, _, _ in islice(reader.scan.places(), MAX_PLACES)])
 
 
 def _values(reader: SchemaReader, schemas: list[dict[str, Any]]) -> list[Node]:

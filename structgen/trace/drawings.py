@@ -14,7 +14,7 @@ COLUMNS = 360
 """The largest number of bars: if there are more tokens, several share a bar, which shows the highest."""
 HEIGHT = 56
 """The height of a whole bar, in units of the drawing."""
-MOST_NODES = 400
+MAX_NODES = 400
 """The largest number of values in a tree."""
 DEEPEST = 40
 """The largest depth of containers in a tree."""
@@ -104,7 +104,7 @@ def tree(report: Report) -> str:
         value = json.loads(report.text)
     except (ValueError, RecursionError):  # a text that has failed
         return ""
-    left = [MOST_NODES]
+    left = [MAX_NODES]
     return f"<ul>{_node('', value, (), report.fields, left)}</ul>"
 
 

@@ -24,7 +24,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 """Bars in a line of text, by height."""
 SPARK = 100
 """The largest number of bars below the text."""
-MOST = 20
+MAX_SHOWN = 20
 """The largest number of undone texts, and of members of a container, that are shown."""
 
 
@@ -90,13 +90,13 @@ def _undone(report: Report) -> Iterator[RenderableType]:
     if not report.undone:
         return
     rows = Text("taken back\n", "bold")
-    for undone in report.undone[:MOST]:
+    for undone in report.undone[:MAX_SHOWN]:
         place = "" if undone.pointer is None else f"{undone.pointer or 'the whole value'}: "
         rows.append("  ")
         rows.append(undone.text, "red strike")
         rows.append(f"  {place}{undone.reason}\n", "dim")
-    if len(report.undone) > MOST:
-        rows.append(f"  {len(report.undone) - MOST} more\n", "dim")
+    if len(report.undone) > MAX_SHOWN:
+        rows.append(f"  {len(report.undone) - MAX_SHOWN} more\n", "dim")
     yield rows
 
 
@@ -117,13 +117,13 @@ def _tree(report: Report) -> Iterator[RenderableType]:
 def _grow(tree: Tree, value: Any, pointer: str, report: Report) -> None:
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
     for number, (key, member) in enumerate(members):
-        if number == MOST:
-            tree.add(Text(f"{len(value) - MOST} more", "dim"))
+        if number == MAX_SHOWN:
+            tree.add(Text(f"{len(value) - MAX_SHOWN} more", "dim"))
             return
         place = pointer + pointer_of((key,))
         field = report.fields.get(place)
         sure = "" if field is None else f"  {percent(field.probability)}"
-        if isinstance(member, (dict, list)) and member and place.count("/") < MOST:
+        if isinstance(member, (dict, list)) and member and place.count("/") < MAX_SHOWN:
             _grow(tree.add(Text.assemble(str(key), (sure, "dim"))), member, place, report)
         else:
             tree.add(Text.assemble(f"{key}: ", (json.dumps(member, ensure_ascii=False), "green"), (sure, "dim")))

@@ -27,7 +27,7 @@ Asking = Generator[Node, bool, T]
 P = TypeVar("P", bound=Any)
 SEARCH = 4096
 """The steps after which a search for an end of an array stops, and assumes that there is one."""
-MOST_OPTIONS = 256
+MAX_OPTIONS = 256
 """The largest number of combinations of `contains` rules that one item may meet."""
 
 
@@ -141,7 +141,7 @@ class ItemSteps:
         A schema may turn out to be empty.
 
         Raises:
-            LimitExceeded: the next item may meet more than `MOST_OPTIONS` combinations of `contains` rules.
+            LimitExceeded: the next item may meet more than `MAX_OPTIONS` combinations of `contains` rules.
         """
         arrays, index = progress.arrays, progress.next_index
         plan = self.plan(arrays)
@@ -157,8 +157,8 @@ class ItemSteps:
         for k, each in enumerate(arrays.contains):
             if index >= each.start:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
-                if len(steps) > MOST_OPTIONS:
-                    raise LimitExceeded(f"one item may meet more than {MOST_OPTIONS} combinations of contains rules")
+                if len(steps) > MAX_OPTIONS:
+                    raise LimitExceeded(f"one item may meet more than {MAX_OPTIONS} combinations of contains rules")
         if not (plan.few or plan.compared):
             return steps
         told = self._told if plan.few else self._split

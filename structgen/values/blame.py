@@ -29,7 +29,7 @@ from structgen.schema.references import REFERENCES
 from structgen.schema.scan import escaped
 from structgen.values.lockstep import Lockstep
 
-MOST_TRIED = 8
+MAX_TRIED = 8
 """The largest number of places of one keyword that are tried one by one."""
 SECONDS = 2.0
 """The CPU time in seconds after which the search ends without a keyword."""
@@ -189,7 +189,7 @@ class OpenValue:
             return telling[0]
         for rules in keywords.values():  # at all places together: several alternatives may have the keyword
             if self.would_do(until, without=rules):
-                tried = rules[:MOST_TRIED] if len(rules) > 1 else []
+                tried = rules[:MAX_TRIED] if len(rules) > 1 else []
                 return next((rule for rule in tried if self.would_do(until, without=[rule])), rules[0])
         types = keywords.pop("type", [])  # a `type` beside an `enum` refuses the same text: leave out both
         if types and any(self.would_do(until, without=[*types, *rules]) for rules in keywords.values()):

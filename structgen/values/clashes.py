@@ -20,10 +20,10 @@ from structgen.schema.reader import SchemaNode
 Path = tuple[object, ...]
 """Where a keyword stands: `("type",)`, or `("allOf", 0, "type")` for a keyword of the first branch of `allOf`."""
 
-MOST_KEYWORDS, MOST_NAMES = 64, 64
+MAX_KEYWORDS, MAX_NAMES = 64, 64
 """The largest number of keywords, and of names of one `required`, that are tried. A longer `required` stays whole; with
 more keywords, nothing is found."""
-MOST_SECONDS = 1.0
+MAX_SECONDS = 1.0
 
 _IDLE = frozenset(row.name for row in KEYWORDS if row.how in (STRUCTURE, ANNOTATION))
 _RESTRICTING = frozenset(row.name for row in KEYWORDS) - _IDLE
@@ -46,7 +46,7 @@ _HIGH = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"
 def clash(place: Node, is_empty: Emptiness) -> str:
     """Names the keywords that exclude each other at a place without values, as part of a message.
 
-    The text is empty where they are not found in `MOST_SECONDS`, or where the target of a reference depends on the
+    The text is empty where they are not found in `MAX_SECONDS`, or where the target of a reference depends on the
     route to the place (`$dynamicRef`).
     """
     if not isinstance(place, SchemaNode) or place.scope is not None:
@@ -68,12 +68,12 @@ class _ClashSearch:
 
     def __init__(self, place: SchemaNode, is_empty: Emptiness) -> None:
         self._place, self._is_empty = place, is_empty
-        self._until = thread_time() + MOST_SECONDS
+        self._until = thread_time() + MAX_SECONDS
         self._arguments = dict(_keywords(place.schema, (), lone=place.reader.has_lone_reference(place.schema)))
         self.left = set(self._arguments)
 
     def words(self) -> str:
-        if len(self.left) > MOST_KEYWORDS or not self._clashes(self.left, {}):
+        if len(self.left) > MAX_KEYWORDS or not self._clashes(self.left, {}):
             return ""
         for path in sorted(self._arguments, key=lambda path: _rank(str(path[-1]))):
             if self._may_go(path) and self._clashes(self.left - {path}, {}):
@@ -96,7 +96,7 @@ class _ClashSearch:
     def _name_one(self, path: Path) -> None:
         """Reduce a `required`, and the `properties` beside it, to one name that clashes, if there is one."""
         beside = (*path[:-1], "properties")
-        for name in self._arguments[path][:MOST_NAMES]:
+        for name in self._arguments[path][:MAX_NAMES]:
             changed: dict[Path, Any] = {path: [name]}
             if self._clashes(self.left, changed):
                 self._arguments[path] = [name]

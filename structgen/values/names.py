@@ -18,7 +18,7 @@ from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings
 
-MOST_DOUBTFUL = 8
+MAX_DOUBTFUL = 8
 """The largest number of patterns that are tested at the end of a name. Each doubles the number of possible marks."""
 
 
@@ -36,7 +36,7 @@ def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
 
 
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """The largest size in bytes of all cached automata of names together."""
 
 
@@ -60,15 +60,15 @@ class Joint:
         any name, and its predicate tests the name at its end.
 
         Raises:
-            LimitExceeded: more than `MOST_DOUBTFUL` sets would be doubtful.
+            LimitExceeded: more than `MAX_DOUBTFUL` sets would be doubtful.
         """
         languages = [string_language(names) for names in self.sets]
         while True:
             self.doubtful = sum(1 << k for k, holds in enumerate(self.predicates) if holds is not None)
-            if self.doubtful.bit_count() > MOST_DOUBTFUL:
+            if self.doubtful.bit_count() > MAX_DOUBTFUL:
                 raise LimitExceeded(
                     f"{self.doubtful.bit_count()} patterns of names in one object can only be tested at the end of a "
-                    f"name; the limit is {MOST_DOUBTFUL}: use smaller bounds in {{m,n}}"
+                    f"name; the limit is {MAX_DOUBTFUL}: use smaller bounds in {{m,n}}"
                 )
             try:
                 # The set of all names comes first, so that the automaton also accepts names that are in no set.
@@ -125,7 +125,7 @@ class Joint:
         return ending(self._dfa, kept)
 
 
-@kept_within(MOST_BYTES, lambda made: made.nbytes)
+@kept_within(MAX_BYTES, lambda made: made.nbytes)
 def joint(sets: tuple[Strings, ...], listed: frozenset[str]) -> Joint:
     """The cached `Joint` of these sets and names."""
     return Joint(sets, listed)

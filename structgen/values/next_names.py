@@ -18,7 +18,7 @@ from structgen.values.name_frames import NameTable
 from structgen.values.names import Joint
 from structgen.values.object_progress import Flags, Int64, Members
 
-MOST_PROGRESS = 1 << 13
+MAX_PROGRESS = 1 << 13
 """The number of progress values for which the other names are remembered."""
 
 
@@ -113,7 +113,7 @@ class NextNames:
         """int64[declared members]: the rank of each member's name in a table."""
         return np.array([table.ranks[member.name] for member in objects.properties], np.int64)
 
-    @cached_up_to(MOST_PROGRESS)
+    @cached_up_to(MAX_PROGRESS)
     def _rest(self, kind: type[Members], progress: Members, marks: int) -> NextMembers:
         """The next members under an other name with these marks. Remembered, since most states of an object with many
         lanes differ in the progress of one lane.
@@ -138,7 +138,7 @@ class NextNames:
         """The marks of the other names that may come next in a progress."""
         return self._other_marks(type(progress), progress) if self._is_empty.inhabited(progress.objects).others else ()
 
-    @cached_up_to(MOST_PROGRESS)
+    @cached_up_to(MAX_PROGRESS)
     def _other_marks(self, kind: type[Members], progress: Members) -> Collection[int]:
         can, other = self._is_empty.inhabited(progress.objects), self._outline(progress.objects).other
         after = progress.other(counted=can.total is not None) if can.few is None and can.others else None

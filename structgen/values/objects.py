@@ -23,7 +23,7 @@ from structgen.values.object_progress import Members, UnorderedMembers
 from structgen.values.owed_names import owed_names
 from structgen.values.plain_objects import PlainObject
 
-MOST_CLOSES = 16
+MAX_CLOSES = 16
 """The number of results that are remembered for closing braces and for owed names. A state and its cheapest exit ask
 for the same result."""
 
@@ -136,12 +136,12 @@ class ObjectWriter:
             return value + 1
         return value + len(self._layout.separator(depth)) + 2 + min(map(len, owed)) + value + 1
 
-    @cached_up_to(MOST_CLOSES)
+    @cached_up_to(MAX_CLOSES)
     def _must_come(self, choice: Lockstep, members: tuple[Members, ...]) -> frozenset[str]:
         """The owed names; none if the closing brace may come."""
         return frozenset() if self._close(choice, members) else frozenset(owed_names(choice, members))
 
-    @cached_up_to(MOST_CLOSES)
+    @cached_up_to(MAX_CLOSES)
     def _close(self, choice: Lockstep, members: tuple[Members, ...]) -> int:
         """The state after the closing brace; 0 when it may not come yet."""
         closing = [progress.lane for progress in members if progress.may_close]

@@ -30,7 +30,7 @@ from structgen.values.context import Context, Predicate
 from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending
 
-MOST_ASKED = 6
+MAX_ASKED = 6
 """The largest number of nodes that tests tell apart at the end of a string. Each test doubles the states after it."""
 
 
@@ -124,12 +124,12 @@ class StringWriter:
         """The state of any text within the lengths. At its end, tests ask which nodes accept it.
 
         Raises:
-            LimitExceeded: more than `MOST_ASKED` nodes would be asked.
+            LimitExceeded: more than `MAX_ASKED` nodes would be asked.
         """
         sets: dict[int, list[Strings]] = {}
         for node, each in strings:
             sets.setdefault(node, []).append(each)
-        if len(sets) > MOST_ASKED:
+        if len(sets) > MAX_ASKED:
             raise LimitExceeded(f"{len(sets)} sets of strings in one place are too large to be combined")
         predicates = [partial(_in_any, tuple(each)) for each in sets.values()]
         close = _Acceptance(self._context, choice, list(sets), predicates).tested((1 << len(sets)) - 1, TextCheck)

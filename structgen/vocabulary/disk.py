@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_FILES = 32
+MAX_FILES = 32
 """Files kept; those written longest ago are deleted first. A vocabulary takes 5 to 15 MB."""
 
 _log = logging.getLogger(__name__)
@@ -78,5 +78,5 @@ def _path(key: str) -> Path:
 
 def _forget_old(folder: Path) -> None:
     files = sorted(folder.glob("*.npz"), key=lambda file: file.stat().st_mtime, reverse=True)
-    for file in files[MOST_FILES:]:
+    for file in files[MAX_FILES:]:
         file.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.arguments import MOST, is_whole, require, require_count, several
+from structgen.arguments import MAX_INTEGER, is_whole, require, require_count, several
 from structgen.errors import OptionError, VocabularyError, quoted
 from structgen.vocabulary.canonical import Canonical
 from structgen.vocabulary.canonical.model import encoder_model
@@ -279,7 +279,13 @@ def require_vocabulary(given: object) -> None:
 
 def _ids(name: str, given: object) -> list[int]:
     ids = several(name, given, "a list of token ids", VocabularyError)
-    require(all(is_whole(i, -MOST, MOST) for i in ids), name, given, "token ids: whole numbers", VocabularyError)
+    require(
+        all(is_whole(i, -MAX_INTEGER, MAX_INTEGER) for i in ids),
+        name,
+        given,
+        "token ids: whole numbers",
+        VocabularyError,
+    )
     return [int(i) for i in ids]
 
 

@@ -16,7 +16,7 @@ from structgen.demo.show import complaint_about, show, write_freely
 from structgen.demo.tasks import TASKS, Person
 
 FOLDER = Path(structgen.__file__).parent / "demo" / "model"
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_the_files_are_those_of_a_plain_checkpoint_and_small() -> None:
         "tokenizer_config.json",
     }
     assert wanted <= names
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MOST_BYTES
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= MAX_BYTES
 
 
 def test_a_word_has_the_same_tokens_wherever_it_stands(demo: tuple[Any, Any]) -> None:

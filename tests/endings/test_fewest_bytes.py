@@ -25,19 +25,19 @@ from structgen.values.name_frames import NameWriter
 from tests.support.matching import byte_vocabulary
 from tests.support.walking import random_schema, tokens_of
 
-MOST_BYTES = 9
-MOST_POSITIONS = 4_000
+MAX_BYTES = 9
+MAX_POSITIONS = 4_000
 
 
 def brute_force(grammar: Grammar, position: int) -> int | None:
     """The fewest bytes to an end, by trying all bytes level by level; None where that goes too far."""
     level, seen = [position], {position}
-    for length in range(MOST_BYTES + 1):
+    for length in range(MAX_BYTES + 1):
         if any(grammar.may_end(at) for at in level):
             return length
         after = (grammar.advance(at, byte) for at in level for byte in range(256))
         level = [at for at in after if at >= 0 and at not in seen and not seen.add(at)]
-        if len(seen) > MOST_POSITIONS:
+        if len(seen) > MAX_POSITIONS:
             return None
     return None
 
@@ -166,7 +166,7 @@ def test_random_schemas_have_an_end_from_everywhere() -> None:
 @pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
 def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a million pairs of surrogates, and 60 more characters to come behind each."""
-    monkeypatch.setattr("structgen.endings.frame_search.MOST_NODES", 2_000)
+    monkeypatch.setattr("structgen.endings.frame_search.MAX_NODES", 2_000)
     grammar = JsonSchema({"type": "string", "pattern": "^[^/]{60}x$"}).compile(byte_vocabulary())
     at = grammar.start
     for byte in begun:

@@ -32,7 +32,7 @@ from structgen.vocabulary import Vocabulary
 from tests.support.mistral import mistral
 
 PROMPT = [5, 6, 7]
-MOST_WAYS = 300
+MAX_WAYS = 300
 WORDS = int(os.environ.get("STRUCTGEN_BANNED_WORDS", "12"))
 
 
@@ -95,7 +95,7 @@ def test_every_tokenisation_of_a_banned_word_is_vetoed_from_its_first_byte(vocab
     for word in random_words(vocabulary, 200, rng):
         guard = BannedWords([word])
         before = guard.feed(guard.start(), b"\n\n")
-        for _, tokens in zip(range(MOST_WAYS), ways(vocabulary, word.encode()), strict=False):
+        for _, tokens in zip(range(MAX_WAYS), ways(vocabulary, word.encode()), strict=False):
             state = before
             for token in tokens[:-1]:
                 state = guard.feed(state, token)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.guards import BannedWords
 from structgen.guards.protocol import Guard, Veto
-from structgen.guards.unavoidable import MOST_STEPS, in_every_text
+from structgen.guards.unavoidable import MAX_STEPS, in_every_text
 from tests.support.matching import byte_vocabulary
 
 
@@ -31,7 +31,7 @@ def test_the_search_ends_when_more_is_waiting_than_may_be_followed() -> None:
     guard = Counting()
     grammar = Regex('[a-z ]*"').compile(byte_vocabulary())
     assert in_every_text(grammar, [guard]) is None
-    assert guard.asked <= MOST_STEPS + 256
+    assert guard.asked <= MAX_STEPS + 256
 
 
 def test_few_texts_are_read_to_their_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from structgen.models.grouping import MOST_READ, SHORT, beginnings, text_groups, twins_among
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, text_groups, twins_among
 from structgen.models.row import Row
 
 
@@ -27,7 +27,7 @@ def test_every_row_is_in_one_group_and_the_padding_of_a_group_is_spared():
         for group in groups:
             pending = [len(rows[i].pending) for i in group]
             tokens = max(pending) * len(group)
-            assert max(pending) <= SHORT or len(group) == 1 or (tokens <= MOST_READ and tokens - sum(pending) <= spare)
+            assert max(pending) <= SHORT or len(group) == 1 or (tokens <= MAX_READ and tokens - sum(pending) <= spare)
 
 
 def test_rows_that_are_the_same_are_twins_of_the_first_while_nothing_was_read():

@@ -315,7 +315,7 @@ def test_long_prompts_are_not_padded_for_the_sake_of_short_ones(monkeypatch):
     odd = [Row([1], inputs={"scale": torch.tensor(2.0)}) for _ in range(2)]
     assert prompt_groups(odd, 8) == [[0], [1]]
     assert prompt_groups(rows, 8) == [[1, 5, 4, 2], [3, 0], [6]]
-    monkeypatch.setattr(grouping, "MOST_READ", 60)
+    monkeypatch.setattr(grouping, "MAX_READ", 60)
     assert prompt_groups(rows, 8) == [[1, 5], [4, 2], [3], [0], [6]]
 
 

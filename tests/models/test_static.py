@@ -166,7 +166,7 @@ def test_a_cache_that_is_too_large_goes_when_its_run_is_over(monkeypatch):
         return forward_for(module, graphs=True)._steps
 
     assert steps_after_a_run().model.nbytes > 0
-    monkeypatch.setattr(static, "MOST_KEPT", 100)
+    monkeypatch.setattr(static, "MAX_KEPT", 100)
     assert steps_after_a_run().model.nbytes == 0
 
 

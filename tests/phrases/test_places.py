@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from structgen.phrases.progress import MOST_PLACES, may_have, may_have_strings
+from structgen.phrases.progress import MAX_PLACES, may_have, may_have_strings
 from structgen.schema.reader import read
 
 SCHEMA: dict[str, Any] = {
@@ -42,7 +42,7 @@ def test_names_are_met_where_any_may_come() -> None:
 
 
 def test_a_schema_without_end_is_left_open() -> None:
-    many = {"type": "array", "items": {"properties": {f"p{i}": {"type": "integer"} for i in range(MOST_PLACES + 1)}}}
+    many = {"type": "array", "items": {"properties": {f"p{i}": {"type": "integer"} for i in range(MAX_PLACES + 1)}}}
     assert may_have_strings(read({"properties": {"a": many}}), "/a/*/*/*")
 
 

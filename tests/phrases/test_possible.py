@@ -101,7 +101,7 @@ def test_counted_strings_have_room_for_so_much():
 def test_what_takes_too_long_counts_as_possible(monkeypatch):
     constraint = sg.Regex("[ab]{30,60}")
     assert lost(constraint, "", sg.Phrase("c"))
-    monkeypatch.setattr(possible, "MOST_NODES", 20)
+    monkeypatch.setattr(possible, "MAX_NODES", 20)
     assert not lost(constraint, "", sg.Phrase("c"))
 
 

@@ -6,7 +6,7 @@ import json
 import random
 
 import structgen as sg
-from structgen.phrases.table import MOST_PROPOSED
+from structgen.phrases.table import MAX_PROPOSED
 from structgen.testing import byte_vocabulary
 
 
@@ -52,7 +52,7 @@ def test_alternatives_and_the_ends_of_gaps_are_proposed():
 def test_the_tokens_with_the_least_behind_the_phrase_are_proposed_where_there_are_many():
     texts = ["a" + letter * n for n in range(1, 15) for letter in "bcdefghijklmnopqrstuvwxyz"]
     found = proposed(sg.Phrase("a"), "", *texts)
-    assert len(found) == MOST_PROPOSED
+    assert len(found) == MAX_PROPOSED
     assert {len(text) for text in found} == set(range(2, 13))
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded
-from structgen.schema.places import MOST_PLACES, limited_places, long_places, patterns
+from structgen.schema.places import MAX_PLACES, limited_places, long_places, patterns
 from structgen.schema.reader import read
 from tests.support.matching import byte_vocabulary, plain_verdict
 
@@ -79,7 +79,7 @@ def test_only_schemas_that_may_meet_a_limit_are_written_ahead() -> None:
     root = read(behind(LIMITED["multiples in contains"][0]))
     assert [node.pointer for node in limited_places(root)][:2] == ["", "/properties/a"]
     many = {"properties": {f"p{k}": {"contains": {"minimum": k}} for k in range(1000)}}
-    assert 0 < len(limited_places(read(many))) <= MOST_PLACES
+    assert 0 < len(limited_places(read(many))) <= MAX_PLACES
 
 
 def test_patterns_and_long_lists_are_found_with_their_places() -> None:

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.testing import scripted
-from structgen.trace.drawings import COLUMNS, MOST_NODES, along_text, distribution, percent, tree
+from structgen.trace.drawings import COLUMNS, MAX_NODES, along_text, distribution, percent, tree
 from structgen.trace.page import fragment, page, write
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import FieldReport, Report
@@ -180,7 +180,7 @@ def test_the_tree_has_every_value_up_to_a_bound() -> None:
     assert places == ["", "/a", "/a/0", "/a/1", "/a/1/b~1c", "/d"]
     assert html.count('class="sure"') == 1
     assert "25%" in html
-    assert elements(of([0] * 5000)).found["li"] <= MOST_NODES + 5
+    assert elements(of([0] * 5000)).found["li"] <= MAX_NODES + 5
     assert "1 more" in of(json.loads("[" * 100 + "]" * 100))
     assert tree(Report(text="[1", is_json=True, finish="error")) == ""
 

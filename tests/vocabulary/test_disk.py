@@ -105,8 +105,8 @@ def test_no_half_written_file_is_left(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_oldest_entries_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder never holds more than `MOST_FILES` vocabularies; the newest stay."""
-    monkeypatch.setattr(disk, "MOST_FILES", 2)
+    """The folder never holds more than `MAX_FILES` vocabularies; the newest stay."""
+    monkeypatch.setattr(disk, "MAX_FILES", 2)
     for age, word in enumerate("bcd"):
         before = set(folder.glob("*")) if folder.exists() else set()
         read(word)

@@ -30,7 +30,7 @@ _SHORT: Int32 = np.array(
 _SLASH = 0x2F
 CONTROLS: Int32 = np.array([(0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F)], np.int32)
 """The characters that names spell by digits: control characters without a short escape."""
-MOST_STATES, MOST_EDGES = 17, 48
+MAX_STATES, MAX_EDGES = 17, 48
 """The most new states and edges that one call of a kernel below writes."""
 
 

@@ -21,7 +21,7 @@ from structgen.automaton.table_format import (
     CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
-    CONTROLS, MOST_EDGES, MOST_STATES, PAIR, beginning, write_digits, write_escape,
+    CONTROLS, MAX_EDGES, MAX_STATES, PAIR, beginning, write_digits, write_escape,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, ROWS, lift_rows, write_wide
 from structgen.automaton.writing.counted_runs import counted_runs
@@ -30,7 +30,7 @@ from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 
 CHUNK = 64
-MOST_CELLS = 1 << 18
+MAX_CELLS = 1 << 18
 """In larger tables (states times classes) distances are not computed, and all ways are kept."""
 _PREFERRED = bytes(byte for byte in dict.fromkeys((*b"a0 ", *range(0x20, 0x7F))) if byte not in b'"\\')
 """Printable ASCII that needs no escape, what is preferred first."""
@@ -154,7 +154,7 @@ class Lifted:
     def _write(self, write: Callable[..., tuple[int, int]], state: int) -> None:
         """Write a state by a kernel. The stubs that it leaves are written by `write_digits` when they are met."""
         tables, dfa = self._automaton.tables, self._dfa
-        taken = tables.take(MOST_STATES, MOST_EDGES)
+        taken = tables.take(MAX_STATES, MAX_EDGES)
         self._automaton.own(taken[0], self._few_digits, partial(self._write, write_digits))
         tables.n_states, tables.n_edges = write(
             tables.base, self._settings, dfa.next, self._per_state, dfa.bounds, dfa.classes, state, *taken
@@ -254,7 +254,7 @@ class PlainWays:
     """
 
     def __init__(self, dfa: CharDfa, *, one_end: bool) -> None:
-        self._dfa, self._one_end = dfa, one_end and dfa.next.size <= MOST_CELLS
+        self._dfa, self._one_end = dfa, one_end and dfa.next.size <= MAX_CELLS
 
     def of(self, q: int) -> dict[int, int] | None:
         """The next states of `q` and the byte to each; None where a character that needs more bytes leads elsewhere.

@@ -48,7 +48,7 @@ def _bucket_table() -> Int64:
 BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
 """int64[256]: the bucket of a byte of UTF-8, as a bit; 0 for the bytes behind the first of a character."""
 BIT_OF[0x80:0xC0] = 0
-MOST_OTHERS = 16
+MAX_OTHERS = 16
 """The number of characters that may lead to other states than from the state of free text. All tokens that begin
 with one of them are walked."""
 WIDE_BITS = 1 << _MARKS | 1 << _WIDE
@@ -115,7 +115,7 @@ def write_exits(
         for c in range(nexts.shape[1]):
             others += sizes[c] if nexts[q, c] != nexts[home, c] else int64(0)
         counts = home != q and limits[q] != UNBOUNDED
-        if home != 0 and (counts or leads[home - 1, 1] != home or others > MOST_OTHERS):
+        if home != 0 and (counts or leads[home - 1, 1] != home or others > MAX_OTHERS):
             leads[q - 1, 1] = 0
         homes += leads[q - 1, 1] != 0
     return homes

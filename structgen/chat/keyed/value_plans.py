@@ -16,7 +16,7 @@ from structgen.regular.string_sets import string_predicate, uncapped_language
 from structgen.regular.texts import escaped, free_text
 from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
 
-MOST_DEPTH = 4
+MAX_DEPTH = 4
 """The largest nesting depth of arrays and objects. Each level of a schema is expanded into parts."""
 FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
 """The names that undeclared members may have."""
@@ -96,9 +96,9 @@ class NestedPlans:
                 plans.append(_numbers(shape))
             if shape.strings is not None:
                 plans.append(self._string(shape))
-            if depth < MOST_DEPTH and shape.arrays is not None:
+            if depth < MAX_DEPTH and shape.arrays is not None:
                 plans.append(self._array(shape.arrays, depth))
-            if depth < MOST_DEPTH and shape.objects is not None:
+            if depth < MAX_DEPTH and shape.objects is not None:
                 plans.append(self._object(shape.objects, depth))
         return Either(tuple(plans)) if plans else None
 
@@ -128,7 +128,7 @@ class NestedPlans:
         for place in reversed(range(count)):
             item = self._value(arrays.prefix[place].shapes, depth + 1)
             if item is None:
-                raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
+                raise UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
             here = Series((separator, item, after) if place else (item, after))
             after = here if place < min_items else optional(here)
         return Series((opening, after, closing))
@@ -154,7 +154,7 @@ class NestedPlans:
             if value is not None:
                 items.append((self._member(_words((member.name,)), value), member.required))
             elif member.required:
-                raise UnsupportedSchema(f"arrays and objects more than {MOST_DEPTH} deep in the model's call format")
+                raise UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
         return Series((opening, separated(items, separator), closing))
 
     def _member(self, name: Plan, value: Plan) -> Plan:

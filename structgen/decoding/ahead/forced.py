@@ -26,13 +26,13 @@ from structgen.vocabulary import Vocabulary
 CONTEXTS = 6, 3, 1, 0
 """How many tokens are encoded again with the forced text: the first number that gives the same tokens counts."""
 
-MOST_BYTES = 512
+MAX_BYTES = 512
 """The longest forced text."""
 
-MOST_TOKENS = 64
+MAX_TOKENS = 64
 """A mask of more tokens forces no text, and has too many tokens that may straddle its end."""
 
-MOST_PROBES = 24
+MAX_PROBES = 24
 """The most straddling tokens that the tokenizer is asked about."""
 
 KINDS = '07aZ"\\ \n.,:-_/{}[]('
@@ -65,14 +65,14 @@ class ForcedText:
 
     def _find(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         text = b""
-        while len(text) < MOST_BYTES:
+        while len(text) < MAX_BYTES:
             try:
                 words, ends, late = grammar.mask(position)
             except DeadEnd:
                 return text, False
             if ends or late is not None:
                 return text, ends and late is None and not (words & self._beyond_end).any()
-            if count(words) > MOST_TOKENS:
+            if count(words) > MAX_TOKENS:
                 return text, False
             tokens = {i: self._vocabulary.token(i) for i in ids_of(words).tolist()}
             shortest = min(tokens, key=lambda i: len(tokens[i]))
@@ -185,7 +185,7 @@ class Spans(ForcedText):
                 return legal
             position = after
             legal.append(token)
-        while len(legal) < MOST_BYTES and (only := self._only(grammar, position)) is not None:
+        while len(legal) < MAX_BYTES and (only := self._only(grammar, position)) is not None:
             position = grammar.advance(position, only)
             legal.append(only)
         return legal
@@ -253,12 +253,12 @@ class TokenBoundaries:
         for offset, byte in enumerate(text):
             if offset >= len(text) - ends:
                 words = self._words(grammar, position)
-                if words is None or count(words) > MOST_TOKENS:
+                if words is None or count(words) > MAX_TOKENS:
                     return None
                 tokens = (self._vocabulary.token(i) for i in ids_of(words).tolist())
                 rest = text[offset:]
                 probes += [text[:offset] + t for t in tokens if len(t) > len(rest) and t.startswith(rest)]
-                if len(probes) > MOST_PROBES:
+                if len(probes) > MAX_PROBES:
                     return None
             position = grammar.advance(position, self._spells[byte]) if byte in self._spells else -1
             if position < 0:

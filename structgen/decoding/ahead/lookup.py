@@ -16,7 +16,7 @@ from structgen.vocabulary import Vocabulary
 LONGEST = 32
 """The most bytes that are compared, from the end of the text."""
 
-MOST_PLACES = 4
+MAX_PLACES = 4
 """The most places of the same bytes that are tried: a token must end there."""
 
 STRICTEST = 64
@@ -78,7 +78,7 @@ class Lookup:
     def _place(self, start: bytes) -> int | None:
         """The index of the token behind the last place before the end where a token ends with these bytes."""
         end = len(self._text) - 1
-        for _ in range(MOST_PLACES):
+        for _ in range(MAX_PLACES):
             offset = self._text.rfind(start, 0, end)
             if offset < 0:
                 return None

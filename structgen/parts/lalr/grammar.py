@@ -20,7 +20,7 @@ from lark.parsers.lalr_analysis import Shift
 from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
 from structgen.memo import cached_method
 from structgen.parts.lalr.program import Program, Threads, Unsupported
-from structgen.parts.lalr.size import MOST_CHARACTERS, require_short, require_small
+from structgen.parts.lalr.size import MAX_CHARACTERS, require_short, require_small
 from structgen.regular.regex.charsets import folded, partition
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.regular.regex.nodes import Chars, Concatenation, Node
@@ -217,8 +217,8 @@ def _kept_grammar(text: str, start: str) -> LalrGrammar:
 def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
     """Lark's parser of a grammar, without a lexer."""
     plugins = {"ContextualLexer": _NoLexer}
-    if len(text) > MOST_CHARACTERS:
-        raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MOST_CHARACTERS:,}")
+    if len(text) > MAX_CHARACTERS:
+        raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
     require_short(text)
     try:
         load: Any = load_grammar

@@ -15,7 +15,7 @@ from structgen.memo import cached_method
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Assertion, Chars, Concatenation, Group, Look, Node, Repetition
 
-MOST_INSTRUCTIONS = 50_000
+MAX_INSTRUCTIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Program:
         return self.sets.setdefault(ranges, len(self.sets))
 
     def _emit(self, instruction: Instruction) -> int:
-        if len(self.code) >= MOST_INSTRUCTIONS:
-            raise LimitExceeded(f"the terminals take more than {MOST_INSTRUCTIONS:,} instructions; use smaller bounds")
+        if len(self.code) >= MAX_INSTRUCTIONS:
+            raise LimitExceeded(f"the terminals take more than {MAX_INSTRUCTIONS:,} instructions; use smaller bounds")
         self.code.append(instruction)
         return len(self.code) - 1
 

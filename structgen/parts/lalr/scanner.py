@@ -33,8 +33,8 @@ from structgen.parts.lalr.scanner_kernels import (
 from structgen.regular.chardfa import CharDfa, tidied
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, zeros
 
-MOST_STATES = 20_000
-MOST_BEHIND = 64
+MAX_STATES = 20_000
+MAX_BEHIND = 64
 """Characters that a scanner may read behind a token before it knows the token."""
 
 
@@ -101,9 +101,9 @@ class Scanners:
             if answer != FULL:
                 self.read_on(answer, int(progress[2]))
                 continue
-            if len(places) > MOST_STATES:
+            if len(places) > MAX_STATES:
                 names = ", ".join(sorted(known))[:200]
-                raise LimitExceeded(f"the terminals {names} take more than {MOST_STATES:,} states")
+                raise LimitExceeded(f"the terminals {names} take more than {MAX_STATES:,} states")
             places, rows = grown_rows(places, 2 * len(places)), grown_rows(rows, 2 * len(rows))
             table, progress[3] = empty_table(places), 2
         count = int(progress[1])
@@ -130,9 +130,9 @@ class Scanners:
         """Fill in `ahead` for a token (its number plus 1) and one more character, of class `kind`, behind it."""
         terminal, behind = self.tokens.things[number - 1]
         behind += self._character[kind]
-        if len(behind) > MOST_BEHIND:
+        if len(behind) > MAX_BEHIND:
             raise LimitExceeded(
-                f"behind the terminal {terminal} more than {MOST_BEHIND} characters must be read to know it: "
+                f"behind the terminal {terminal} more than {MAX_BEHIND} characters must be read to know it: "
                 f"another one begins with it, as {quoted(behind[:8])} shows"
             )
         follows = terminal in self._grammar.ignore or self._may_follow(terminal, behind)
@@ -213,9 +213,9 @@ class _TerminalStates:
         return first
 
     def _require_few(self, terminal: int, states: int) -> None:
-        if states >= MOST_STATES:
+        if states >= MAX_STATES:
             raise LimitExceeded(
-                f"the terminal {self._grammar.names[terminal]:.80} takes more than {MOST_STATES:,} states"
+                f"the terminal {self._grammar.names[terminal]:.80} takes more than {MAX_STATES:,} states"
             )
 
     def _new(self, count: int) -> int:

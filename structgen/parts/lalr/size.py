@@ -10,11 +10,11 @@ from lark.load_grammar import Grammar as Definitions
 
 from structgen.errors import LimitExceeded
 
-MOST_CHARACTERS = 500_000
-MOST_ALTERNATIVES = 20_000
-MOST_PAIRS = 4_000_000
+MAX_CHARACTERS = 500_000
+MAX_ALTERNATIVES = 20_000
+MAX_PAIRS = 4_000_000
 """Alternatives of one rule, times rules of the grammar: the time for Lark's tables is proportional to it."""
-MOST_PATTERN = 100_000
+MAX_PATTERN = 100_000
 _WRITTEN_REPEATS = 50
 """Lark makes a rule of a repetition whose bound is at least this, and one alternative per count of a shorter one."""
 
@@ -28,7 +28,7 @@ def require_short(text: str) -> None:
     """Refuse terminals nested too often: Lark reads a terminal once for each path that leads to it.
 
     Raises:
-        LimitExceeded: one leads to more than `MOST_PATTERN` others.
+        LimitExceeded: one leads to more than `MAX_PATTERN` others.
     """
     defined = dict(_TERMINAL.findall(_LITERAL.sub('""', text)))
     known: dict[str, int] = {}
@@ -40,8 +40,8 @@ def require_short(text: str) -> None:
         return known[name]
 
     for name in defined:
-        if size(name) > MOST_PATTERN:
-            raise LimitExceeded(f"terminal {name:.80} leads to more than {MOST_PATTERN:,} others")
+        if size(name) > MAX_PATTERN:
+            raise LimitExceeded(f"terminal {name:.80} leads to more than {MAX_PATTERN:,} others")
 
 
 def require_small(definitions: Definitions) -> None:
@@ -52,21 +52,21 @@ def require_small(definitions: Definitions) -> None:
     """
     known: dict[int, int] = {}
     for name, (tree, _) in definitions.term_defs:
-        if _length(tree, known) > MOST_PATTERN:
-            raise LimitExceeded(f"terminal {name:.80}: written out it is longer than {MOST_PATTERN:,} characters")
+        if _length(tree, known) > MAX_PATTERN:
+            raise LimitExceeded(f"terminal {name:.80}: written out it is longer than {MAX_PATTERN:,} characters")
     total = 0
     for name, _, tree, _ in definitions.rule_defs:
         count = _alternatives(tree)
         total += count
-        if total > MOST_ALTERNATIVES or count * len(definitions.rule_defs) > MOST_PAIRS:
+        if total > MAX_ALTERNATIVES or count * len(definitions.rule_defs) > MAX_PAIRS:
             raise LimitExceeded(
                 f"the grammar has too many alternatives at the rule {name:.80}, options and repetitions written out: "
-                f"at most {MOST_ALTERNATIVES:,} in all, {MOST_PAIRS:,} for those of a rule times the rules"
+                f"at most {MAX_ALTERNATIVES:,} in all, {MAX_PAIRS:,} for those of a rule times the rules"
             )
 
 
 def _alternatives(node: Any) -> int:
-    """The number of alternatives into which Lark expands a part of a rule, at most `MOST_ALTERNATIVES` + 1."""
+    """The number of alternatives into which Lark expands a part of a rule, at most `MAX_ALTERNATIVES` + 1."""
     if not isinstance(node, Tree) or node.data in ("template_usage", "range", "literal"):
         return 1
     counts = [_alternatives(child) for child in node.children]
@@ -81,8 +81,8 @@ def _alternatives(node: Any) -> int:
         total = sum(counts[0] ** times for times in range(bounds[0], bounds[-1] + 1)) if few else 2
     elif node.data != "expr":
         for count in counts:
-            total = min(total * count, MOST_ALTERNATIVES + 1)
-    return min(total, MOST_ALTERNATIVES + 1)
+            total = min(total * count, MAX_ALTERNATIVES + 1)
+    return min(total, MAX_ALTERNATIVES + 1)
 
 
 def _length(node: Any, known: dict[int, int]) -> int:

@@ -10,7 +10,7 @@ from structgen.regular.regex.nodes import (
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import PROGRAM_LIMIT, too_long, without_anchor, written_out
-from structgen.regular.regex.subset import MOST_INSTRUCTIONS
+from structgen.regular.regex.subset import MAX_INSTRUCTIONS
 from structgen.errors import LimitExceeded, quoted
 from structgen.schema.scalars import counted_class
 
@@ -58,9 +58,9 @@ def check(pattern: str) -> None:
     if (len(pattern) < SHORT and "{" not in pattern) or counted_class(pattern):
         return
     size = written_out(tree)
-    if size > MOST_INSTRUCTIONS and listed_texts(tree, False) is None:
-        if written_out(loosened(tree, 1)) > MOST_INSTRUCTIONS:
-            raise LimitExceeded(f"pattern {quoted(pattern)} is longer than {MOST_INSTRUCTIONS:,} instructions")
+    if size > MAX_INSTRUCTIONS and listed_texts(tree, False) is None:
+        if written_out(loosened(tree, 1)) > MAX_INSTRUCTIONS:
+            raise LimitExceeded(f"pattern {quoted(pattern)} is longer than {MAX_INSTRUCTIONS:,} instructions")
         if size > PROGRAM_LIMIT:
             raise too_long(pattern)
     if 8 * size > PROGRAM_LIMIT and any(isinstance(node, (Look, BackReference, Atomic)) for node in everywhere(tree)):

@@ -14,7 +14,7 @@ from structgen.memo import BoundedCache
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.subset import SubsetMachine
 
-MOST_BYTES = 1 << 26
+MAX_BYTES = 1 << 26
 """The size of the cached states."""
 
 
@@ -36,7 +36,7 @@ class LazyTable:
     def __init__(self, pattern: str, tree: Node) -> None:
         self._machine = SubsetMachine(pattern, tree, anchored=False)
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
-        self._rows = BoundedCache[bytes, _LazyState](MOST_BYTES, lambda row: sum(map(len, row.next)))
+        self._rows = BoundedCache[bytes, _LazyState](MAX_BYTES, lambda row: sum(map(len, row.next)))
         self._last = "", [self._machine.start]
         self._lock = Lock()
 

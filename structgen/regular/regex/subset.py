@@ -29,11 +29,11 @@ NO_CONTEXT, EDGES, WORDS = range(3)
 is also the last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
 ANY_CLASS = -1
 """In place of 0 or 1, classes of no words or of words: all classes."""
-MOST_INSTRUCTIONS = 80_000
+MAX_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 """The size of the bit sets of all states of a table."""
-MOST_CELLS = 1 << 24
+MAX_CELLS = 1 << 24
 """States times classes of a table."""
 
 
@@ -124,11 +124,11 @@ def determinise(pattern: str, tree: Node, *, anchored: bool, limit: int) -> tupl
 
     Raises:
         PatternUnsupported: as `SubsetMachine`.
-        LimitExceeded: it takes more than `MOST_INSTRUCTIONS`, `limit` states, `MOST_BYTES` or `MOST_CELLS`.
+        LimitExceeded: it takes more than `MAX_INSTRUCTIONS`, `limit` states, `MAX_BYTES` or `MAX_CELLS`.
     """
     machine = SubsetMachine(pattern, tree, anchored=anchored)
-    within = min(limit, MOST_BYTES // (8 * machine.width), MOST_CELLS // machine.count)
-    subsets = machine.subsets(within) if len(machine.code) <= MOST_INSTRUCTIONS else None
+    within = min(limit, MAX_BYTES // (8 * machine.width), MAX_CELLS // machine.count)
+    subsets = machine.subsets(within) if len(machine.code) <= MAX_INSTRUCTIONS else None
     if subsets is None:
         raise LimitExceeded(
             f"pattern {quoted(pattern)} takes more than {limit:,} automaton states; use smaller bounds in {{m,n}}"

@@ -25,7 +25,7 @@ SCALAR = {"type": ["null", "boolean", "number", "string"]}
 
 _HEX = "[0-9A-Fa-f]"
 _DIGITS_OF_A_FLOAT = 15
-_MOST_FLAGS = 10
+_MAX_FLAGS = 10
 _LARGEST = 10**30
 
 # The unused bits of the last character are zero, as every encoder writes them.
@@ -187,8 +187,8 @@ def enum_values(cls: type[enum.Enum], members: Iterable[enum.Enum]) -> list[Any]
     values = [member.value for member in members]
     if issubclass(cls, enum.Flag):
         singles = [value for value in values if value and not value & (value - 1)]
-        if len(singles) > _MOST_FLAGS:
-            raise UnsupportedSchema(f"{cls.__name__} has {len(singles)} flags; at most {_MOST_FLAGS} are supported")
+        if len(singles) > _MAX_FLAGS:
+            raise UnsupportedSchema(f"{cls.__name__} has {len(singles)} flags; at most {_MAX_FLAGS} are supported")
         unions = [
             reduce(or_, (flag for place, flag in enumerate(singles) if chosen >> place & 1), 0)
             for chosen in range(1 << len(singles))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import OptionError, quoted
 
-MOST_CLASSES = 64
+MAX_CLASSES = 64
 """More classes than any known pre-tokenizer distinguishes."""
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -50,9 +50,9 @@ def classes_of(pre_tokenizer: Mapping[str, Any] | None) -> NDArray[np.uint8]:
         signature = signature * 2 + _members(atom)
     signature[SURROGATES.start : SURROGATES.stop] = signature[0]
     classes = np.unique(signature, return_inverse=True)[1]
-    if classes.max() >= MOST_CLASSES:
+    if classes.max() >= MAX_CLASSES:
         raise OptionError(
-            f"canonical tokens: the pre-tokenizer distinguishes more than {MOST_CLASSES} kinds of characters"
+            f"canonical tokens: the pre-tokenizer distinguishes more than {MAX_CLASSES} kinds of characters"
         )
     return classes.astype(np.uint8)
 

@@ -29,7 +29,7 @@ INSIDE, CUT, FREE = 0, 1, 2
 DEAD, START = 0, 1
 """States: no continuation is canonical; nothing was read yet."""
 
-MOST_STATES = 1_000
+MAX_STATES = 1_000
 CHECKED = 1_000
 """Random texts that the learned automaton is tested with."""
 
@@ -109,8 +109,8 @@ class _Learner:
                             words.append(word)
                     targets.append(target)
                 rows[number].append(targets)
-            if len(words) > MOST_STATES:
-                raise OptionError(f"canonical tokens: the pre-tokenizer takes more than {MOST_STATES:,} states")
+            if len(words) > MAX_STATES:
+                raise OptionError(f"canonical tokens: the pre-tokenizer takes more than {MAX_STATES:,} states")
             number += 1
         return np.array(rows, np.int16), np.array(ends, np.bool_)
 
