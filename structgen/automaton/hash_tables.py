@@ -1,4 +1,4 @@
-"""The hash tables of the automaton: frames by what they are, and returns by callee's outcome.
+"""The hash tables of the automaton: the frames, and the states that returns lead to.
 
 Both use open addressing: an entry stands at its hash, or at the next free place behind it.
 """
@@ -14,7 +14,12 @@ _hash_frame = inner_kernel(hash_frame)
 
 
 def slot(words: memoryview, key: int) -> int:
-    """The row of the hash table of returns (key, state, key, state...) for a key: where it stands, or would be put."""
+    """The row of a key in the hash table of returns: where the key stands, or where it would be put.
+
+    Args:
+        words: the table: key, state, key, state and so on.
+        key: `return << 24 | outcome`.
+    """
     mask = len(words) // 2 - 1
     place = hash_frame(key >> 24, key & TARGET, 0) & mask
     while words[2 * place] not in (0, key):
@@ -29,7 +34,7 @@ def put(words: memoryview, key: int, state: int) -> None:
 
 @kernel
 def move_returns(returns: Int64, grown: Int64) -> None:
-    """Put all rows of a hash table of returns into a larger one, which is empty."""
+    """Copy all rows of a hash table of returns into a larger table, which is empty."""
     mask = grown.shape[0] - 1
     for row in range(returns.shape[0]):
         key = returns[row, 0]
@@ -43,7 +48,7 @@ def move_returns(returns: Int64, grown: Int64) -> None:
 
 @kernel
 def hang(frames: Int64, count: int, buckets: Int32) -> None:
-    """Put the first `count` frames into empty buckets, by their hash."""
+    """Put the numbers of the first `count` frames into empty buckets, by the frames' hashes."""
     mask = buckets.size - 1
     for frame in range(1, count):
         place = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask

@@ -38,19 +38,19 @@ _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS,
     24 * _FIRST_BLOCKS, 5376, 40 * NOTES, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
-"""Bytes of the first arrays, in the order of their registers, of the notes, of the registers themselves, of the stack,
-and of the scratch space."""
+"""The bytes of the parts of the arena: the arrays in the order of their registers, the notes, the registers themselves,
+the stack, and the scratch space."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
 _NOTES, _REGISTERS, _STACK, _SCRATCH = _STARTS[7:11]
 _ZEROS = bytes(_STACK - _STARTS[2])
-"""Zeros for what is read before it is written: frames, buckets, returns, notes, registers. States are cleared one by
-one."""
+"""Zeros for the parts that are read before they are written: from frames to registers. The row of a state is cleared
+when the state is made."""
 
 _STUB = bytes(32)
 _ROW = struct.Struct("8i")
 _FIRST_REGISTERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
-"""The states 0, which is nowhere, and `DONE`."""
+"""The rows of state 0, which stands for a refused byte, and of `DONE`."""
 
 
 class Tables:
@@ -79,13 +79,13 @@ class Tables:
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
 
     def rows(self) -> WrittenRows:
-        """All rows that are written. They must not lead anywhere else."""
+        """All rows that are written. They must lead only to written rows."""
         blocks, depths = self.blocks[: self.n_blocks].tobytes(), self.depths[: self.n_depths].tobytes()
         states, edges = self._state_bytes[: 32 * self.n_states], self._edge_bytes[: 8 * self.n_edges]
         return WrittenRows(states.tobytes(), edges.tobytes(), blocks, depths)
 
     def begin_with(self, rows: WrittenRows) -> None:
-        """Begin with the rows of other tables, which have room in the arena. Nothing has been written yet."""
+        """Begin with the rows of other tables. They must fit into the arena, and no row may have been written yet."""
         for index, part in zip((R_STATES, R_EDGES, R_BLOCKS, R_DEPTHS), rows, strict=True):
             start = _STARTS[index]
             assert len(part) <= _SIZES[index]
@@ -94,7 +94,7 @@ class Tables:
         self.n_blocks, self.n_depths = len(rows.blocks) // 24, len(rows.depths)
 
     def keep_steps(self) -> None:
-        """From now on masks keep steps that take long: see `step.kept_step`."""
+        """From now on, masks cache steps: see `step.kept_step`."""
         if not self.registers[R_KEPT]:
             self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
             self.registers[R_KEPT] = self._kept.ctypes.data
@@ -139,7 +139,8 @@ class Tables:
 
     @cached_property
     def exits(self) -> Int64:
-        """int64[., 2]: of a block's states of free text, what leads away and where most leads (see `text_loops`)."""
+        """int64[., 2]: for each state of a block with free text, the characters that lead away, and its home (see
+        `text_loops.write_exits`)."""
         return np.zeros((0, 2), np.int64)
 
     def is_stub(self, state: int) -> bool:
@@ -156,7 +157,7 @@ class Tables:
         self._replace(**{name: _grown(getattr(self, name), need)})
 
     def _replace(self, **arrays: npt.NDArray[Any]) -> None:
-        """Replace arrays, with all that goes by their addresses and sizes."""
+        """Replace arrays, with the registers, views and sizes that depend on them."""
         registers = {_REGISTER[name]: int(array.ctypes.data) for name, array in arrays.items()}
         registers |= {_CAPACITY[name]: len(array) for name, array in arrays.items() if name in _CAPACITY}
         attributes: dict[str, Any] = dict(arrays)
@@ -238,7 +239,8 @@ class Tables:
         return state
 
     def chain(self, text: bytes, after: int) -> int:
-        """The first of states that take a byte of a text each, `after` behind the last; `after` where there is none."""
+        """Writes a state for each byte of a text. The last one leads to `after`. Returns the first, or `after` if the
+        text is empty."""
         count, start = len(text), self.n_edges
         if start + count > self._room_edges:
             self.reserve(edges=count)
@@ -256,7 +258,7 @@ class Tables:
         return _ROW.unpack_from(self._state_bytes, 32 * state)
 
     def copy_row(self, source: int, target: int) -> None:
-        """Write a state that does what another one does, with the same edges."""
+        """Write the row of one state to another, which then has the same edges and the same miss."""
         self._state_bytes[32 * target : 32 * target + 32] = self._state_bytes[32 * source : 32 * source + 32]
 
     def edges_of(self, state: int) -> list[Edge]:
@@ -266,7 +268,7 @@ class Tables:
         return [(span & 255, span >> 8, target) for span, target in zip(flat[::2], flat[1::2], strict=True)]
 
     def call(self, callee: int, ret: int) -> int:
-        """A state that enters `callee` on arrival and comes back to `ret` (negative: see `returns`)."""
+        """A state that enters `callee` on arrival and comes back to `ret` (negative: see `Automaton.returns`)."""
         return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
 
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
@@ -275,11 +277,11 @@ class Tables:
         self._write(state, RANGES | mode << 4, start, count, miss, a, b, lo, hi)
 
     def pop(self, outcome: int) -> int:
-        """A state that leaves its frame on arrival, with that outcome."""
+        """A state that leaves its frame on arrival, with this outcome."""
         return self.ranges(self.stub(), (), miss=(POP | EAGER, outcome, 0))
 
     def pops(self, count: int) -> int:
-        """The first of states that leave their frame on arrival, each with the next outcome, from 0 on."""
+        """The first of `count` states that leave their frame on arrival, with the outcomes 0 to `count` - 1."""
         first = self.stub(count)
         rows = self.states[first : first + count]
         rows[:, [KIND, MISS, HI]] = RANGES, POP | EAGER, UNBOUNDED
@@ -287,11 +289,11 @@ class Tables:
         return first
 
     def test(self, yes: int, no: int) -> int:
-        """A state that goes on at `yes` or at `no` (0: nowhere) on arrival, as its test is answered."""
+        """A state that asks a test on arrival. The answer leads to `yes` or to `no` (0: refused)."""
         return self.ranges(self.stub(), (), miss=(TEST, yes, no))
 
     def met_tests(self) -> list[int]:
-        """The tests that the last `fill` of a mask has met."""
+        """The test states that the last walk for a mask has met, the last one first."""
         met, state = [], self.registers[R_MET]
         while state:
             met.append(state)
@@ -306,12 +308,12 @@ class Tables:
         return self.registers[R_OPEN]
 
     def returned(self, ret: int, outcome: int) -> int | None:
-        """The state to which return `-ret` goes for that outcome; None when that is not known yet."""
+        """The state to which return `-ret` leads for this outcome; None while it is not known."""
         index = 2 * slot(self._return_words, ret << 24 | outcome)
         return self._return_words[index + 1] if self._return_words[index] else None
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
-        """Return `-ret` goes to `state` when the callee's outcome is `outcome`."""
+        """Sets the state to which return `-ret` leads for this outcome of the callee."""
         if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
             move_returns(self.returns, grown)
@@ -323,8 +325,8 @@ class Tables:
         """Register a lifted `CharDfa`: states from `first`, alive-depths uint8[classes, states]. Returns its number.
 
         Args:
-            slack: where characters are counted, how many more any state may need to end.
-            exits: int64[states, 2], of free text: see `automaton.writing.text_loops`.
+            slack: where characters are counted, the most characters that a state needs to reach an end; else 0.
+            exits: int64[states, 2], see `text_loops.write_exits`; None if no state is free text.
         """
         need = self.n_depths + depths.size
         if need > len(self.depths):
@@ -339,7 +341,7 @@ class Tables:
         return self.n_blocks - 1
 
     def _add_exits(self, exits: Int64) -> int:
-        """Write exits behind those that are there; the place of the first, which is never 0."""
+        """Write exits behind those that are there. Return the place of the first, which is never 0."""
         first, self.n_exits = self.n_exits, self.n_exits + len(exits)
         if self.n_exits > len(self.exits):
             self._grow("exits", self.n_exits)
@@ -347,7 +349,7 @@ class Tables:
         return first
 
     def grow_frames(self) -> None:
-        """Twice as many frames; their numbers stay."""
+        """Make room for twice as many frames. Frames keep their numbers."""
         size = 2 * len(self.frames)
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")

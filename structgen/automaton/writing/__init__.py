@@ -1,5 +1,5 @@
 """Writers of states: characters of a `CharDfa` as bytes, tries of literals, free strings, the phases of objects.
 
-Each writer makes rows of the tables, mostly by a kernel; `automaton.table_format` explains the rows. The writers know
+Each writer writes rows of the tables, mostly by a kernel; `automaton.table_format` explains the rows. The writers know
 no schema: `values` and `parts` tell them what to write.
 """

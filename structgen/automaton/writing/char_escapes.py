@@ -1,8 +1,9 @@
-"""Kernels that write what stands behind a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
+"""Kernels that write the states behind a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
 
-Between the digits of `\\uXXXX` there is a state for each prefix whose continuations lead to different states of the
-DFA. It is a stub until a walk meets it. Column A of its row holds the DFA's state in front of the character, and B the
-prefix (see `beginning`); both stay when the row is written.
+The digits of `\\uXXXX` spell a UTF-16 code unit. Each beginning of the digits has a state, if a character that it can
+spell is alive in the DFA: `\\u00` has one if any of U+0000 to U+00FF is alive. A state is a stub until it is walked.
+Column A of its row holds the DFA's state `q` in front of the character, and column B what was read of the escape (see
+`beginning`). Both columns stay when the row is written.
 """
 
 from __future__ import annotations
@@ -20,36 +21,41 @@ from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
 
 DIGITS = 4
-"""How many digits an escape has."""
+"""The number of digits of an escape."""
 PAIR = 7
-"""In place of the number of digits that are left: the second escape of a surrogate pair is missing."""
+"""Stands in place of the number of missing digits behind a high surrogate: the whole second escape is missing."""
 _SHORT: Int32 = np.array(
     [(0x22, 0x22), (0x5C, 0x5C), (0x2F, 0x2F), (0x62, 8), (0x66, 12), (0x6E, 10), (0x72, 13), (0x74, 9)], np.int32
 )
-"""Short escapes: the letter, and its character."""
+"""Short escapes, as `(letter, character)`: `n` spells U+000A."""
 _SLASH = 0x2F
+"""JSON allows `\\/`, but in a name the slash is spelled without a backslash."""
 CONTROLS: Int32 = np.array([(0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F)], np.int32)
-"""The characters that names spell by digits: control characters without a short escape."""
+"""The characters that names spell by digits, as `(first, last)`: the control characters without a short escape."""
 MAX_STATES, MAX_EDGES = 17, 48
 """The most new states and edges that one call of a kernel below writes."""
 
 
 def beginning(mark: int) -> tuple[int, int, int]:
-    """What B of a state says: the code unit read so far, its missing digits taken for zeros; how many digits are left,
-    or `PAIR`; and the high surrogate in front of the unit, 0 for none."""
+    """Unpacks column B of a state between digits. `_marked` packs it.
+
+    Returns:
+        The code unit with zeros for its missing digits; the number of missing digits, or `PAIR` (the unit is then a
+        high surrogate); the high surrogate of the escape before this one, 0 for none.
+    """
     high = mark >> 19
     return mark & 0xFFFF, mark >> 16 & 7, high and high - 1 + 0xD800
 
 
 @inner_kernel
 def _marked(low: int, left: int, high_surrogate: int) -> int:
-    """The number of which `beginning` tells the parts. It is never 0."""
+    """Packs the numbers that `beginning` unpacks. In a row the result is never 0, since `left` is not."""
     return low | left << 16 | (high_surrogate - 0xD800 + 1 << 19 if high_surrogate else int64(0))
 
 
 @inner_kernel
 def _interval(bounds: Int32, code: int) -> int:
-    """The interval that holds a character."""
+    """The index of the interval that holds a character. The plain loop: the last index with `bounds[index] <= code`."""
     interval: int = int64(0)
     high: int = int64(bounds.size)
     while high - interval > 1:
@@ -69,9 +75,15 @@ def _astral(high: int, low: int) -> int:
 
 @inner_kernel
 def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
-    """The first and the last of the characters that code units in `low..high` begin (end, behind a high surrogate), in
-    three parts: pairs, then below and above the surrogates; for names the three spans of `CONTROLS`. The first is
-    greater than the last where there are none."""
+    """One part of the characters that begin with a code unit in `low..high`, or end with it behind a high surrogate.
+
+    In a value, without a high surrogate, part 0 is the pairs whose high surrogate is in `low..high`; parts 1 and 2 are
+    the characters of one unit below and above the surrogates. Behind a high surrogate, part 0 is the pairs whose low
+    surrogate is in `low..high`, and the others are empty. In a name, the parts are the three spans of `CONTROLS`.
+
+    Returns:
+        The first and the last character of the part. An empty part has a first greater than its last.
+    """
     if settings[NAMED]:
         return max(low, int64(CONTROLS[part, 0])), min(high, int64(CONTROLS[part, 1]))
     if high_surrogate:
@@ -90,8 +102,14 @@ def _led(
     settings: Int64, nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int,
     high_surrogate: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """To which living state code units in `low..high` lead from `q`: 0 for none, `SEVERAL` for different ones; and the
-    greatest limit among these."""
+    """The state of the DFA to which the characters of the code units `low..high` lead from `q` (see `_span`).
+
+    The plain loop: for each of these characters, look up its state in row `q` of `nexts`, and drop the dead ones.
+
+    Returns:
+        The state, 0 if no character is alive, or `SEVERAL` if they lead to different states; and the greatest limit of
+        these states.
+    """
     target, room = int64(0), int64(0)
     for part in range(3):
         first, last = _span(settings, int64(part), low, high, high_surrogate)
@@ -107,7 +125,7 @@ def _led(
 
 @inner_kernel
 def _row(base: int, s: int, start: int, count: int, high: int) -> None:
-    """Write the row of a stub. What it says of the text that was read, in A and B, stays."""
+    """Write the row of a stub, whose edges are `count` from `start` on. Columns A and B keep what was read."""
     states = states_at(base)
     q, mark = int64(states[s, A]), int64(states[s, B])
     write_row(base, s, int64(RANGES), start, count, int64(NOTHING), q, mark, high)
@@ -115,11 +133,16 @@ def _row(base: int, s: int, start: int, count: int, high: int) -> None:
 
 @inner_kernel
 def _stub(base: int, settings: Int64, limits: Int32, q: int, target: int, room: int, mark: int, s: int) -> int:
-    """Write a stub in the middle of a character that leads from `q` to `target`; the edge to it."""
+    """Write a stub in the middle of an escape, whose characters lead from `q` to `target`; return the edge to it.
+
+    Args:
+        target: a state of the DFA, or `SEVERAL`.
+        room: the greatest limit of the states to which the characters lead.
+    """
     high = int64(UNBOUNDED)
-    if settings[INC_FLAG]:
+    if settings[INC_FLAG]:  # all characters are counted
         high = room
-    elif target == q:
+    elif target == q:  # one more step of a run, if `q` is a run; else the limit of `q` is UNBOUNDED, too
         high = int64(limits[q])
     write_row(base, s, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
     flag = int64(ROOM) if in_run(settings, limits, q) else settings[ROOM_FLAG]
@@ -132,15 +155,19 @@ def _digits(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, q: int, low: int,
     left: int, high_surrogate: int, n_states: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """The edge to where the last `left` digits of an escape are missing (0 when no character there is alive), and the
-    new count of states."""
+    """The edge to the state in which the last `left` digits of an escape are missing, and the new count of states.
+
+    The digits read so far, with zeros for the others, spell the unit `low`. The edge is 0 if no character that begins
+    with such a unit is alive. Behind the last digit, the edge leads to the state behind the character; behind a high
+    surrogate, it leads to the state in front of the second escape.
+    """
     limits, high = per_state[LIMITS], low + (int64(1) << 4 * left) - 1
     target, room = _led(settings, nexts, limits, bounds, classes, q, low, high, high_surrogate)
     if target == 0:
         return int64(0), n_states
     mark = _marked(low, left, high_surrogate)
     if left == 0:
-        if high_surrogate or low < 0xD800 or low > 0xDBFF:
+        if high_surrogate or low < 0xD800 or low > 0xDBFF:  # the character is complete
             return edge_between(settings, limits, q, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
     return _stub(base, settings, limits, q, target, room, mark, n_states), n_states + 1
@@ -148,8 +175,10 @@ def _digits(
 
 @inner_kernel
 def _append(base: int, start: int, n: int, byte: int, target: int) -> int:
-    """Write the edge of a byte behind those from `start` on, as one with its neighbour where it can be; the new count
-    of edges."""
+    """Write the edge of a byte, behind the edges `start..n - 1` of the same state; return the new count of edges.
+
+    If the last of these edges ends right before the byte and has the same target, it is extended instead.
+    """
     edges = edges_at(base)
     if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] >> 8 == byte - 1:
         edges[n - 1, 0] = edges[n - 1, 0] & 255 | byte << 8
@@ -163,16 +192,24 @@ def write_digits(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write a state between the digits of an escape, or between two escapes of a pair; the new counts.
+    """Write a state between the digits of an escape, or between the two escapes of a pair.
+
+    The plain loop: for each of the 16 digits, an edge to the state behind it (see `_digits`), and the same edge for the
+    capital letter, if it is not in a name. Between two escapes: an edge for the backslash, to a state that takes the
+    `u`, which leads to the state with four digits missing.
 
     Args:
-        settings, per_state: see their places and rows.
+        settings, per_state: see `char_kernels.FIRST` and `char_kernels.ENDS`.
+        state: a stub that `_digits` has made.
         n_states, n_edges: the first free rows.
+
+    Returns:
+        The new counts of states and edges.
     """
     states, edges = states_at(base), edges_at(base)
     q, mark, high = int64(states[state, A]), int64(states[state, B]), int64(states[state, HI])
     low, left, before = mark & 0xFFFF, mark >> 16 & 7, mark >> 19
-    if left == PAIR:
+    if left == PAIR:  # `low` is the high surrogate
         target, n_states = _digits(
             base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
         )
@@ -182,6 +219,8 @@ def write_digits(
         _row(base, state, n_edges + 1, int64(1), high)
         return n_states + 1, n_edges + 2
     high_surrogate = before - 1 + 0xD800 if before else int64(0)
+    # `start` and `letters` are the first edges for the digits 0 to 9 and for the letters. `step` is the number of code
+    # units with the same next digit.
     start, letters, step = n_edges, n_edges, int64(1) << 4 * (left - 1)
     for value in range(16):
         if value == 10:
@@ -192,7 +231,7 @@ def write_digits(
         if target:
             byte = int64(0x30 + value) if value < 10 else int64(0x61 + value - 10)
             n_edges = _append(base, letters if value >= 10 else start, n_edges, byte, target)
-    for e in range(letters, letters if settings[NAMED] else n_edges):  # the same in capitals
+    for e in range(letters, letters if settings[NAMED] else n_edges):  # capitals: 0x20 less for both ends of the span
         edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0] - 0x2020, edges[e, 1]
         n_edges += 1
     _row(base, state, start, n_edges - start, high)
@@ -204,7 +243,11 @@ def write_escape(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the state behind a backslash, see `write_digits`. In a name each character has one spelling."""
+    """Write the state behind a backslash. Arguments and result are those of `write_digits`.
+
+    The plain loop: an edge for the letter of each short escape whose character is alive, and one for the `u` if four
+    digits can spell an alive character. In a name, each character has one spelling, so `u` is for `CONTROLS` only.
+    """
     limits, q = per_state[LIMITS], state - settings[ESCAPES_FROM] + 1
     digits, n_states = _digits(
         base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states

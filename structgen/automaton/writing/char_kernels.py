@@ -13,25 +13,26 @@ from structgen.automaton.table_format import (
 from structgen.kernels import inner_kernel, kernel
 
 ALSO, UNEVEN = 1, 2
-"""Why `lift_rows` leaves a row unfinished: its caller has more edges for it, or characters beyond ASCII lead to several
-states."""
+"""Why `lift_rows` leaves a row unfinished, as bits. ALSO: its caller has more edges for it. UNEVEN: characters beyond
+ASCII lead to different states."""
 SEVERAL = -1
-"""In place of the state to which characters beyond ASCII lead: they lead to several."""
+"""Stands in place of a state: different characters lead to different states."""
 COMPLETE = -1
-"""In place of the state that follows: the character is complete."""
+"""Stands in place of the following state in `UTF8_STATES`: the character is complete."""
 UTF8_STATES: Int32 = np.array(
     [(0x80, 0xBF, COMPLETE), (0x80, 0xBF, 0), (0x80, 0xBF, 1), (0xA0, 0xBF, 0), (0x80, 0x9F, 0), (0x90, 0xBF, 1),
      (0x80, 0x8F, 1)],
     np.int32,
 )  # fmt: skip
-"""The seven states between the lead byte of a character beyond ASCII and its end: the first and the last byte that each
-takes, and the state that follows."""
+"""The seven states in the middle of a character beyond ASCII, each as `(first byte, last byte, following state)`. State
+0 takes the last byte, state 1 the last but one, state 2 the second of four; states 3 to 6 take a second byte that has
+narrower bounds, so that no character is spelled too long, none is a surrogate, and none is above U+10FFFF."""
 UTF8_LEADS: Int32 = np.array(
     [(0xC2, 0xDF, 0), (0xE1, 0xEC, 1), (0xEE, 0xEF, 1), (0xE0, 0xE0, 3), (0xED, 0xED, 4), (0xF1, 0xF3, 2),
      (0xF0, 0xF0, 5), (0xF4, 0xF4, 6)],
     np.int32,
 )  # fmt: skip
-"""The lead bytes, and which of the seven states each leads to; the commonest first."""
+"""The lead bytes of such a character, the commonest first: `(first byte, last byte, state of the seven)`."""
 
 
 def wide_classes(bounds: Int32, classes: Int32) -> Int32:
@@ -44,7 +45,13 @@ def wide_classes(bounds: Int32, classes: Int32) -> Int32:
 
 @inner_kernel
 def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
-    """Write the seven states between the bytes of any character beyond ASCII, which leads to `target`.
+    """Write the seven states in the middle of any character beyond ASCII. Its last byte leads to `target`.
+
+    Args:
+        first: the first of the seven states.
+        target: a state with its flags.
+        limit: HI of each of the seven.
+        n: the first free edge.
 
     Returns:
         The new count of edges.
@@ -61,36 +68,36 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
 
 ROWS = 4
 ENDS, LIMITS, CONTINUED, COUNTING = range(ROWS)
-"""Rows of `per_state`, int32[7, states], of a DFA on its way to bytes; for the others see `char_escapes`.
+"""Rows of `per_state`, int32[4, states]: what is known of each state of a DFA that is being lifted.
 
-ENDS: where an accepting state leads: inside quotes the state behind the closing quote, else the outcome to pop with,
-plus 1; 0 for states that do not accept. LIMITS: HI of each state: where characters are counted, how many there may be
-before it; else, of a run (see `counted_runs`), how often it leads to itself. CONTINUED: the first of the seven states
-(`write_utf8`) in the middle of characters that lead to a state; 0 where they are not written yet. COUNTING: the same of
-characters that lead from a run to itself.
+ENDS: what follows the end of the text. Inside quotes: the state behind the closing quote. Else: the outcome to pop
+with, plus 1. 0 for states that do not accept. LIMITS: HI of the state. Where characters are counted: the largest number
+of characters in front of the state. Else: for a run (see `counted_runs`), how often it may lead to itself; for other
+states, UNBOUNDED. CONTINUED: the first of the seven states (`write_utf8`) in the middle of characters that lead to this
+state; 0 while they are not written. COUNTING: the same for characters that lead from a run to itself.
 """
 FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
-"""Places in `settings`, int64[7], of a DFA on its way to bytes.
+"""Places in `settings`, int64[7]: what is known of a DFA that is being lifted.
 
-FIRST: the automaton's state for state 1 of the DFA. ESCAPES: inside quotes, the automaton's state behind a backslash in
-state 1. BLOCK: the number of the DFA's block. INC_FLAG, ROOM_FLAG: the flags of edges that end and that begin a
-character: INC and ROOM where characters are counted, else 0. QUOTED: 1 where the text stands inside quotes. NAMED: 1
-where it is a name there.
+FIRST: the automaton's state for state 1 of the DFA; state `q` becomes FIRST + q - 1. ESCAPES: inside quotes, the
+automaton's state behind a backslash in state 1. BLOCK: the number of the DFA's block. INC_FLAG: the flag of the last
+byte of a character: INC where characters are counted, else 0. ROOM_FLAG: the flag of an edge into the middle of a
+character: ROOM where characters are counted, else 0. QUOTED: 1 inside quotes. NAMED: 1 if the quoted text is a name.
 """
 
 
 @inner_kernel
 def in_run(settings: Int64, limits: Int32, q: int) -> bool:
-    """Is a state a run, where only runs count?"""
+    """Is a state a run (see `counted_runs`)? Never, where all characters are counted."""
     runs: bool = settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
     return runs
 
 
 @inner_kernel
 def edge_between(settings: Int64, limits: Int32, q: int, target: int) -> int:
-    """The edge to `target` behind the last byte of a character that stands behind `q`."""
+    """The edge for the last byte of a character that leads from state `q` of the DFA to `target`."""
     flag = settings[INC_FLAG]
-    if in_run(settings, limits, q):
+    if in_run(settings, limits, q):  # one more step, or out of the run
         flag = int64(INC) if target == q else int64(ZERO)
     edge: int = settings[FIRST] + target - 1 | flag
     return edge
@@ -100,7 +107,8 @@ def edge_between(settings: Int64, limits: Int32, q: int, target: int) -> int:
 def _write_middle(
     base: int, settings: Int64, per_state: Int32, q: int, target: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Have the seven states in the middle of the characters that lead from `q` to `target`; the new counts."""
+    """Write the seven states in the middle of the characters that lead from `q` to `target`, if they are not written
+    yet. Return the new counts of states and edges."""
     limits = per_state[LIMITS]
     counting = target == q and in_run(settings, limits, q)
     middle = per_state[COUNTING if counting else CONTINUED]
@@ -114,16 +122,18 @@ def _write_middle(
 
 @inner_kernel
 def _middle_edge(settings: Int64, per_state: Int32, q: int, target: int) -> int:
-    """The edge to the first of those seven states. A run that is left counts no more from there on."""
+    """The edge for the lead byte of a character from `q` to `target`, to the first of the seven states that
+    `_write_middle` has written. Adding `k` to it gives the edge to state `k` of the seven."""
     edge: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
-    if in_run(settings, per_state[LIMITS], q):
+    if in_run(settings, per_state[LIMITS], q):  # a step of the run needs room; a way out sets the counter to 0
         edge = per_state[COUNTING, target] | ROOM if target == q else per_state[CONTINUED, target] | ZERO
     return edge
 
 
 @inner_kernel
 def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
-    """The DFA state to which all characters beyond ASCII lead from `q`; `SEVERAL` where they lead to different ones."""
+    """The DFA state to which all characters beyond ASCII lead from `q` (0: dead); `SEVERAL` if they lead to different
+    states."""
     target: int = int64(nexts[q, wides[0]])
     for i in range(1, wides.size):
         if nexts[q, wides[i]] != target:
@@ -133,9 +143,9 @@ def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
 
 @inner_kernel
 def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans: Int32, q: int, n: int) -> int:
-    """Write the edges of `q` for ASCII characters, neighbours with the same target as one; the new count of edges.
+    """Write the edges of `q` for ASCII characters; return the new count of edges.
 
-    Where not all characters are counted, only a state with a limit counts those that lead to itself."""
+    Spans that touch and have the same target get one edge."""
     edges, start = edges_at(base), n
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
         t = nexts[q, spans[i, 2]]
@@ -155,10 +165,12 @@ def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans:
 def _quote_edges(
     base: int, settings: Int64, nexts: Int32, limits: Int32, escaped: Int32, end: int, q: int, n: int
 ) -> int:
-    """Write the edges of `q` for the closing quote, to `end` (0: none), and for the backslash of an escape; the new
-    count of edges."""
+    """Write the edges of `q` for the closing quote, which leads to `end`, and for the backslash; return the new count
+    of edges.
+
+    There is no edge for the quote if `end` is 0, and none for the backslash if no escape spells an alive character."""
     room = settings[ROOM_FLAG]
-    if in_run(settings, limits, q):
+    if in_run(settings, limits, q):  # an escape may be a step of the run; the quote leaves it
         room, end = int64(ROOM), (end | ZERO if end else 0)
     if end:
         write_edge(base, n, int64(0x22), end)
@@ -174,8 +186,11 @@ def _quote_edges(
 
 @inner_kernel
 def _lead_edges(base: int, continued: int, n: int) -> int:
-    """Write the edges for the lead bytes of characters beyond ASCII to the seven states from `continued` on (which may
-    carry a flag); the new count of edges."""
+    """Write the edges for the lead bytes of characters beyond ASCII; return the new count of edges.
+
+    Args:
+        continued: the edge to the first of the seven states, with its flags (see `_middle_edge`).
+    """
     edges = edges_at(base)
     for i in range(UTF8_LEADS.shape[0]):
         edges[n, 0], edges[n, 1] = UTF8_LEADS[i, 0] | UTF8_LEADS[i, 1] << 8, continued + UTF8_LEADS[i, 2]
@@ -188,19 +203,18 @@ def lift_rows(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, spans: Int32, wides: Int32, escaped: Int32,
     low: int, owed: npt.NDArray[np.uint8], n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the rows of the DFA states from `low` on that are stubs, as many as `owed` has.
+    """Write the rows of the DFA states `low` to `low + owed.size - 1`. Rows that are written already are skipped.
 
-    The plain loop: for each state, one edge for each character alive there (its UTF-8, of which the last bytes are
-    shared), and inside quotes one for the closing quote and one for the backslash.
+    The plain loop: for each state, one edge for each character alive there (its UTF-8 bytes, of which all but the first
+    lead through shared states), and inside quotes one for the closing quote and one for the backslash.
 
     Args:
-        settings, per_state: see their places and rows.
+        settings, per_state: see `FIRST` and `ENDS`.
         nexts: int32[states, classes], the DFA's table; state 0 is dead.
-        spans, wides: `ascii_spans` and `wide_classes`.
-        escaped: the classes of which a character may stand behind a backslash.
-        owed: In: `ALSO` for states of which the caller has more edges. Out: `UNEVEN` added for those whose characters
-            beyond ASCII lead to several states; 0 for those that were written before. States that are owed something
-            stay stubs until the caller has written their last edges.
+        spans, wides, escaped: see `DfaOutline`.
+        owed: uint8, for each of these states. In: `ALSO` if the caller has more edges for it. Out: `UNEVEN` is added if
+            its characters beyond ASCII lead to different states; 0 if its row was written before. A state with bits
+            left stays a stub until the caller has written its last edges.
         n_states, n_edges: the first free rows.
 
     Returns:
@@ -210,7 +224,7 @@ def lift_rows(
     for i in range(owed.size):
         q = low + i
         s = settings[FIRST] + q - 1
-        if states[s, KIND] != STUB:  # an exception has stopped this chunk before
+        if states[s, KIND] != STUB:  # written by an earlier call for this chunk
             owed[i] = 0
             continue
         wide = _shared_wide(nexts, wides, q)
@@ -225,7 +239,7 @@ def lift_rows(
             n_edges = _quote_edges(base, settings, nexts, limits, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
             n_edges = _lead_edges(base, _middle_edge(settings, per_state, int64(q), wide), n_edges)
-        leaves = settings[QUOTED] == 0 and ends[q] > 0
+        leaves = settings[QUOTED] == 0 and ends[q] > 0  # plain text has no closing quote
         kind = int64(STUB) if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
         action, outcome = (int64(POP), int64(ends[q]) - 1) if leaves else (int64(NOTHING), int64(0))
         write_row(base, s, kind, start, n_edges - start, action, outcome, int64(0), int64(limits[q]))
@@ -237,17 +251,21 @@ def _wide_edges(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, nodes: Int32, low: int, high: int,
     q: int, n: int,
 ) -> int:  # fmt: skip
-    """Write the edges of the spans `low..high - 1` of a spelling for `q`, given the edges to the nodes below; the new
-    count of edges."""
+    """Write the edges of `q` for the spans `low..high - 1` of a spelling; return the new count of edges.
+
+    Args:
+        spelling: see `DfaOutline.spelling`.
+        nodes: for each node, the edge to its state; 0 if nothing is alive below it.
+    """
     edges, limits = edges_at(base), per_state[LIMITS]
     for i in range(low, high):
         left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
-        if left < 0:
+        if left < 0:  # the next byte is read at a node
             target = int64(nodes[below])
-        else:
+        else:  # `left` more bytes of any value follow, to a character of class `below`
             t = int64(nexts[q, below])
             target = edge_between(settings, limits, q, t) if t else int64(0)
-            if t and left:
+            if t and left:  # states 0, 1 and 2 of the seven take 1, 2 and 3 more bytes
                 target = _middle_edge(settings, per_state, q, t) + left - 1
         if target:
             edges[n, 0], edges[n, 1] = spelling[i, 0] | spelling[i, 1] << 8, target
@@ -260,13 +278,19 @@ def write_wide(
     base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, ends: Int32, nodes: Int32, q: int,
     also: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Complete the row of `q`, of which `lift_rows` has written the other edges, with those for characters beyond
-    ASCII, which lead to several states; the new counts.
+    """Complete the row of `q` where characters beyond ASCII lead to different states. `lift_rows` has written its other
+    edges.
+
+    The plain loop: for each node of the spelling with an alive character, a state with an edge for each of its spans;
+    for the last node, the lead bytes, edges of `q` itself.
 
     Args:
         spelling, ends: see `DfaOutline.spelling`.
-        nodes: scratch, as long as `ends`.
-        also: 1 where the caller has more edges: the state stays a stub.
+        nodes: scratch, as long as `ends`: for each node, the edge to its state; 0 if nothing is alive there.
+        also: 1 if the caller has more edges: the state stays a stub.
+
+    Returns:
+        The new counts of states and edges.
     """
     states, edges, s = states_at(base), edges_at(base), settings[FIRST] + q - 1
     room = int64(ROOM) if in_run(settings, per_state[LIMITS], q) else settings[ROOM_FLAG]
@@ -280,6 +304,7 @@ def write_wide(
         n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[node]), q, n_edges)
         start, nodes[node] = int64(ends[node]), 0
         if n_edges > first:
+            # HI of the node: the greatest limit behind it. A way out of a run has none: it sets the counter to 0.
             limit = int64(0)
             for e in range(first, n_edges):
                 behind = int64(states[edges[e, 1] & TARGET, HI])
@@ -288,6 +313,7 @@ def write_wide(
             nodes[node] = n_states | room
             n_states += 1
     first = n_edges
+    # The edges of a state stand together: those that are written already move here.
     for e in range(states[s, START], states[s, START] + states[s, COUNT]):
         edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
         n_edges += 1

@@ -1,11 +1,11 @@
 """A `CharDfa` lifted to bytes: its characters as UTF-8, plain or as they stand inside a JSON string.
 
-State `q` of the DFA becomes state `first + q - 1`. A kernel call expands a chunk of states. Where all characters beyond
-ASCII lead to the same state (the usual case), they share seven states for their bytes; elsewhere they get states of
-their own. Inside JSON strings every spelling of a character is accepted, in names only one.
+State `q` of the DFA becomes state `first + q - 1`. A kernel call expands a chunk of states. If all characters beyond
+ASCII lead to the same state (the usual case), they share seven states for their bytes; else they get states of their
+own. Inside JSON strings every spelling of a character is accepted, in names only one.
 
-A longest length needs no product of automata: characters are counted, and a state may be entered while its shortest way
-to an end still fits.
+A longest length needs no product of automata. Characters are counted, and a state may be entered only while its
+shortest way to an end still fits into the length.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 
 CHUNK = 64
+"""The number of states that one kernel call expands."""
 MAX_CELLS = 1 << 18
-"""In larger tables (states times classes) distances are not computed, and all ways are kept."""
+"""In larger tables (states times classes), `PlainWays` computes no distances and keeps all ways."""
 _PREFERRED = bytes(byte for byte in dict.fromkeys((*b"a0 ", *range(0x20, 0x7F))) if byte not in b'"\\')
-"""Printable ASCII that needs no escape, what is preferred first."""
+"""Printable ASCII that needs no escape. The first byte that fits is used in the cheapest text."""
 
 
 class Lifted:
     """One `CharDfa` in the tables of an automaton.
 
     Args:
-        ends: by the DFA's final mask: in quotes, the state after the closing one; else the outcome with which a
-            final state leaves its frame, -1 where it does not.
+        ends: gives, for a final mask of the DFA (not 0), what follows the text. Quoted: the state after the closing
+            quote. Plain: the outcome with which the state leaves its frame; -1 if it does not leave.
         quoted: inside a JSON string, or plain UTF-8?
-        name: of strings, is it the name of a member? Each has one spelling, `json.dumps(name, ensure_ascii=False)`.
+        name: is the string the name of a member? Its one spelling is `json.dumps(name, ensure_ascii=False)`.
         maximum: the longest length in characters.
-        also: by the DFA's final mask, further edges of a state, for bytes that are in no character.
-        runs: are runs of states folded and counted (see `counted_runs`), where the length is not? Not for names, which
-            are read beside others.
+        also: gives, for a final mask, further edges of a state, for bytes that are in no character.
+        runs: fold runs of states and count their steps (see `counted_runs`), unless `maximum` is given? Not for names,
+            which are read beside others.
 
     Attributes:
         start: the automaton's state for the DFA's start.
@@ -76,10 +77,10 @@ class Lifted:
         self._ends, self._limits = self._per_state[ENDS], self._per_state[LIMITS]
         self._ends[:] = np.array(by_kind, np.int32)[kinds]
         self._between: set[int] = set()
-        """The states that `_write` has made, most of them between the digits of an escape."""
+        """The states that calls of `_write` have made, most of them between the digits of an escape."""
         self._counted = maximum is not None
         self._limits[:] = UNBOUNDED if folded is None else folded.limits
-        slack = 0
+        slack = 0  # see `Tables.block`
         if maximum is not None:
             distances = shortest_ends(dfa)
             slack = int(distances.max())
@@ -90,6 +91,8 @@ class Lifted:
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
         )
+        # HI of the states behind a backslash: the greatest limit of the states that follow. A run has a limit there
+        # only if all its characters lead to itself: another character leaves it, and needs no room.
         if quoted and self._counted:
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
@@ -103,14 +106,15 @@ class Lifted:
         self._settings: Int64 = np.array(numbers, np.int64)
 
     def _expand_chunk(self, state: int) -> None:
-        """Expand a state, and the stubs around it from which all characters beyond ASCII lead to one state."""
+        """Expand a state, and the stubs of its chunk from which all characters beyond ASCII lead to the same state."""
         tables, dfa, asked = self._automaton.tables, self._dfa, state - self._first + 1
-        if any(tables.row(state)[START : COUNT + 1]):  # the kernel has written all but its characters beyond ASCII
+        if any(tables.row(state)[START : COUNT + 1]):  # `lift_rows` has been here, and has left its last edges out
             self._complete(asked)
             return
         low = (state - self._first) // CHUNK * CHUNK + 1
         high = min(low + CHUNK, len(dfa.next))
-        beyond_ascii = bool(self._outline.wides.any())  # then 8 lead bytes, and 7 states with an edge each behind them
+        beyond_ascii = bool(self._outline.wides.any())
+        # Edges: the spans, a quote, a backslash; beyond ASCII 8 for lead bytes, and 7 in the middle of characters.
         per_state = len(self._outline.spans) + 2 + 15 * beyond_ascii
         owed = np.zeros(high - low, np.uint8)
         if self._also is not None:
@@ -125,7 +129,7 @@ class Lifted:
                 self._complete(low + i)
 
     def _complete(self, q: int) -> None:
-        """Write the edges and the kind that `lift_rows` has left out of the row of `q`."""
+        """Write what `lift_rows` has left out of the row of `q`: its last edges and its kind."""
         tables, outline, state = self._automaton.tables, self._outline, self._first + q - 1
         if len(set(self._dfa.next[q, outline.wides].tolist())) > 1:
             spelling, ends = outline.spelling
@@ -141,18 +145,20 @@ class Lifted:
             tables.ranges(state, edges, miss=(miss[0], miss[1], miss[2]), mode=CHARS, aux=self._block, hi=high)
 
     def _table(self, target: int, q: int) -> int:
-        """The edge to state `target` behind the last byte of a character, which comes behind `q`."""
+        """The edge for the last byte of a character that leads from state `q` of the DFA to `target`.
+
+        `char_kernels.edge_between` is its twin for kernels."""
         edge = self._first + target - 1
         if self._in_run(q):
             return edge | (INC if target == q else ZERO)
         return edge | (INC if self._counted else 0)
 
     def _in_run(self, q: int) -> bool:
-        """Is a state a run, the only ones that count?"""
+        """Is a state a run (see `counted_runs`)? Never, where all characters are counted."""
         return not self._counted and bool(self._limits[q] != UNBOUNDED)
 
     def _write(self, write: Callable[..., tuple[int, int]], state: int) -> None:
-        """Write a state by a kernel. The stubs that it leaves are written by `write_digits` when they are met."""
+        """Write a state by the kernel `write`. Later, `write_digits` writes the stubs that it leaves."""
         tables, dfa = self._automaton.tables, self._dfa
         taken = tables.take(MAX_STATES, MAX_EDGES)
         self._automaton.own(taken[0], self._few_digits, partial(self._write, write_digits))
@@ -162,7 +168,9 @@ class Lifted:
         self._between.update(range(taken[0], tables.n_states))
 
     def _plain_ways(self, state: int) -> int:
-        """The way out of a state: one byte to each next state, where no other spelling is shorter."""
+        """The way out of a state (see `Automaton.way_out`): one byte to each next state, and the closing quote.
+
+        The state itself, if a next state takes more than one byte."""
         q = state - self._first + 1
         led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
         if led is None:
@@ -177,7 +185,7 @@ class Lifted:
         return PlainWays(self._dfa, one_end=len(set(self._ends.tolist()) - {0}) == 1)
 
     def _short_escapes(self, state: int) -> int:
-        """The way out behind a backslash: without `\\u`, unless there is no other escape."""
+        """The way out behind a backslash: the short escapes; the state itself, if only `\\u` may follow."""
         tables = self._automaton.tables
         if not self._escapes <= state < self._escapes + len(self._dfa.next) - 1:
             return state
@@ -186,13 +194,15 @@ class Lifted:
         return tables.ranges(tables.stub(), edges, hi=limit) if edges else state
 
     def _few_digits(self, state: int) -> int:
-        """The way out between digits: a few digits that lead to all targets; pairs only where nothing else does."""
+        """The way out between digits: those digits that lead to a state of the DFA to which no earlier digit leads.
+
+        The first digit `d`, which begins surrogates, is tried last: a pair takes six bytes more."""
         tables = self._automaton.tables
         if state not in self._between:
             return state
         _, _, _, _, q, mark, _, _ = tables.row(state)
         low, left, high_surrogate = beginning(mark)
-        if not mark or left == PAIR:
+        if not mark or left == PAIR:  # between two escapes: there is one way only
             return state
         self._automaton.expand(state)
         behind = {byte: target for first, last, target in tables.edges_of(state) for byte in range(first, last + 1)}
@@ -208,13 +218,14 @@ class Lifted:
         return tables.ranges(tables.stub(), edges)
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
-        """The DFA's states behind characters that UTF-16 units in `low..high` begin (end, after a high surrogate)."""
+        """The DFA's living states behind the characters of `_unit_classes`, read in state `q`."""
         row = self._dfa.next[q].tolist()
         return {row[c] for c in self._unit_classes(low, high, high_surrogate)} - {0}
 
     @cached_method
     def _unit_classes(self, low: int, high: int, high_surrogate: int) -> set[int]:
-        """The classes of the characters that a UTF-16 unit in `low..high` begins (ends, after a high surrogate)."""
+        """The classes of the characters that begin with a UTF-16 unit in `low..high`, or end with it after a high
+        surrogate: see `char_escapes._span`, its twin for kernels."""
         if self._settings[NAMED]:
             spans = [(max(low, first), min(high, last)) for first, last in CONTROLS.tolist()]
         elif high_surrogate:
@@ -226,12 +237,17 @@ class Lifted:
 
 
 def _astral(high: int, low: int) -> int:
+    """The character of a surrogate pair."""
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
 
 
 def shortest_ends(dfa: CharDfa, classes: Sequence[int] | None = None) -> Int32:
-    """int32[states]: the fewest characters (of these classes, if given) from each state to a final one; `MAX_COUNT`
-    where there are none, 0 for the dead state."""
+    """int32[states]: the fewest characters from each state to a final one. `MAX_COUNT` if there is no way; 0 for the
+    dead state.
+
+    Args:
+        classes: only characters of these classes are used; by default all.
+    """
     table = dfa.next if classes is None else dfa.next[:, list(classes)]
     distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
     distances[0] = MAX_COUNT
@@ -246,20 +262,20 @@ def shortest_ends(dfa: CharDfa, classes: Sequence[int] | None = None) -> Int32:
 
 
 class PlainWays:
-    """The ways through a `CharDfa` that a search for the cheapest way must look at: one byte to each next state.
+    """The bytes of a quoted `CharDfa` that a search for the cheapest text must look at: one for each next state.
 
     Args:
-        dfa: of the characters between quotes.
-        one_end: it does not matter in which final state the text ends.
+        dfa: reads the characters between the quotes.
+        one_end: do all final states lead to the same state behind the quote? Then any shortest way to an end will do.
     """
 
     def __init__(self, dfa: CharDfa, *, one_end: bool) -> None:
         self._dfa, self._one_end = dfa, one_end and dfa.next.size <= MAX_CELLS
 
     def of(self, q: int) -> dict[int, int] | None:
-        """The next states of `q` and the byte to each; None where a character that needs more bytes leads elsewhere.
+        """For each next state of `q`, one byte that leads there; None if only longer spellings lead to one of them.
 
-        Where one end is as good as another, only what is on a shortest way, if plain ASCII has one.
+        If a shortest way to an end is known (see `_distances`), only its next state and byte; none if `q` is final.
         """
         led: dict[int, int] = {}
         row = self._dfa.next[q].tolist()
@@ -273,7 +289,7 @@ class PlainWays:
 
     @cached_property
     def _plain(self) -> list[tuple[int, int]]:
-        """`(character, class)`: the classes with a character that is one byte, and one such."""
+        """`(byte, class)`: each class that has a character of one byte, with the preferred of these bytes."""
         bounds, classes = self._dfa.bounds.tolist(), self._dfa.classes.tolist()
         first_bytes: dict[int, int] = {}
         for byte in _PREFERRED:
@@ -282,7 +298,8 @@ class PlainWays:
 
     @cached_property
     def _distances(self) -> Int32:
-        """int32[states]: the fewest characters to an end where plain ASCII has as few as any way; else `MAX_COUNT`."""
+        """int32[states]: the fewest characters to an end. `MAX_COUNT` if plain ASCII needs more than other characters
+        do, or if it matters which end is reached."""
         if not self._one_end:
             return np.full(len(self._dfa.next), MAX_COUNT, np.int32)
         plain = shortest_ends(self._dfa, [each for _, each in self._plain])

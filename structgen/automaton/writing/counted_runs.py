@@ -1,7 +1,7 @@
-"""Runs: chains of states of a `CharDfa` that differ only in how many characters were read: one state each.
+"""Runs: chains of states of a `CharDfa` that differ only in the number of characters read. Each becomes one state.
 
-Example: up to 308 digits may stand before the point of a number, so its `CharDfa` has a state for each. A byte
-automaton can count: there they are one state that leads to itself as long as its counter has room.
+Example: up to 308 digits may stand before the point of a number, so its `CharDfa` has a state for each count of digits.
+A byte automaton can count. There, the 308 states are one, which leads to itself while its counter is below its limit.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from structgen.memo import cached_method, once_per_object
 from structgen.regular.chardfa import CharDfa
 
 LEAST = 8
-"""The fewest steps of a run that is folded."""
+"""A chain with fewer steps is not folded."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountedRuns:
-    """A `CharDfa` whose runs are one state each.
+    """A `CharDfa` in which each run is one state.
 
     Attributes:
-        dfa: accepts more than it should, since only `limits` says how often a run's state may lead to itself.
-        limits: int32[states]: how often a state may lead to itself; `UNBOUNDED` for those that are no run.
+        dfa: without `limits` it accepts too much: a run's state leads to itself without end.
+        limits: int32[states]: how often the state of a run may lead to itself; `UNBOUNDED` for other states.
     """
 
     dfa: CharDfa
@@ -35,13 +35,13 @@ class CountedRuns:
 
     @cached_method
     def outline(self, quoted: bool) -> DfaOutline:
-        """The outline of plain text, or inside quotes."""
+        """The outline of the DFA: of plain text, or inside quotes."""
         return DfaOutline(self.dfa, quoted=quoted, name=False, limits=self.limits)
 
 
 @once_per_object
 def counted_runs(dfa: CharDfa) -> CountedRuns | None:
-    """The runs of an automaton; None where it has none."""
+    """The automaton with its runs folded; None if it has no runs."""
     n = len(dfa.next)
     if n <= LEAST:
         return None
@@ -58,7 +58,10 @@ def counted_runs(dfa: CharDfa) -> CountedRuns | None:
 
 @inner_kernel
 def _follows(nexts: Int32, kinds: Int32, q: int, t: int) -> int:
-    """The number of classes by which `q` leads to `t`, if `t` is like `q` otherwise, and not the start; else 0."""
+    """Does `t` follow `q` in a chain? If so, the number of classes that lead from `q` to `t`; else 0.
+
+    It follows if it is not the start, if it accepts as `q` does, and if every other class leads from both states to the
+    same state."""
     counting: int = int64(0)
     if t < 2 or t == q or kinds[t] != kinds[q]:
         return counting
@@ -81,7 +84,7 @@ def _goes_on(nexts: Int32, q: int, t: int, u: int) -> bool:
 
 @inner_kernel
 def _ends(nexts: Int32, q: int, t: int) -> bool:
-    """Do the characters that lead from `q` to `t` lead nowhere from there?"""
+    """Do the characters that lead from `q` to `t` lead nowhere from `t`?"""
     for c in range(nexts.shape[1]):  # noqa: SIM110 (kernels have no generators)
         if nexts[q, c] == t and nexts[t, c] != 0:
             return False
@@ -99,17 +102,22 @@ def _leads(nexts: Int32, q: int, t: int) -> bool:
 
 @kernel
 def find_runs(nexts: Int32, kinds: Int32, spare: Int32, firsts: Int32, limits: Int32) -> None:
-    """Write the first state of each run to `firsts` of all its states, and how often it may lead to itself to `limits`.
+    """Find the runs, and write for each its first state and its limit.
 
-    The plain loop: link each state to the one that is as it is but for what leads there; follow the links. A run ends
-    where no character that counts leads on. All its states but the first have one way in; the last one may have more,
-    and is then no state of the run, but stands for its last step.
+    The plain loop: link each state to the state that follows it (see `_follows`). Follow the links from the first state
+    of each chain, as long as the same characters lead on. The chain is a run if it has `LEAST` steps or more, and if
+    these characters lead nowhere from its last state.
+
+    A state inside a chain has no way in but from the state before it. Only the last one may have others. It then stays
+    a state of its own; but its step counts for the run: a run's state with a full counter accepts what it accepts.
 
     Args:
-        kinds: of each state, what it accepts.
+        kinds: int32[states]: equal for states that accept the same.
         spare: int32[3, states], all zero.
-        firsts: in: each state itself.
+        firsts: int32[states]. In: each state itself. Out: for the states of a run, its first state.
+        limits: int32[states]. Out: for the first state of a run, the number of steps; others stay as they are.
     """
+    # For each state: the number of ways in; the state that follows it, 0 for none; is it entered by one state only?
     entered, following, inner = spare[0], spare[1], spare[2]
     n = int64(nexts.shape[0])
     for q in range(1, n):
@@ -124,7 +132,7 @@ def find_runs(nexts: Int32, kinds: Int32, spare: Int32, firsts: Int32, limits: I
                 inner[t] = classes == entered[t]
     for head in range(2, n):
         if following[head] == 0 or inner[head] or _leads(nexts, int64(head), int64(head)):
-            continue
+            continue  # no chain begins here, or its state has a loop already
         q, t, steps = int64(head), int64(following[head]), int64(1)
         while inner[t] and following[t] != 0 and _goes_on(nexts, q, t, int64(following[t])):
             q, t, steps = t, int64(following[t]), steps + 1

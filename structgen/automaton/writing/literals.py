@@ -16,7 +16,7 @@ from structgen.kernels.views import view_uint8
 
 
 LITERAL_WORDS, NODE_WORDS = 3, 5
-"""Numbers of a literal, and of a node on the stack, in the work space of `insert`."""
+"""The int32 numbers that a literal takes, and that a node on the stack takes, in the work space of `insert`."""
 
 
 def write_literals(
@@ -24,12 +24,13 @@ def write_literals(
 ) -> None:
     """Expand `state` into a trie of `(literal, target)`. No literal may be a prefix of another.
 
-    Column B of each state of the trie is the number of the shortest literal below it, from 1 on.
+    Column B of each state of the trie is the place of the shortest literal below it among the sorted literals, from 1
+    on.
 
     Args:
-        inner: where `other` is inside a free string, the first state of its block; else 0.
-        other: a state of the same frame, which takes every text that leaves the trie; 0 for none. The states that it
-            has in common with the literals must have been written.
+        inner: if `other` is inside a free string, the first state of the string's block; else 0.
+        other: a state of the same frame, from which a text goes on that leaves the trie; 0 if such a text is refused.
+            The states through which the literals lead from `other` must have been written.
     """
     pairs = sorted(literals)
     blob = b"".join([literal for literal, _ in pairs])
@@ -43,8 +44,9 @@ def write_literals(
 
 
 def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target: int) -> None:
-    """Expand `state` into a trie of words that all lead to `target`. The way out of each of its states is the shortest
-    word, so no search has to look at the others."""
+    """Expand `state` into a trie of words that all lead to `target`.
+
+    The way out of each of its states (see `Automaton.way_out`) follows the shortest word below it only."""
     tables, root = automaton.tables, automaton.tables.stub()
     write_literals(automaton, root, [(word, target) for word in words])
     first, last = root + 1, tables.n_states
@@ -63,7 +65,9 @@ def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target
 
 
 def after_text(automaton: Automaton, state: int, text: bytes) -> int:
-    """The state after `text`, of which no byte leaves the frame or counts; 0 when it is not taken. Expands all."""
+    """The state after `text`; 0 if the text is refused. Expands the states on the way.
+
+    No byte of the text may be counted, and none may lead out of the frame."""
     for byte in text:
         automaton.expand(state)
         edges = automaton.tables.edges_of(state)
@@ -74,13 +78,13 @@ def after_text(automaton: Automaton, state: int, text: bytes) -> int:
 
 
 def work_space(count: int) -> int:
-    """Bytes of scratch space that `insert` needs for this number of literals, with some to spare for alignment."""
+    """The bytes of scratch space that `insert` needs for `count` literals, and some for alignment."""
     return 4 * (LITERAL_WORDS + NODE_WORDS) * (count + 2)
 
 
 @inner_kernel
 def _push_node(scratch: Int32, top: int, low: int, high: int, depth: int, state: int, other: int) -> int:
-    """Put a node on the stack in the scratch space; the new top."""
+    """Put a node on the stack in the scratch space; return the new top. `insert` says what the numbers are."""
     scratch[top], scratch[top + 1], scratch[top + 2] = low, high, depth
     scratch[top + 3], scratch[top + 4] = state, other
     return top + NODE_WORDS
@@ -88,14 +92,14 @@ def _push_node(scratch: Int32, top: int, low: int, high: int, depth: int, state:
 
 @inner_kernel
 def put_literal(scratch: Int32, row: int, start: int, end: int, target: int) -> int:
-    """Write the row of a literal in the work space of `insert`; the place of the next one."""
+    """Write a literal to the work space of `insert`; return the place of the next literal."""
     scratch[row], scratch[row + 1], scratch[row + 2] = start, end, target
     return row + LITERAL_WORDS
 
 
 @inner_kernel
 def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
-    """The place of the shortest of the literals in the rows from `low` to `high`, the first of several."""
+    """The place of the shortest of the literals at the places from `low` to `high`; of several, the first."""
     shortest, length = low, int64(UNBOUNDED)
     for row in range(low, high, LITERAL_WORDS):
         each = int64(scratch[row + 1]) - int64(scratch[row])
@@ -106,19 +110,19 @@ def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
 
 @inner_kernel
 def _other_after(base: int, other: int, byte: int) -> int:
-    """The state of the other text behind a byte; 0 where that text leaves the literals."""
+    """The state of the other text behind a byte, given the state in front of it; 0 if no such text shares the byte."""
     if other == 0:
         return 0
     taken = int64(edge(base, other, byte))
-    # An edge that asks for a length (NEED) is the quote that closes the other text: nothing in common goes on behind.
+    # NEED marks the quote that closes the other text: behind it, the other text shares nothing with the literals.
     return taken & TARGET if taken > 0 and not taken & NEED else 0
 
 
 @inner_kernel
 def _write_node(base: int, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
-    """Write the row of a trie's node, whose edges are `start..end - 1`."""
+    """Write the row of a trie's node, whose edges are `start..end - 1`. Bytes without an edge go on at `other`."""
     kind, action = int64(RANGES), int64(GOTO) if other else int64(NOTHING)
-    if other and inner:  # aux is 1 between the bytes of a character, where another state than `inner` goes on
+    if other and inner:  # aux is 1 in the middle of a character: the free string is not in its first state there
         kind = RANGES | OVERLAY << 4 | int64(other != inner) << 8
     write_row(base, node, kind, start, end - start, action, other, shortest + 1, int64(UNBOUNDED))
 
@@ -127,15 +131,15 @@ def _write_node(base: int, node: int, start: int, end: int, inner: int, other: i
 def insert(
     base: int, text: int, rows: int, count: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Write the trie of `count` sorted literals below `state`; the new numbers of states and edges.
+    """Write the trie of `count` sorted literals below `state`; return the new counts of states and edges.
 
-    The plain loop: for each node, group its literals by their next byte; each group of several literals, or of one with
-    more bytes to come, is a node in turn, and any other leads to its literal's target.
+    The plain loop: for each node, group its literals by their next byte. A group of several literals, or of one literal
+    with more bytes to come, is a node in turn. Any other group is one literal, and leads to its target.
 
-    In the scratch space each literal has a row, from the place `rows` on: where it starts and ends in the bytes at
-    address `text`, and its target. Behind the rows is the stack of the nodes
-    still to be written, `NODE_WORDS` each: rows of the literals that share its prefix (the first, and the one behind
-    the last), length of the prefix, state, and the state of the other text (0: none).
+    The scratch space holds, from the place `rows` on, three numbers for each literal: where it starts and ends, as
+    offsets from the address `text`, and its target. The stack stands behind them. It holds five numbers for each node
+    that is still to be written: the place of the first literal below it, the place behind the last one, the length of
+    their common prefix, the node's state, and the state of the other text there (0: none).
     """
     scratch, blob = scratch_at(base), view_uint8(text)
     bottom = rows + LITERAL_WORDS * count
@@ -151,6 +155,7 @@ def insert(
             while high < end and blob[scratch[high] + depth] == byte:
                 high += LITERAL_WORDS
             target = int64(scratch[low + 2])
+            # Is the literal alone in its group? How many of its bytes come behind this one?
             alone, left = high == low + LITERAL_WORDS, scratch[low + 1] - scratch[low] - depth - 1
             if left > 0 or not alone:
                 target = n_states
@@ -167,10 +172,10 @@ def insert(
 def insert_literals(
     base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Write the trie of the `count` sorted literals in the scratch space; the new numbers of states and edges.
+    """Write the trie of the `count` sorted literals in the scratch space; return the new counts of states and edges.
 
-    The scratch space holds where each literal ends in the text of all, the target of each, and that text, of `size`
-    bytes.
+    The scratch space holds, one behind the other: for each literal its end in the joined text, for each literal its
+    target, and the joined text of all literals, `size` bytes.
     """
     scratch = scratch_at(base)
     rows = 2 * count + (size + 3) // 4

@@ -1,4 +1,4 @@
-"""What lifting a `CharDfa` needs to know of it. It is kept, since many grammars lift the same DFA."""
+"""What lifting a `CharDfa` must know about it. It is computed once, since many grammars lift the same DFA."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from structgen.regular.chardfa import CharDfa
 
 
 Span = tuple[int, int, int, int]
+"""A row of `DfaOutline.spelling`."""
 
 
 class DfaOutline:
@@ -27,13 +28,14 @@ class DfaOutline:
         limits: int32[states]: how often a state may lead to itself, see `counted_runs`; None for any number.
 
     Attributes:
-        spans: int32[., 3]: first character, last character, class: the intervals up to 0x7F; inside quotes without the
-            characters that do not stand there as they are. Class 0, in which nothing lives, is left out.
-        wides: `wide_classes`.
-        escaped: int32[.]: the classes of which a character may stand behind a backslash.
-        depths: uint8[text classes, states]: how many characters of a text class may follow state `q + 1`, whichever
-            they are, with the DFA still alive. `MAX_DEPTH` means any number, `MANY` at least so many.
-        exits: see `text_loops.write_exits`; None where the DFA has no state that is free text.
+        spans: int32[., 3]: first character, last character, class: the intervals of ASCII. Inside quotes, characters
+            that need an escape are left out. Class 0 is left out: it is dead in each state.
+        wides: the classes with characters beyond ASCII, see `wide_classes`.
+        escaped: int32[.]: the classes with characters that a backslash may spell.
+        depths: uint8[text classes, states]: the largest `n` for which any `n` characters of a text class (see
+            `TEXT_CLASSES`) may follow state `q + 1`. For the digits and a pattern `[0-9]{3}`, it is 3 at the start.
+            `MAX_DEPTH`: any number may follow. `MANY`: `MANY` or more may follow.
+        exits: int64[states, 2], see `text_loops.write_exits`; None if no state has a home.
     """
 
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
@@ -55,11 +57,11 @@ class DfaOutline:
         self.spans: Int32 = spans[:count]
         self.exits = exits if homes else None
         spelled = BLANKS if not quoted else IN_NAME if name else IN_VALUE
-        for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # in a string most blanks are spelled by escapes
+        for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # the bytes of their tokens stand for other characters here
             self.depths[k] = 0
 
     def classes_in(self, low: int, high: int) -> set[int]:
-        """The DFA's classes of the characters `low..high`; class 0 is dead everywhere (surrogates are in it)."""
+        """The DFA's classes of the characters `low..high`, with class 0 if some of them are above U+10FFFF."""
         if low > 0x10FFFF:
             return {0}
         first = bisect_right(self._bounds, low) - 1
@@ -68,10 +70,14 @@ class DfaOutline:
 
     @cached_property
     def spelling(self) -> tuple[Int32, Int32]:
-        """How the characters beyond ASCII are spelled, by class: spans, int32[., 4], and where those of each node end.
+        """The characters beyond ASCII as a tree of bytes.
 
-        A span is `(first byte, last byte, left, below)`: with `left` >= 0, that many more bytes follow, whichever they
-        are, to class `below`; else the next byte is read at node `below`. The lead bytes are the last node.
+        Returns:
+            int32[., 4], the spans of all nodes; and int32[nodes], where the spans of each node end.
+
+        A span is `(first byte, last byte, left, below)`. If `left` is -1, the next byte is read at node `below`. Else
+        `left` more bytes of any value spell a character of class `below`. The last node is the root: its spans take the
+        lead bytes.
         """
         nodes: list[list[Span]] = []
         leads = self._spell(nodes, 0xC2, 30, 0x80, 1, 0x80)
@@ -82,8 +88,14 @@ class DfaOutline:
         return spans, np.cumsum([len(node) for node in nodes], dtype=np.int32)
 
     def _spell(self, nodes: list[list[Span]], first: int, count: int, low: int, left: int, least: int) -> list[Span]:
-        """The spans of `count` bytes from `first` on, behind each of which `left` more spell the characters from `low`
-        on, those of the next byte following them; none of them below `least`. What is read below goes to `nodes`."""
+        """The spans of one node. New nodes below it are added to `nodes`.
+
+        Args:
+            first, count: the node reads the bytes `first..first + count - 1`.
+            low: the first character behind byte `first`. Each further byte begins the next `64 ** left` characters.
+            left: the number of bytes behind the one that the node reads.
+            least: characters below it are left out: they have a shorter spelling.
+        """
         bounds, classes, size = [*self._bounds, 0x110000], [*self._classes, 0], 1 << 6 * left
         spans: list[Span] = []
         byte = max(0, (least - low) >> 6 * left)
@@ -91,6 +103,7 @@ class DfaOutline:
             start = low + byte * size
             place = bisect_right(bounds, max(start, least)) - 1
             end = bounds[place + 1] if place + 1 < len(bounds) else low + count * size
+            # So many bytes from this one on begin only characters of this interval.
             alike = min(end - start >> 6 * left, count - byte) if start >= least else 0
             if alike > 0:
                 if classes[place]:
@@ -107,5 +120,5 @@ class DfaOutline:
 
 @once_per_object
 def outline_of(dfa: CharDfa, *, quoted: bool, name: bool) -> DfaOutline:
-    """The outline of a `CharDfa`, made once for as long as that lives."""
+    """The outline of a `CharDfa`."""
     return DfaOutline(dfa, quoted=quoted, name=name)

@@ -14,12 +14,13 @@ from structgen.kernels import inner_kernel, kernel
 Uint8 = npt.NDArray[np.uint8]
 
 MAX_DEPTH = 255
+"""The depth of a state that any number of characters may follow."""
 MANY = 64
-"""Depths below this are exact. Masks do not tell larger ones apart."""
+"""Depths below this are exact. The masks treat larger depths alike."""
 SPARE = 4
-"""Rows of the scratch space: one for the classes of a text class, and those of `write_exits`."""
+"""Rows of the scratch space: three for `write_exits`, and one for the classes of a text class."""
 AS_THEY_ARE: Int32 = np.array([(0, 0x7F), (0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F)], np.int32)
-"""The characters up to 0x7F; then those of them that stand inside quotes as they are."""
+"""Row 0: the characters of ASCII. Further rows: those of them that need no escape inside quotes."""
 
 
 @kernel
@@ -27,18 +28,19 @@ def write_outline(
     bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, limits: Int32, quoted: int, spare: Int64, spans: Int32,
     depths: Uint8, leads: Int64,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the outline of a `CharDfa`.
+    """Write the spans, depths and exits of a `DfaOutline`.
 
     Args:
-        bounds, classes, nexts: of the DFA.
-        wides: its classes beyond ASCII.
+        bounds, classes, nexts: the DFA's arrays.
+        wides: its classes with characters beyond ASCII.
         limits: how often a state may lead to itself.
         quoted: inside a JSON string, or plain UTF-8?
         spare: int64[SPARE, .], all zero.
-        spans, depths, leads: written: see `DfaOutline` (`leads` are its exits).
+        spans, depths, leads: out: the spans, depths and exits. The exits are written only if the DFA has living
+            characters beyond ASCII.
 
     Returns:
-        The number of spans, and of states that have a home among their exits.
+        The number of spans, and the number of states with a home (see `write_exits`).
     """
     _write_depths(bounds, classes, nexts, limits, spare[SPARE - 1], depths)
     homes = int64(0)
@@ -49,7 +51,9 @@ def write_outline(
 
 @inner_kernel
 def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Int32) -> int:
-    """Write the spans; returns their number."""
+    """Write the spans; return their number.
+
+    The plain loop: cut each interval with each of the spans of `AS_THEY_ARE` that fit, and keep what is not empty."""
     count: int = int64(0)
     for i in range(bounds.size):
         for k in range(1 if quoted else 0, AS_THEY_ARE.shape[0] if quoted else 1):
@@ -64,11 +68,13 @@ def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Int32) -> in
 def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, limits: Int32, used: Int64, depths: Uint8) -> None:
     """Write the depths.
 
-    A depth is the shortest way to the dead state by characters of the text class. After `n` passes all that are at most
-    `n` are exact, and the others are no less than that.
+    The plain loop: a depth is the number of characters on the shortest way to the dead state, less 1, where all
+    characters are of the text class. It is 0 if one leads there at once, else the least depth behind a character, plus
+    1. Passes over all states repeat this until nothing changes. After `n` passes, depths below `n` are exact, and the
+    others are `n` or more.
 
     Args:
-        used: scratch, for each class: 1 for those with a character in the text class.
+        used: scratch, for each class: 1 if it has a character in the text class.
     """
     start = 0
     for k in range(class_ends.size):
@@ -80,28 +86,30 @@ def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, limits: Int32, us
         while changed and passes < MANY:
             passes += 1
             changed = False
-            # States are numbered from the start on: most passes but the first find nothing.
+            # States far from the start have high numbers: from high to low, one pass settles most of them.
             for q in range(nexts.shape[0] - 1, 0, -1):
                 depth = _depth(nexts[q], used, depths[k], int64(limits[q]), q)
                 if depth < depths[k, q - 1]:
                     depths[k, q - 1] = depth
                     changed = True
         for q in range(depths.shape[1]):
-            if changed and depths[k, q] == MAX_DEPTH:
+            if changed and depths[k, q] == MAX_DEPTH:  # the passes ended early: the depth is only known to be large
                 depths[k, q] = MANY
 
 
 @inner_kernel
 def _depth(row: Int32, used: Int64, depths: Uint8, limit: int, q: int) -> int:
-    """The depth of the state `q`, with this row, from those of the states that it leads to; `MANY` stands for more."""
+    """The depth of state `q`, computed from its row of the DFA and the depths of the states behind it.
+
+    It is `MANY` if it is `MANY` or more, and `MAX_DEPTH` if no way to the dead state is known."""
     depth: int = int64(MAX_DEPTH)
     for c in range(row.size):
         if used[c]:
             if row[c] == 0:
                 return 0
-            # The dead state has no depth: state t is `depths[t - 1]`.
+            # `depths` leaves the dead state out: the depth of state t is `depths[t - 1]`.
             behind = int64(depths[row[c] - 1]) + 1 if depths[row[c] - 1] < MANY else int64(depths[row[c] - 1])
-            if row[c] == q and limit != UNBOUNDED:
+            if row[c] == q and limit != UNBOUNDED:  # a run: after `limit` steps this character is refused
                 behind = limit if limit < MANY else int64(MANY)
             depth = behind if behind < depth else depth
     return depth

@@ -1,6 +1,6 @@
-"""Kernels that write the states between the members of plain objects, and those that call their values.
+"""Kernels that write the states between the members of plain objects, and the states that call the members' values.
 
-A phase is a state before a name or the closing brace (see `values.plain_objects`). One call writes several phases.
+A *phase* is a state before a name or the closing brace (see `values.plain_objects`). One call writes several phases.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 16
 (_STATE, _CLOSE, _OTHER, _FIRST, _BEFORE, _LAST, _COMMA, _CAME, _PHASES, _COUNT, _SIZE, _BEHIND, _F_STATES,
  _F_COUNT, _F_EDGES, _F_N_EDGES) = range(_HEAD_WORDS)  # fmt: skip
-"""The numbers at the start of the scratch space of `write_phases`, int64 each."""
+"""The int64 numbers at the start of the scratch space of `write_phases`, which says what they are."""
 _ASKED, _KEPT = Struct("9q"), Struct("7q")
+"""Those numbers that are packed for each call, and those that are packed once for an object."""
 _FREE_NAME = PLACES[NAME, False]
 _OF_PHASE = 6
-"""How many states and edges a phase has beside those of its names, of `before` and of `last`."""
+"""A phase has at most as many states and edges beside those of its names, of `before` and of `last`, and the edges of
+white space."""
 
 
 class Phases(NamedTuple):
-    """Phases to write: one, or several in the members' order, each behind one member more than the phase before.
+    """Phases to write: one or several, each behind one member more than the phase before, in the members' order.
 
     Attributes:
         state: the state of the first phase; the states of the next phases follow it.
-        before: the bytes between a member and the next name's opening quote.
-        last: the bytes that end the object behind a member.
-        close: the state behind `last`; 0 where the object may not end.
+        before: the bytes between a member and the opening quote of the next name, such as `, `.
+        last: the bytes between a member and the end of the object, with the closing brace.
+        close: the state behind `last`; 0 if the object may not end.
         members: the declared members that may come, as bits.
-        comma: where the first phase has no member before it, how many bytes of `before` it leaves out (of `last` it
-            then has only the closing brace); else -1.
-        required: the members, as bits, that must come before any later member, any other name and the end.
-        came: how many members can come no more in the first phase.
-        number: how many phases there are.
-        first: the first of the states behind the spellings of the members.
-        other: the state behind the closing quote of an undeclared name in the first phase, which is followed by those
-            of the next phases; 0 where none may come.
+        comma: -1 if a member comes before the first phase. Else the number of bytes at the start of `before` that the
+            first phase leaves out; of `last` it then takes the closing brace only.
+        required: the required members, as bits. No later member, no undeclared name and no end may come before them.
+        came: the index of the first member that may still come in the first phase.
+        number: the number of phases.
+        first: the state behind the spelling of member 0; the states for the next members follow it.
+        other: the state behind the closing quote of an undeclared name in the first phase; the states for the next
+            phases follow it. 0 if no undeclared name may come.
     """
 
     state: int
@@ -65,11 +67,14 @@ class Phases(NamedTuple):
 
 
 class MemberNames:
-    """The names of an object's declared members, of which phases are written.
+    """The names of an object's declared members, prepared for the kernel that writes phases.
 
     Args:
-        spellings: of each declared member, its name, the closing quote, and `behind` more bytes.
-        bound: the longest run of free white space; 0 for none.
+        spellings: for each declared member, its name, the closing quote, and `behind` more bytes.
+        bound: the longest run of free white space, in bytes; 0 for none.
+
+    Attributes:
+        size: the bytes of all spellings.
     """
 
     __slots__ = ("_bound", "_count", "_data", "_longest", "size")
@@ -92,7 +97,7 @@ class MemberNames:
         data = b"".join((asked, self._data, before, last, bits))
         place = (len(data) + 3) // 4
         tables.scratch(4 * place + work_space(self._count))[: len(data)] = data
-        names = self.size if other or members & members - 1 else self._longest
+        names = self.size if other or members & members - 1 else self._longest  # the latter for one member only
         room = names + _OF_PHASE + len(before) + len(last)
         blocks = _FREE_NAME if other else (0, 0, 0, 0)
         taken = tables.take(number * (room + blocks[1]), number * (room + 2 * len(SPACES) + blocks[3]))
@@ -102,12 +107,13 @@ class MemberNames:
 def write_calls(
     automaton: Automaton, first: int, callees: list[int], *, ret: int, colon: bytes = b"", bound: int = 0
 ) -> None:
-    """Write states from `first` on that each take a colon and enter a callee.
+    """Write states from `first` on. Each takes a colon, and then enters its callee.
 
     Args:
-        ret: to which state the first call comes back; each later one comes back to the next state.
-        colon: what stands before the value; nothing where it was read with the name.
-        bound: the longest run of free white space before and behind the colon; 0 where `colon` says all.
+        ret: the state to which the first call comes back. The second call comes back to the next state, and so on.
+        colon: the bytes between the name and the value; empty if they were read with the name.
+        bound: the longest run of free white space before and behind the colon, in bytes; 0 for none. If it is not 0,
+            `colon` is not used.
     """
     tables, count = automaton.tables, len(callees)
     data = Struct(f"{count}i").pack(*callees) + colon
@@ -126,7 +132,9 @@ def write_gap(tables: Tables, state: int, miss: tuple[int, int, int], bound: int
 
 @inner_kernel
 def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
-    """Write a state that takes free white space and goes on at `target`; the new count of edges."""
+    """Write a state that takes at most `bound` bytes of free white space; other bytes go on at `target`.
+
+    Returns the new count of edges. `write_gap` is its twin in Python."""
     write_row(base, s, int64(RANGES | GAP << 4), n_edges, int64(4), int64(GOTO), target, int64(0), bound)
     for byte in SPACES:
         write_edge(base, n_edges, int64(byte), s | INC | ROOM)
@@ -136,10 +144,10 @@ def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
 
 @inner_kernel
 def _write_chain(base: int, text: int, length: int, target: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
-    """Write states that take a byte each of the text at an address, and then go on at `target`.
+    """Write a state for each of the `length` bytes at the address `text`. The last one leads to `target`.
 
     Returns:
-        The first of them (`target` for no bytes), and the new counts of states and edges.
+        The first of the states (`target` if the text is empty), and the new counts of states and edges.
     """
     blob, first = view_uint8(text), n_states
     for i in range(length):
@@ -160,7 +168,7 @@ def _names_at(base: int) -> int:
 
 @inner_kernel
 def _bits_at(base: int) -> int:
-    """The address of the members that may come, as bits; the required ones are behind them."""
+    """The address of the members that may come, as bits. The bits of the required members stand behind them."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     address: int = _names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST]
     return address
@@ -168,7 +176,7 @@ def _bits_at(base: int) -> int:
 
 @inner_kernel
 def _owed(base: int) -> int:
-    """The next required member; the number of members where there is none."""
+    """The first required member that has not come; the number of members if there is none."""
     head = view_int64(registers_at(base)[R_SCRATCH])
     member: int = head[_CAME]
     count = head[_COUNT]
@@ -180,8 +188,10 @@ def _owed(base: int) -> int:
 
 @inner_kernel
 def _list_names(base: int, place: int) -> int:
-    """Write the literals of a phase to the work space from `place` on. Where undeclared names may come too, literals of
-    declared names that may not come lead to DEAD. Returns the number of literals."""
+    """Write the literals of a phase to the work space, from `place` on. Return their number.
+
+    The plain loop: each member that may come is a literal that leads to its state. If undeclared names may come, the
+    name of each other member is a literal that leads to DEAD, so that it cannot come as an undeclared name."""
     head, scratch = view_int64(registers_at(base)[R_SCRATCH]), scratch_at(base)
     count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
     came, owed, bits = head[_CAME], _owed(base), view_uint8(_bits_at(base))
@@ -197,7 +207,11 @@ def _list_names(base: int, place: int) -> int:
 
 @inner_kernel
 def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
-    """Write what follows the opening quote of a name; its first state, 0 for none, and the new counts."""
+    """Write the states behind the opening quote of a name.
+
+    Returns:
+        The first of them, 0 if no name may come; and the new counts of states and edges.
+    """
     head, names, inner = view_int64(registers_at(base)[R_SCRATCH]), int64(0), int64(0)
     count, other = _list_names(base, place), head[_OTHER]
     if other:
@@ -217,18 +231,24 @@ def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[in
 
 @inner_kernel
 def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, n_edges: int) -> tuple[int, int]:
-    """Write the state before a name or the closing brace, given the state behind a name's opening quote (0: none may
-    come), and `comma` as in `Phases`; the new counts."""
+    """Write the state of a phase. Return the new counts of states and edges.
+
+    Args:
+        names: the state behind the opening quote of a name; 0 if no name may come.
+        comma: see `Phases`.
+    """
     head = view_int64(registers_at(base)[R_SCRATCH])
     state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(base) + head[_SIZE]
     last, n_last = text + before, head[_LAST]
-    if comma >= 0:
+    if comma >= 0:  # no member comes before: there is no comma, and `last` is the brace alone
         text, before, last, n_last = text + comma, before - comma, last + n_last - 1, int64(1)
     node = state
     if bound:
         node = n_states
         n_edges = _write_gap(base, state, node, bound, n_edges)
         n_states += 1
+    # The state has two edges at most: for the first byte in front of a name, and for the first byte of `last`. They
+    # stand in the order of their bytes.
     edge, first_byte, end = n_edges, int64(view_uint8(text)[0]) if before else int64(0x22), view_uint8(last)[0]
     count = int64(close != 0) + int64(names != 0)
     n_edges += count
@@ -252,25 +272,27 @@ def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, 
 
 @kernel
 def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
-    """Write phases, see `Phases`; the new numbers of states and edges.
+    """Write phases, see `Phases`. Return the new counts of states and edges.
 
-    The plain loop: for each phase, the trie of the literals `before + quote + spelling` of the members that may come,
-    `before + quote` of any name, and `last`, where free white space may stand before each and behind `before`.
+    The plain loop: for each phase, write a trie of `before`, a quote and the spelling of each member that may come; of
+    `before`, a quote and any undeclared name; and of `last`. Free white space may stand in front of `before`, behind it
+    and in front of `last`.
 
     The scratch space holds, one behind the other:
 
-    - `_HEAD_WORDS` numbers: the state of the phase; the states behind the brace, behind another name, and behind the
-      first member's spelling; the bytes of `before` and of `last`, and how many of them the first phase leaves out; how
-      many members can come no more; how many phases are written; how many members there are, the bytes of their
-      spellings, and those behind the closing quotes; the block of free names;
-    - where each spelling ends, in sorted order, and the member that it belongs to;
+    - 16 numbers, int64: from `_STATE` to `_FIRST` the attributes of `Phases` with these names; the number of bytes of
+      `before` and of `last`; `comma`, `came` and `number` of `Phases`; the number of members, the bytes of all
+      spellings, and the bytes behind each closing quote; the block of free names, as in `PLACES`;
+    - int32, for each spelling in sorted order: its end in the joined spellings;
+    - int32, for each spelling in sorted order: its member;
     - the bytes of the spellings, of `before` and of `last`;
-    - the members that may come, as bits, and the required ones;
+    - the members that may come, as bits, and the required members, as bits;
     - from `place` on, the work space of `insert`.
     """
     head = view_int64(registers_at(base)[R_SCRATCH])
     close, other = head[_CLOSE], head[_OTHER]
     for phase in range(head[_PHASES]):
+        # Is no required member missing? Only then may an undeclared name or the end come.
         free = _owed(base) == head[_COUNT]
         head[_CLOSE] = close if free else int64(0)
         head[_OTHER] = other + phase if free and other else int64(0)
@@ -286,9 +308,9 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
 def write_members(
     base: int, first: int, count: int, ret: int, colon: int, bound: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Write the states behind names, see `write_calls`; the new numbers of states and edges.
+    """Write the states behind names, see `write_calls`. Return the new counts of states and edges.
 
-    The scratch space holds the callees, and then the `colon` bytes of the colon.
+    The scratch space holds the callees, int32, and then the bytes of the colon; `colon` is the number of these bytes.
     """
     scratch, text = scratch_at(base), registers_at(base)[R_SCRATCH] + 4 * count
     for i in range(count):

@@ -1,8 +1,8 @@
-"""The free string: a block of states for any JSON text, which is copied into an automaton.
+"""The free string: a block of states for the content of any JSON string, which is copied into an automaton.
 
-The block takes valid UTF-8 only, no raw control character, every escape of RFC 8259, surrogates in pairs only, and
-counts code points. `NAME` is the block for the names of members: each name has exactly one spelling there, that of
-`json.dumps(ensure_ascii=False)`, so that no other spelling can stand for a declared name.
+The block takes only valid UTF-8, no control character as it is, every escape of RFC 8259, and surrogates only in pairs.
+It counts code points. `NAME` is the block for the names of members. There, each name has one spelling, that of
+`json.dumps(ensure_ascii=False)`: no other spelling can stand for a declared name.
 """
 
 from __future__ import annotations
@@ -18,17 +18,27 @@ from structgen.kernels import kernel
 from structgen.kernels.views import view
 
 CLOSE = (1 << 24) - 1
-"""Stands for the state after the closing quote in a template."""
+"""Stands in a template for the state after the closing quote."""
 
 
 def _utf8(inner: int, first: int) -> list[list[Edge]]:
-    """The states between the bytes of a character beyond ASCII, from number `first` on."""
+    """The edges of the seven states in the middle of a character beyond ASCII (see `UTF8_STATES`).
+
+    Args:
+        inner: the state behind the character.
+        first: the number of the first of the seven.
+    """
     rows = UTF8_STATES.tolist()
     return [[(low, high, inner | INC if follows == COMPLETE else first + follows)] for low, high, follows in rows]
 
 
 def _inside(escape: int, utf8: int) -> list[Edge]:
-    """The edges of state 0. The commonest range comes first: edges are searched in order."""
+    """The edges of state 0, in front of a character. The commonest range comes first: edges are searched in order.
+
+    Args:
+        escape: the state behind a backslash.
+        utf8: the first of the seven states in the middle of a character beyond ASCII.
+    """
     text = INC | ROOM
     plain = [(0x5D, 0x7F, text), (0x23, 0x5B, text), (0x20, 0x21, text), (0x22, 0x22, CLOSE | NEED)]
     wide = [(low, high, utf8 + follows | ROOM) for low, high, follows in UTF8_LEADS.tolist()]
@@ -36,15 +46,22 @@ def _inside(escape: int, utf8: int) -> list[Edge]:
 
 
 def _each(characters: str, target: int) -> list[Edge]:
+    """Edges for these characters, all to `target`."""
     return [(ord(c), ord(c), target) for c in characters]
 
 
 def _hex(target: int) -> list[Edge]:
+    """Edges for the hexadecimal digits, all to `target`."""
     return [(0x30, 0x39, target), (0x61, 0x66, target), (0x41, 0x46, target)]
 
 
 def _value_escapes(first: int) -> list[list[Edge]]:
-    """Backslash, then every escape; the states from `first` on."""
+    """The states behind a backslash in a value, from number `first` on, where every escape may come.
+
+    Of `\\uXXXX`, `u1` to `u4` are in front of the digits 1 to 4. A first digit `d` leads to `after_d`: the unit may be
+    a high surrogate. `h3` and `h4` are in front of the last two digits of a high surrogate. The second escape follows:
+    `back`, `u` and `d` are in front of `\\`, `u` and `d`; `low` is in front of the second digit of a low surrogate.
+    """
     escape, u1, u2, u3, u4, after_d, h3, h4, back, u, d, low = range(first, first + 12)
     del escape
     plain_hex = [(0x30, 0x39, u2), (0x61, 0x63, u2), (0x65, 0x66, u2), (0x41, 0x43, u2), (0x45, 0x46, u2)]
@@ -65,7 +82,10 @@ def _value_escapes(first: int) -> list[list[Edge]]:
 
 
 def _name_escapes(first: int) -> list[list[Edge]]:
-    """Backslash, then the one spelling of each character that needs an escape."""
+    """The states behind a backslash in a name, from number `first` on: each escaped character has one spelling.
+
+    `zero1` and `zero2` are in front of the two zeros of `\\u00XX`, `high` is in front of its third digit, and `low0`
+    and `low1` are in front of the fourth, behind a third digit 0 or 1."""
     escape, zero1, zero2, high, low0, low1 = range(first, first + 6)
     del escape
     return [
@@ -79,7 +99,12 @@ def _name_escapes(first: int) -> list[list[Edge]]:
 
 
 def _template(rows: list[list[Edge]], kind: int) -> tuple[Int32, Int32]:
-    """The rows of a block and their edges, numbered from state 0, which is inside the string."""
+    """The rows of a block, int32[., 8], and their edges, int32[., 2]. State 0 of the block is in front of a character.
+
+    Args:
+        rows: the edges of each state.
+        kind: VALUE or NAME.
+    """
     states: Int32 = np.zeros((len(rows), 8), np.int32)
     states[:, KIND] = RANGES
     states[0, KIND] = RANGES | FREE << 4 | kind << 8
@@ -92,6 +117,7 @@ def _template(rows: list[list[Edge]], kind: int) -> tuple[Int32, Int32]:
 
 
 VALUE, NAME = 0, 1
+"""Kinds of free strings, and the numbers of their blocks of free slices in the masks."""
 _ROWS = {
     VALUE: [_inside(8, 1), *_utf8(0, 1), *_value_escapes(8)],
     NAME: [_inside(8, 1), *_utf8(0, 1), *_name_escapes(8)],
@@ -99,24 +125,31 @@ _ROWS = {
 
 
 def _uncounted(rows: list[list[Edge]]) -> list[list[Edge]]:
+    """The same edges without the flags that count characters."""
     return [[(low, high, target & ~(INC | ROOM)) for low, high, target in row] for row in rows]
 
 
 TEMPLATES = {(kind, True): _template(rows, kind) for kind, rows in _ROWS.items()} | {
     (kind, False): _template(_uncounted(rows), kind) for kind, rows in _ROWS.items()
 }
-"""The blocks, by kind, and by whether code points are counted (they need not be where the length has no bounds)."""
+"""The blocks, by kind, and by whether code points are counted: they are if the length has a bound."""
 PLACES = {
     key: (states.ctypes.data, len(states), edges.ctypes.data, len(edges)) for key, (states, edges) in TEMPLATES.items()
 }
-"""Of each block, the address of its rows, their number, the address of its edges, and their number."""
+"""For each block: the address of its rows, the number of rows, the address of its edges, the number of edges."""
 _template_states, _template_edges = view(types.int32, 8), view(types.int32, 2)
 
 
 def free_string(
     automaton: Automaton, kind: int, close: int, *, min_length: int = 0, max_length: int | None = None
 ) -> int:
-    """A copy of the block: the state after the opening quote. `close` is the state after the closing one."""
+    """Copies a block into an automaton. Returns the state after the opening quote.
+
+    Args:
+        kind: VALUE or NAME.
+        close: the state after the closing quote.
+        min_length, max_length: bounds of the length in code points.
+    """
     states, count, edges, n_edges = PLACES[kind, min_length > 0 or max_length is not None]
     tables = automaton.tables
     tables.reserve(states=count, edges=n_edges)
@@ -132,7 +165,9 @@ def copy_block(
     base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
     low: int, high: int,
 ) -> None:  # fmt: skip
-    """Copy the block at the addresses `states` and `edges` to the states from `first` and the edges from `start`."""
+    """Copy the block at the addresses `states` and `edges` to the states from `first` on and the edges from `start` on.
+
+    `low` and `high` become the bounds of the counter. In the edges, `close` takes the place of CLOSE."""
     to_states, to_edges = states_at(base), edges_at(base)
     from_states, from_edges = _template_states(states), _template_edges(edges)
     for i in range(count):

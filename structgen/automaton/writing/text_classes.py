@@ -1,4 +1,4 @@
-"""Sets of characters for which the masks keep the tokens made of them alone."""
+"""Text classes: sets of characters. For each set, the masks know the tokens that consist of its characters only."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ TEXT_CLASSES: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0x00, 0x09), (0x0B, 0x0C), (0x0E, 0x2027), (0x202A, 0xD7FF), (0xE000, 0x10FFFF)),
     ((0x00, 0x09), (0x0B, 0x0C), (0x0E, 0x2027), (0x202A, 0xD7FF), (0xE000, 0x10FFFF)),
 )  # fmt: skip
-"""Small to large: digits, lower case, letters, letters and digits, identifiers, identifiers with hyphens, words,
-printable ASCII without quote and backslash, all such text, such text without white space; the white space of JSON; all
-characters but the ends of lines, as they are spelled in the quotes of a JSON string, and of a name."""
+"""Each class as `(first, last)` spans of code points. In their order, small to large: digits; lower case; letters;
+letters and digits; characters of identifiers; these and the hyphen; letters and the blank; printable ASCII, and all
+characters from the blank on, without the quote and the backslash; the latter without white space. Then: the white space
+of JSON; all characters but line ends, as a JSON string spells them; the same, as a name spells them."""
 BLANKS, IN_VALUE, IN_NAME = range(len(TEXT_CLASSES) - 3, len(TEXT_CLASSES))
+"""The last three classes. A lifted `CharDfa` uses one of them: BLANKS in plain text, the others inside quotes."""
 NAMING = 6
-"""The first classes have no characters but those of identifiers and the hyphen."""
+"""The first six classes have only characters of identifiers and the hyphen."""
 
+# The spans of all classes one behind the other, int32[., 2], and where the spans of each class end, int32[classes].
 class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
 class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)

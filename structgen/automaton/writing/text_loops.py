@@ -1,14 +1,15 @@
 """Exits: the characters that lead away from a state of a `CharDfa`.
 
-Free text up to a stop stays in one state for most characters. So for a mask, a walk must only look at tokens with a
-character that leads away. To find these tokens fast, each character belongs to a *bucket*, a bit of an int64. There is
-a bucket for each letter (both cases), for the blank and for nearly each punctuation mark; one for the digits, one for
-the line feed, one for the other control characters; and two for characters beyond ASCII: the blocks with Unicode's line
-ends have their own, since the dot of a pattern takes all others.
+Most characters of a free text lead from its state to the same state. So for a mask, a walk must look only at tokens
+with a character that leads away. To find these tokens fast, each character belongs to a *bucket*, a bit of an int64.
+There is a bucket for each letter (both cases), for the blank and for each punctuation mark (`~` and `^` share one); one
+for the digits, one for the line feed, one for the other control characters; and two for characters beyond ASCII. The
+blocks that contain Unicode's line ends have a bucket of their own, since the dot of a pattern takes all others.
 
-In the middle of a stop, most characters lead to the same state as from the state of the free text.
+In the middle of a stop, most characters lead back to the state of the free text: this state is the *home*. Example: a
+text up to `END`. Behind `E`, all characters but `N` and `E` lead where they lead from the home.
 
-Inside the quotes of a JSON string it is the same, except that the quote, the backslash and control characters always
+Inside the quotes of a JSON string the same holds, except that the quote, the backslash and control characters always
 lead to other states.
 """
 
@@ -24,14 +25,16 @@ from structgen.kernels import inner_kernel
 
 BUCKETS = 64
 _DIGITS, _FEED, _CONTROL, _MARKS, _WIDE, ODD = range(58, 64)
-"""The last buckets. No character is in `ODD`: it marks what must be walked whatever it holds."""
+"""The last buckets. No character is in `ODD`: it marks tokens that must be walked whatever characters they have."""
 _BEYOND_ASCII: Int32 = np.array(
     [(0x80, 0x1FFF, _WIDE), (0x2000, 0x2FFF, _MARKS), (0x3000, 0xD7FF, _WIDE), (0xE000, 0x10FFFF, _WIDE)], np.int32
 )
-"""int32[4, 3]: first and last code point, and their bucket. `_MARKS` are those that begin with the byte 0xE2."""
+"""int32[4, 3]: first and last code point, and their bucket. UTF-8 spells the characters of `_MARKS` with the lead byte
+0xE2."""
 
 
 def _bucket_table() -> Int64:
+    """int64[256]: the bucket of each byte."""
     marks = " " + string.punctuation.replace("~", "")
     table = np.full(256, _CONTROL, np.int64)
     for number, letter in enumerate(string.ascii_lowercase):
@@ -46,11 +49,11 @@ def _bucket_table() -> Int64:
 
 
 BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
-"""int64[256]: the bucket of a byte of UTF-8, as a bit; 0 for the bytes behind the first of a character."""
+"""int64[256]: the bucket of each byte of UTF-8, as a bit. Bytes behind the lead byte of a character have no bit."""
 BIT_OF[0x80:0xC0] = 0
 MAX_OTHERS = 16
-"""The number of characters that may lead to other states than from the state of free text. All tokens that begin
-with one of them are walked."""
+"""A state has no home if more characters than this lead elsewhere than they lead from the home. All tokens that begin
+with one of these characters are walked."""
 WIDE_BITS = 1 << _MARKS | 1 << _WIDE
 """The buckets of the characters beyond ASCII."""
 STOP_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[c for c in range(128) if not chr(c).isalnum() and c != 0x20]])
@@ -62,7 +65,9 @@ QUOTED_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[*range(0x20), 0x22, 0x5C]])
 
 @inner_kernel
 def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: Int64) -> None:
-    """Write the buckets that each class holds, and its size: its ASCII characters, and its part of as many others."""
+    """Write for each class the buckets of its characters as bits (`held`) and its size in characters (`sizes`).
+
+    An ASCII character counts one. All characters beyond ASCII count 128 together, shared equally by their classes."""
     for i in range(bounds.size):
         c, low = classes[i], int64(bounds[i])
         high = int64(bounds[i + 1]) - 1 if i + 1 < bounds.size else int64(0x10FFFF)
@@ -80,19 +85,24 @@ def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: In
 def write_exits(
     bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, limits: Int32, quoted: int, spare: Int64, leads: Int64
 ) -> int:  # fmt: skip
-    """Fill `leads`, int64[states, 2]: of state `q + 1`, the buckets of the characters that lead elsewhere, or nowhere,
-    and `ODD`; and the state to which most characters lead, if they also lead from there to itself, and few others lead
-    elsewhere than from there (0: there is none).
+    """Write for each state of a `CharDfa` the buckets of the characters that lead away from it, and its home.
+
+    The *home* of a state is the state to which most characters lead from it. Most characters must also lead from the
+    home to itself, and at most `MAX_OTHERS` characters may lead elsewhere than they lead from the home. A state that
+    counts its steps (see `limits`) has no home but itself: no other state's mask tells what it has counted.
 
     Args:
-        bounds, classes, nexts: of a `CharDfa`.
-        wides: the classes of its characters beyond ASCII.
-        limits: how often a state may lead to itself. No other state's mask tells what a run has counted.
+        bounds, classes, nexts: the arrays of the DFA.
+        wides: its classes with characters beyond ASCII.
+        limits: how often a state may lead to itself, see `counted_runs`.
         quoted: inside a JSON string, or plain text?
-        spare: int64[3, .], all zero: for each class its buckets and its size, for each state its characters.
+        spare: int64[3, .], all zero: the buckets of each class, the size of each class, and for each state the number
+            of characters that lead to it.
+        leads: out: int64[states, 2], row `q - 1` for state `q`: the buckets of the characters that lead to another
+            state or nowhere, with `ODD`; and the home, 0 for none.
 
     Returns:
-        The number of states with such a state.
+        The number of states with a home.
     """
     held, sizes, votes = spare[0], spare[1], spare[2]
     _measure(bounds, classes, wides, held, sizes)
@@ -109,6 +119,7 @@ def write_exits(
         for c in range(nexts.shape[1]):
             votes[nexts[q, c]] = 0
         leads[q - 1, 1] = best
+    # So far, the second column is where most characters lead. What is no home is taken out.
     homes: int = int64(0)
     for q in range(1, nexts.shape[0]):
         home, others = leads[q - 1, 1], int64(0)
