@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from inspect import Parameter, signature
 from types import GenericAlias, new_class
 from typing import Annotated, Any, get_args, get_origin
@@ -27,9 +27,13 @@ def is_function(schema: Any) -> bool:
 def value_type(schema: Any) -> Any:
     """The type of a schema's values: for a function a typed dict of its arguments, else the schema itself.
 
+    `Iterable[T]` is `list[T]`: Pydantic's value could be read only once, and validates an item when it is read.
+
     Raises:
         OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.
     """
+    if (get_origin(schema) or schema) in (Iterable, Iterator, Collection):
+        return list[get_args(schema) or Any]  # type: ignore[misc]
     return _arguments(schema) if is_function(schema) else schema
 
 
