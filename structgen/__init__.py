@@ -16,10 +16,20 @@ _STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _HOME_OF = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as", _STUB, re.MULTILINE)}
 __all__ = sorted(_HOME_OF)
 
+_NAMES_ELSEWHERE = {
+    "guidance": "gen select json user assistant one_or_more zero_or_more optional substring",
+    "instructor": "from_openai from_provider patch Mode create create_partial create_iterable llm_validator",
+    "outlines": "from_transformers from_llamacpp from_vllm Generator Application regex cfg json_schema",
+    "vllm": "LLM SamplingParams",
+}
+"""Names of other libraries: the page of `docs/how-to/migrate` says what to use instead."""
+
 
 def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        pages = [page for page, names in _NAMES_ELSEWHERE.items() if name in names.split()]
+        advice = "".join(f"; docs/how-to/migrate/{page}.md says what to use instead" for page in pages)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
     from structgen.waiting import waiting
 
     with waiting(f"importing what {name} needs"):

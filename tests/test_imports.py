@@ -201,6 +201,15 @@ def test_the_public_surface_is_sorted_complete_and_importable():
         structgen.no_such_name  # noqa: B018
 
 
+def test_a_name_of_another_library_is_told_where_its_page_is():
+    for page, names in structgen._NAMES_ELSEWHERE.items():
+        text = (PACKAGE.parent / "docs" / "how-to" / "migrate" / f"{page}.md").read_text(encoding="utf-8")
+        for name in names.split():
+            assert name in text
+            with pytest.raises(AttributeError, match=f"{name}.*migrate/{page}.md"):
+                getattr(structgen, name)
+
+
 def test_what_type_checkers_see_is_what_runs():
     """The stub of the package imports each public name, under that name, from the module that really has it."""
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
