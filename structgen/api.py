@@ -113,7 +113,7 @@ def generate(
 ) -> list[Generation[Any]]: ...
 def generate(
     model: Any,
-    prompt: Any,
+    prompt: Any = None,
     schema: Any = None,
     *,
     tokenizer: Any = None,
@@ -263,7 +263,9 @@ async def agenerate(
 async def agenerate(
     model: AnyModel, prompt: Prompts, schema: object, *, details: YES, **options: Unpack[Options]
 ) -> list[Generation[Any]]: ...
-async def agenerate(model: Any, prompt: Any, schema: Any = None, *, details: bool = False, **options: Any) -> Any:
+async def agenerate(
+    model: Any, prompt: Any = None, schema: Any = None, *, details: bool = False, **options: Any
+) -> Any:
     """`generate` for async code: it runs in a thread, and the event loop goes on meanwhile.
 
         cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
@@ -296,7 +298,7 @@ def stream(
 def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> Iterator[Event[Any]]: ...
-def stream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> Iterator[Event[Any]]:
+def stream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> Iterator[Event[Any]]:
     """`generate`, told while it happens.
 
         for event in stream(model, prompt, schema=City):
@@ -338,7 +340,7 @@ def astream(
 def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[Any]]: ...
-def astream(model: Any, prompt: Any, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
+def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
     return told_in_thread(in_one_run(_request(model, prompt, schema, **options)))
 

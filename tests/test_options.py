@@ -34,6 +34,9 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.Beams(0), "count=0: expected a count of at least 1"),
     (lambda: sg.Whitespace("flexible", bound="x"), "bound='x': expected a whole number"),
     (lambda: sg.Regex(3), "pattern=3: expected a regular expression as text"),
+    (lambda: sg.Choice([1, 2]), "options=[1, 2]: expected a list of texts, none of them empty"),
+    (lambda: sg.Choice("yes"), "options='yes': expected a list of texts"),
+    (lambda: sg.Choice("yes", "no"), "Choice takes one list: pass sg.Choice(['yes', 'no'])"),
     (lambda: sg.Lark(3), "grammar=3: expected the grammar as text"),
     (lambda: sg.Text(until=3).plan(), "until=3: expected a text or a Regex"),
     (lambda: sg.Text(min_chars="x"), "min_chars='x', max_chars=None: expected whole numbers"),
@@ -91,8 +94,9 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"grammar": "start: A"}, "pass schema=sg.Lark('start: A')"),
     ({"choices": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
     ({"choice": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
-    ({"max_retries": 3}, "limits=sg.Limits(validations=...)"),
+    ({"max_retries": 3}, "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate"),
     ({"tools": [len]}, "pass one function as schema="),
+    ({"system": "Be brief."}, "as the first message: {'role': 'system', 'content': ...}"),
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
     ({"limit": 3}, "no option is called limit=: the nearest is limits="),
     ({"temperatur": 3}, "the nearest is sampling=sg.Sampling(temperature=...)"),
@@ -106,6 +110,14 @@ def test_an_option_of_another_library_is_told_how_it_is_said_here(call, options,
     with pytest.raises(sg.OptionError) as found:
         call(scripted("x"), "x", **options)
     assert told in str(found.value)
+
+
+@pytest.mark.parametrize("call", [sg.generate, sg.stream, sg.astream])
+def test_a_call_without_a_prompt_says_what_a_prompt_is(call):
+    with pytest.raises(sg.OptionError, match="no option is called messages=: pass the messages as prompt"):
+        call(scripted("x"), messages=[{"role": "user", "content": "x"}])
+    with pytest.raises(sg.OptionError, match="prompt of type NoneType: expected a string, chat messages"):
+        call(scripted("x"))
 
 
 @pytest.mark.parametrize(("options", "told"), NAMES_ELSEWHERE[:15])

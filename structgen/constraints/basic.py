@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from typing_extensions import Never
+
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
@@ -202,8 +204,10 @@ class Choice:
 
     options: tuple[str, ...]
 
-    def __init__(self, options: Sequence[str]) -> None:
-        allowed = "at least one text, none of them empty"
+    def __init__(self, options: Sequence[str], *others: Never) -> None:
+        if others:
+            raise OptionError(f"Choice takes one list: pass sg.Choice({quoted([options, *others])})")
+        allowed = "a list of texts, none of them empty; values in JSON are schema=Literal[...] or {'enum': [...]}"
         texts = several("options", options, allowed)
         require(bool(texts) and all(isinstance(text, str) and text for text in texts), "options", options, allowed)
         require_unicode("options", *texts)

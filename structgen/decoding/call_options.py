@@ -46,9 +46,15 @@ _INSTEAD = {
     "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
     "force_words_ids": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "constraints": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
-    "tools": "pass one function as schema= for the arguments it can be called with",
+    "tools": "pass one function as schema= for the arguments it can be called with; sg.call and sg.run take several",
+    "tool_choice": "sg.call(model, messages, tools, choice=...) has it",
     "messages": "pass the messages as prompt, the second argument",
-    "max_retries": "limits=sg.Limits(validations=...) bounds the retries within a run, and reask= those after it",
+    "prompts": "pass the list as prompt, the second argument",
+    "input": "pass it as prompt, the second argument",
+    "inputs": "pass it as prompt, the second argument",
+    "system": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
+    "instructions": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
+    "max_retries": "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate asks again",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
 }
 """What to do instead of passing an option."""
