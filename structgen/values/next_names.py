@@ -82,11 +82,10 @@ class NextNames:
     def allowed(self, progress: Members, table: NameTable) -> Flags:
         """bool[names of the table]: may the name come next in this progress?"""
         objects, own = progress.objects, self.other_marks(progress)
-        outline, known = self._outline(objects), self.known_names(objects)
         flags: Flags = np.zeros(len(table.names), np.bool_)
-        for place, name in enumerate(table.names if own else ()):
-            flags[place] = name not in known and outline.marks(name) in own
-        if objects.some or self._few(objects) or self._is_empty.inhabited(objects).uncounted:
+        for marks, ranks in self._unknown_in(table, objects).items() if own else ():
+            flags[ranks] = marks in own
+        if objects.some or self._few(objects):
             flags[[table.ranks[name] for name in self.open_names(progress)]] = True
         else:
             flags[self._declared_in(table, objects)] = self._is_empty.open_members(objects).of(progress)
@@ -107,6 +106,15 @@ class NextNames:
         """Index -> name of each declared member whose schema has a value."""
         outline = self._outline(objects)
         return {i: name for name, i in outline.declared.items() if not self._is_empty(outline.member(i))}
+
+    @cached_method
+    def _unknown_in(self, table: NameTable, objects: Objects) -> dict[int, Int64]:
+        """Marks -> the ranks of the names of a table that have them and that no progress of these objects knows."""
+        outline, known, ranks = self._outline(objects), self.known_names(objects), dict[int, list[int]]()
+        for rank, name in enumerate(table.names):
+            if name not in known:
+                ranks.setdefault(outline.marks(name), []).append(rank)
+        return {marks: np.array(each, np.int64) for marks, each in ranks.items()}
 
     @cached_method
     def _declared_in(self, table: NameTable, objects: Objects) -> Int64:

@@ -175,7 +175,10 @@ def test_open_members_are_those_that_may_come_one_by_one() -> None:
                 for i in progress.open()
                 if is_empty.next_members(part.properties[i].value, progress.with_declared(i), 0)
             ]
-            assert NextNames(is_empty).open_names(progress) == [str(i) for i in told]
+            names, table = NextNames(is_empty), NameTable([*map(str, range(count)), "other"])
+            assert names.open_names(progress) == [str(i) for i in told]
+            flags = [bool(names.named((progress,), name)) for name in table.names]
+            assert names.allowed(progress, table).tolist() == flags
             assert [i for i in range(count) if progress.is_open(i)] == list(progress.open())
             if not told:
                 break
