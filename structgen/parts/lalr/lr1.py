@@ -84,6 +84,7 @@ class LR1:
         self._rules = [rule for rule in grammar.rules if grammar.ends.issuperset(rule.expansion)]
         self._firsts, self._nullable = self._first_sets()
         self._items, self._starts = self._numbered()
+        self._looked_behind = self._looking_behind()
         self._cores = {grammar.first_state: self._core_of(grammar.first_state, (0,))}
         self.first = self._state(grammar.first_state, (self._bits[END],), "")
 
@@ -93,7 +94,8 @@ class LR1:
         moved, lalr = self._cores[state.lalr].moves[symbol], self.grammar.shifts[state.lalr][symbol]
         if lalr not in self._cores:
             self._cores[lalr] = self._core_of(lalr, tuple(item for item, _ in moved))
-        return self._state(lalr, tuple(self._resolved(bits, state) for _, bits in moved), "")
+        behind = [self._resolved(bits, state) if item in self._looked_behind else 0 for item, bits in moved]
+        return self._state(lalr, tuple(behind), "")
 
     @cached_method
     def viable(self, state: LrState) -> frozenset[str]:
@@ -244,6 +246,35 @@ class LR1:
                 items.append(_LrItem(number, read, symbol, *self._first_of(rule.expansion[read + 1 :])))
             items.append(_LrItem(number, len(rule.expansion), None, 0, False))
         return items, starts
+
+    def _looking_behind(self) -> frozenset[int]:
+        """The items of rules for which it matters what comes behind them.
+
+        It does not where the parser reduces by the rule whatever comes next (`LalrGrammar.sure`): what comes is then
+        read in the state behind the reduction, which knows.
+        """
+        table = self.grammar.reductions
+        unsure = {rule for lalr, sure in self.grammar.sure.items() if sure is None for rule in table[lalr].values()}
+        unsure.add(0)  # behind the start, the end
+        looking, size = {self.grammar.rules[number].origin for number in unsure}, 0
+        while len(looking) > size:
+            size = len(looking)
+            looking |= {rule.origin for rule in self._rules if looking.intersection(self._last(rule.expansion))}
+        return frozenset(
+            number
+            for number, item in enumerate(self._items)
+            if item.rule in unsure
+            or looking.intersection(self._last(self.grammar.rules[item.rule].expansion[item.read :]))
+        )
+
+    def _last(self, symbols: tuple[str, ...]) -> list[str]:
+        """The symbols of a sequence behind which nothing may come."""
+        last = []
+        for symbol in reversed(symbols):
+            last.append(symbol)
+            if symbol not in self._nullable:
+                break
+        return last
 
     def _first_of(self, symbols: tuple[str, ...]) -> tuple[int, bool]:
         """The terminals with which a sequence of symbols may begin, and whether it may be empty."""

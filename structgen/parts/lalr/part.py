@@ -161,7 +161,7 @@ class _Parser:
             if len(rule.expansion) > 1:
                 return self._leave(state, top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
             symbol = rule.origin
-        before = ahead.terminal if isinstance(ahead, Token) else " or ".join(sorted(self._states.viable(target)))
+        before = ahead.terminal if isinstance(ahead, Token) else " or ".join(sorted(self._grammar.reductions[target.lalr]))
         raise OptionError(f"before {before} the rule {symbol} is reduced to itself without end, by rules of one symbol")
 
     def _enter(self, state: int, top: LrState, target: LrState, ahead: Token | Unread) -> None:
