@@ -70,10 +70,9 @@ class CharDfa:
         indices = {mask: index for index, mask in enumerate(dict.fromkeys(self.final))}
         return tuple(indices), _looked_up(indices, self.final)
 
-    def state_after(self, text: str) -> int:
-        """The state after `text` from the start; 0 when no member begins so."""
+    def state_after(self, text: str, state: int = 1) -> int:
+        """The state after `text` from a state, by default the start; 0 when no member begins so."""
         bounds, classes = self._lookup
-        state = 1
         for char in text:
             state = int(self.next[state, classes[bisect_right(bounds, ord(char)) - 1]])
             if state == 0:

@@ -67,7 +67,8 @@ SUMS = {"type": "array", "items": {"type": "number", "multipleOf": 1e-7}}
 TALE = {"type": "string", "pattern": "^([ab])c*\\1$"}
 LISTS = """
     start: item
-    item: "(" item* ")" | NAME | "if" item
+    item: "(" item* mark ")" | NAME | "if" item
+    mark: | "!"
     NAME: /[a-c]+|i[a-e]+/
     %ignore " "
 """

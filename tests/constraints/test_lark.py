@@ -27,6 +27,7 @@ from structgen.parts.composed import Composed
 from structgen.parts.lalr.grammar import read_grammar
 from structgen.parts.lalr.lr1 import LR1
 from structgen.parts.lalr.part import LarkPart
+from structgen.parts.lalr.scanner import Scanners
 from tests.support.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.support.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary
 from tests.support.walking import tokens_of
@@ -283,6 +284,19 @@ def test_states_grow_with_the_text_and_not_with_its_depth():
     states = grammar.automaton.tables.n_states
     assert plain_verdict(grammar, b"(" * 500 + b"1" + b")" * 500)
     assert grammar.automaton.tables.n_states == states
+
+
+@each_grammar
+def test_no_text_of_a_small_grammar_needs_another_scanner(name, monkeypatch):
+    """All of them were made with the grammar; of a large grammar, those of the first states."""
+    grammar, asked = Lark(TEXTS[name][0]), set()
+    scanner = Scanners.scanner
+    monkeypatch.setattr(Scanners, "scanner", lambda self, context: asked.add(context) or scanner(self, context))
+    for text in TEXTS[name][1]:
+        assert accepts(grammar, text), text
+    states = LR1(read_grammar(TEXTS[name][0], "start"))
+    assert asked <= set(states.contexts(1000))
+    assert set(states.contexts(10)) <= set(states.contexts(1000))
 
 
 @pytest.mark.parametrize(

@@ -173,33 +173,31 @@ class LalrGrammar:
         kinds = [classes[bisect_right(bounds, ord(char)) - 1] for char in pattern.value]
         return kinds if all(kinds) else None
 
-    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[int]], frozenset[str]]:
-        """For each pattern terminal, the numbers of the string terminals whose text it matches too, as `NAME` matches
+    def keywords(self, accepted: frozenset[str]) -> tuple[dict[str, list[str]], frozenset[str]]:
+        """For each pattern terminal, the string terminals whose text it matches too, as `NAME` matches
         `"if"`; and the names of the string terminals that the lexer does not try by themselves for that reason.
 
         As in `lark.lexer._create_unless`: a match of the pattern is then looked up among these strings.
         """
-        keywords: dict[str, list[int]] = {}
+        keywords: dict[str, list[str]] = {}
         hidden: set[str] = set()
         for terminal in self._patterns:
             if terminal.name not in accepted:
                 continue
-            for number in self._strings_within(terminal):
-                string = self.terminals[number]
+            for string in self._strings_within(terminal):
                 if string.name in accepted:
-                    keywords.setdefault(terminal.name, []).append(number)
+                    keywords.setdefault(terminal.name, []).append(string.name)
                     if set(string.pattern.flags) <= set(terminal.pattern.flags):
                         hidden.add(string.name)
         return keywords, frozenset(hidden)
 
     @cached_method
-    def _strings_within(self, terminal: TerminalDef) -> list[int]:
+    def _strings_within(self, terminal: TerminalDef) -> list[TerminalDef]:
         """The string terminals of the same priority that a pattern terminal matches, as Python's `re` matches."""
-        pattern, alike = re.compile(terminal.pattern.to_regexp()), list[int]()
-        for number, other in enumerate(self.terminals):
-            if isinstance(other.pattern, PatternStr) and other.priority == terminal.priority:
-                alike += [number] if _matches(pattern, other.pattern.value) else []
-        return alike
+        pattern = re.compile(terminal.pattern.to_regexp())
+        strings = (other for other in self.terminals if isinstance(other.pattern, PatternStr))
+        alike = (other for other in strings if other.priority == terminal.priority)
+        return [other for other in alike if _matches(pattern, other.pattern.value)]
 
 
 def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:

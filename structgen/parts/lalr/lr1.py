@@ -12,10 +12,24 @@ LALR state have the same items, a `_Core`, and differ only in the terminals that
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
+
+
+class Context(NamedTuple):
+    """What the parser knows of the next token.
+
+    Attributes:
+        tried: the terminals that Lark's lexer tries.
+        viable: the terminals that may come next; `END` among them where the text may end.
+    """
+
+    tried: frozenset[str]
+    viable: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +123,36 @@ class LR1:
     @cached_method
     def _named(self, bits: int) -> frozenset[str]:
         return frozenset(terminal for terminal in self._terminals if self._bits[terminal] & bits)
+
+    def contexts(self, most: int) -> list[Context]:
+        """The contexts in which tokens are read, in about `most` states: those that the fewest symbols lead to."""
+        below: dict[LrState, list[LrState]] = {self.first: []}
+        todo, unread = deque(below), [(self.first, self.grammar.accepts(self.first.lalr))]
+        while todo and len(below) < most:
+            state = todo.popleft()
+            for symbol in self._cores[state.lalr].moves:
+                target = self.goto(state, symbol)
+                if target not in below:
+                    below[target] = []
+                    todo.append(target)
+                    if symbol in self._bits:
+                        unread.append((target, self.grammar.accepts(target.lalr)))
+                below[target].append(state)
+        contexts, seen = dict[Context, None](), set(unread)
+        while unread:
+            state, tried = unread.pop()
+            number = self.grammar.sure[state.lalr]
+            if number is None:
+                contexts[Context(tried, self.viable(state))] = None
+                continue
+            # The parser reduces by this rule first. The token is read behind the rule's origin, where the rule began.
+            rule, began = self.grammar.rules[number], [state]
+            for _ in rule.expansion:
+                began = list(dict.fromkeys(under for each in began for under in below.get(each, ())))
+            fresh = [each for each in ((self.goto(state, rule.origin), tried) for state in began) if each not in seen]
+            seen.update(fresh)
+            unread += fresh
+        return list(contexts)
 
     def reduction(self, state: LrState, terminal: str) -> int | None:
         """The rule by which a viable terminal reduces; None where it is shifted (or ends the text)."""

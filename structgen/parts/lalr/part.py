@@ -19,23 +19,26 @@ and their positions are the same behind each item.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import CALL, EAGER, GOTO, NOTHING, POP
+from structgen.automaton.table_format import GOTO
 from structgen.automaton.writing.chars import Lifted
-from structgen.errors import OptionError
+from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
-from structgen.parts.lalr.lr1 import LR1, LrState
+from structgen.parts.lalr.lr1 import LR1, Context, LrState
 from structgen.parts.lalr.scanner import Scanners, Token
 from structgen.parts.parts import Entered, Families, Part
 from structgen.regular.chardfa import CharDfa
 
 ACCEPTED = 0
 """The outcome of a text that is complete; others are reductions."""
+STATES_AHEAD = 128
+"""About so many states of the parser have their scanners made together, when the grammar is compiled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,8 @@ class _Parser:
         self._automaton, self._grammar = automaton, grammar
         automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
+        with suppress(LimitExceeded):  # which is raised again by a scanner where a text comes to need it
+            self._scanners.make(self._states.contexts(STATES_AHEAD))
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
         self._outcomes = Numbering[Reduction | TailCall | None]()
         assert self._outcomes[None] == ACCEPTED
@@ -104,9 +109,15 @@ class _Parser:
     @cached_method
     def _going_on(self, top: LrState, ahead: Token | Unread) -> int:
         """The state in which the parser goes on in `top`."""
-        if isinstance(ahead, Unread) and ahead.read and self._reduction(top, ahead) is None:
-            return self._replay(top, ahead)
-        return self._automaton.later(partial(self._expand, top, ahead))
+        number = self._reduction(top, ahead)
+        if number is None:
+            return self._read(top, ahead) if isinstance(ahead, Unread) else self._shift(top, ahead)
+        rule = self._grammar.rules[number]
+        if not rule.expansion:
+            return self._automaton.later(partial(self._expand_empty, top, rule.origin, ahead))
+        if top.delivers:
+            return self._leave(top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
+        return self._leave(top, Reduction(rule.origin, len(rule.expansion), ahead))
 
     def _reduction(self, top: LrState, ahead: Token | Unread) -> int | None:
         """The rule by which the parser reduces now; None where it reads on."""
@@ -114,89 +125,78 @@ class _Parser:
             return self._grammar.sure[top.lalr]
         return self._states.reduction(top, ahead.terminal)
 
-    def _replay(self, top: LrState, unread: Unread) -> int:
-        """The state behind characters that were read before this context was known."""
-        dfa, read = self._scanner(top, unread.tried), unread.read
+    def _expand_empty(self, top: LrState, origin: str, ahead: Token | Unread, state: int) -> None:
+        """Write the state in which a rule of no symbols is complete. It is written when a walk gets there: many such
+        rules may follow each other."""
+        self._automaton.tables.ranges(state, (), miss=(GOTO, self._advance(top, origin, ahead), 0))
+
+    def _read(self, top: LrState, unread: Unread) -> int:
+        """Read the next token in `top`, which may have begun."""
+        (dfa, start), read = self._scanners.scanner(Context(unread.tried, self._states.viable(top))), unread.read
         for i in range(len(read)):
-            if dfa.state_after(read[: i + 1]):
+            if dfa.state_after(read[: i + 1], start):
                 continue
-            final = dfa.final[dfa.state_after(read[:i])]
+            final = dfa.final[dfa.state_after(read[:i], start)]
             if not final:
                 return self._dead
             token = self._scanners.tokens.things[final - 1]
             return self._found(top, unread.tried, Token(token.terminal, token.behind + read[i:]))
-        inside = self._start_of(dfa) + dfa.state_after(read) - 1
+        inside = self._lifted(dfa) + dfa.state_after(read, start) - 1
         return self._automaton.tables.call(inside, -self._scanned(top, unread.tried))
 
-    def _expand(self, top: LrState, ahead: Token | Unread, state: int) -> None:
-        number = self._reduction(top, ahead)
-        if number is not None:
-            rule = self._grammar.rules[number]
-            if top.delivers and rule.expansion:
-                self._leave(state, top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
-            else:
-                self._leave(state, top, Reduction(rule.origin, len(rule.expansion), ahead))
-        elif isinstance(ahead, Unread):
-            dfa = self._scanner(top, ahead.tried)
-            self._call(state, self._start_of(dfa), -self._scanned(top, ahead.tried))
-        elif ahead.terminal == END:
+    def _shift(self, top: LrState, token: Token) -> int:
+        """Go on behind a token."""
+        if token.terminal == END:
             # What was read behind the end is nothing that could follow it.
-            miss = (NOTHING, 0, 0) if ahead.behind else (POP | EAGER, ACCEPTED, 0)
-            self._automaton.tables.ranges(state, (), miss=miss)
-        else:
-            target = self._states.goto(top, ahead.terminal)
-            self._advance(state, top, ahead.terminal, Unread(self._grammar.accepts(target.lalr), ahead.behind))
+            return self._dead if token.behind else self._automaton.pop(ACCEPTED)
+        target = self._states.goto(top, token.terminal)
+        return self._advance(top, token.terminal, Unread(self._grammar.accepts(target.lalr), token.behind))
 
-    def _advance(self, state: int, top: LrState, symbol: str, ahead: Token | Unread) -> None:
+    def _advance(self, top: LrState, symbol: str, ahead: Token | Unread) -> int:
         """Go on behind a symbol that was read in `top`, and behind the rules of one symbol to which it is reduced."""
         rules = self._grammar.rules
         for _ in range(len(rules) + 1):
             if self._states.completes(top, symbol):
-                return self._leave(state, top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
+                return self._leave(top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
             target = self._states.goto(top, symbol)
             number = self._reduction(target, ahead)
             if number is None or not rules[number].expansion:
-                return self._enter(state, top, target, ahead)
+                return self._enter(top, target, ahead)
             rule = rules[number]
             if len(rule.expansion) > 1:
-                return self._leave(state, top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
+                return self._leave(top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
             symbol = rule.origin
-        before = ahead.terminal if isinstance(ahead, Token) else " or ".join(sorted(self._grammar.reductions[target.lalr]))
+        terminals = [ahead.terminal] if isinstance(ahead, Token) else sorted(self._grammar.reductions[target.lalr])
+        before = " or ".join(terminals)
         raise OptionError(f"before {before} the rule {symbol} is reduced to itself without end, by rules of one symbol")
 
-    def _enter(self, state: int, top: LrState, target: LrState, ahead: Token | Unread) -> None:
+    def _enter(self, top: LrState, target: LrState, ahead: Token | Unread) -> int:
         """Go on in `target`, behind a symbol that was read in `top`."""
         depth, tail = self._states.depth(target.lalr), self._states.tail(target.lalr)
         if depth > 1 and self._states.depth(top.lalr) and tail is None:
-            self._automaton.tables.ranges(state, (), miss=(GOTO, self._going_on(target, ahead), 0))
-        elif depth > 1 or tail is not None:
-            self._leave(state, top, TailCall(target, depth - 1, ahead))
-        else:
-            self._call(state, self._going_on(target, ahead), -self._below(top))
+            return self._going_on(target, ahead)
+        if depth > 1 or tail is not None:
+            return self._leave(top, TailCall(target, depth - 1, ahead))
+        return self._automaton.tables.call(self._going_on(target, ahead), -self._below(top))
 
-    def _leave(self, state: int, top: LrState, outcome: Reduction | TailCall) -> None:
+    def _leave(self, top: LrState, outcome: Reduction | TailCall) -> int:
         """Leave frames until the one is met from which a reduction or a tail call goes on."""
         if outcome.left:
             # A state whose rules have read equally many symbols stands for all of them; others for their last one.
             left = outcome.left - (self._states.depth(top.lalr) or 1)
-            number = self._outcomes[outcome._replace(left=left)]
-            self._automaton.tables.ranges(state, (), miss=(POP | EAGER, number, 0))
-        elif isinstance(outcome, TailCall):
-            self._land(state, top, outcome)
-        else:
-            self._advance(state, top, outcome.origin, outcome.ahead)
+            return self._automaton.pop(self._outcomes[outcome._replace(left=left)])
+        if isinstance(outcome, TailCall):
+            return self._land(top, outcome)
+        return self._advance(top, outcome.origin, outcome.ahead)
 
-    def _land(self, state: int, top: LrState, call: TailCall) -> None:
+    def _land(self, top: LrState, call: TailCall) -> int:
         """Enter a state whose rule began in `top`; without a frame of `top` where that would only pass a tail on."""
         target, tail = call.target, self._states.tail(call.target.lalr)
         passes = tail is not None and self._states.completes(top, tail)
         if tail is not None:
             target = self._states.delivering(target, top.delivers if passes else tail)
         going_on = self._going_on(target, call.ahead)
-        if passes:
-            self._automaton.tables.ranges(state, (), miss=(GOTO, going_on, 0))
-        else:
-            self._call(state, going_on, -self._below(top))
+        return going_on if passes else self._automaton.tables.call(going_on, -self._below(top))
 
     @cached_method
     def _below(self, top: LrState) -> int:
@@ -204,36 +204,20 @@ class _Parser:
         return -self._automaton.returns(partial(self._returned, top))
 
     def _returned(self, top: LrState, outcome: int) -> int:
-        if outcome == ACCEPTED:
-            return self._automaton.pop(0)
         going_on = self._outcomes.things[outcome]
-        assert going_on is not None
-        state = self._automaton.tables.stub()
-        self._leave(state, top, going_on)
-        return state
+        return self._automaton.pop(ACCEPTED) if going_on is None else self._leave(top, going_on)
 
     @cached_method
     def _scanned(self, top: LrState, tried: frozenset[str]) -> int:
         """The row of returns for the tokens that are found in a state."""
         tokens = self._scanners.tokens.things
-        return -self._automaton.returns(lambda outcome: self._written(self._found(top, tried, tokens[outcome])))
+        return -self._automaton.returns(lambda outcome: self._found(top, tried, tokens[outcome]))
 
     def _found(self, top: LrState, tried: frozenset[str], token: Token) -> int:
         """The state behind a token that was found among `tried`; what is ignored is passed over."""
         return self._going_on(top, Unread(tried, token.behind) if token.terminal in self._grammar.ignore else token)
 
-    def _scanner(self, top: LrState, tried: frozenset[str]) -> CharDfa:
-        return self._scanners.scanner(tried, self._states.viable(top))
-
     @cached_method
-    def _start_of(self, dfa: CharDfa) -> int:
-        """The first state of a scanner."""
+    def _lifted(self, dfa: CharDfa) -> int:
+        """The state in which an automaton of scanners starts."""
         return Lifted(self._automaton, dfa, lambda final: final - 1, quoted=False).start
-
-    def _call(self, state: int, callee: int, ret: int) -> None:
-        self._automaton.tables.ranges(state, (), miss=(CALL | EAGER, self._written(callee), ret))
-
-    def _written(self, state: int) -> int:
-        """A state that a walk enters at once: it is written now, so that the walk does not stop for it."""
-        self._automaton.expand(state)
-        return state

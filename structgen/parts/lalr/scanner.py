@@ -7,8 +7,8 @@ characters behind its end: a final state names the terminal and those characters
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import reduce
-from itertools import accumulate
 from operator import or_
 from typing import NamedTuple
 
@@ -18,19 +18,21 @@ from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
+from structgen.parts.lalr.lr1 import Context
 from structgen.parts.lalr.scanner_kernels import (
     DONE,
     FULL,
     MATCHED,
     NOWHERE,
     TOKEN,
+    TOKEN_SHIFT,
     UNKNOWN,
     WAITING,
     Int32,
     Uint8,
     scan,
 )  # fmt: skip
-from structgen.regular.chardfa import CharDfa, tidied
+from structgen.regular.chardfa import CharDfa
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, zeros
 
 MAX_STATES = 20_000
@@ -45,11 +47,21 @@ class Token(NamedTuple):
     behind: str
 
 
+class Scanner(NamedTuple):
+    """An automaton, in which other scanners may start too, and the state with which this one starts.
+
+    Where it finds a token, `dfa.final` has the number of the token plus 1.
+    """
+
+    dfa: CharDfa
+    start: int
+
+
 class Scanners:
     """The scanners of a grammar.
 
     Attributes:
-        tokens: the tokens that final states name; `dfa.final` is the number of a token plus 1.
+        tokens: the tokens that scanners find.
         states: the automata of the terminals.
         ahead: int32[., classes]: see `scanner_kernels.scan`; a row is the number of a token plus 1.
         is_wide: uint8[classes]: 1 for the classes of characters beyond ASCII.
@@ -69,54 +81,56 @@ class Scanners:
         for shifts in grammar.shifts.values():
             for symbol, to in shifts.items():
                 shifted.setdefault(symbol, set()).add(to)
+        self._made: dict[Context, Scanner] = {}
         self._behind = {symbol: frozenset(states) for symbol, states in shifted.items()}
 
-    @cached_method
-    def scanner(self, tried: frozenset[str], viable: frozenset[str]) -> CharDfa:
-        """The scanner that tries terminals as Lark's lexer does, and finds those that are viable.
+    def scanner(self, context: Context) -> Scanner:
+        """The scanner that tries terminals as Lark's lexer does, and finds those that are viable."""
+        if context not in self._made:
+            self.make([context])
+        return self._made[context]
 
-        Args:
-            viable: the terminals that may come next, the end among them or not.
-        """
-        grammar, known = self._grammar, viable | self._grammar.ignore
-        keywords, hidden = grammar.keywords(tried)
-        shown = tried - hidden
-        terminals = [number for number, name in enumerate(grammar.names) if name in shown]
-        each = [[] if (name := grammar.names[n]) in grammar.ignore else keywords.get(name, []) for n in terminals]
-        words = [number for numbers in each for number in numbers]
-        tokens, word_tokens = self._token_numbers(terminals, known), self._token_numbers(words, known)
-        past = np.array([0, *accumulate(map(len, each))], np.int32)
-        end = self.number(Token(END, "")) if END in viable else 0
-        start = [end, 0, *map(self.states.start, terminals), *map(self.states.start, words)]
-        nexts, flags, kinds = self.states.nexts, self.states.flags, len(self.is_wide)
-        size = 1 << (FIRST_ROWS + kinds).bit_length()
-        places, rows = zeros((size, len(start)), np.int64), zeros((size, kinds), np.int32)
-        places[1], table = start, empty_table(places)
-        progress, open_ = np.array([1, 2, 0, 2], np.int64), np.zeros(kinds, np.uint8)
-        while (
-            answer := scan(
-                places, table, rows, progress, nexts, flags, tokens, past, word_tokens, self.ahead, self.is_wide, open_
-            )
-        ) != DONE:
+    def make(self, contexts: Sequence[Context]) -> None:
+        """Make the scanners of several contexts as one automaton, whose states they share."""
+        starts = [self._start(context) for context in contexts]
+        columns, kinds = max(map(len, starts)), len(self.is_wide)
+        size = 1 << (FIRST_ROWS + kinds + len(starts)).bit_length()
+        places, rows = zeros((size, columns), np.int64), zeros((size, kinds), np.int32)
+        for place, start in enumerate(starts, 1):
+            places[place, : len(start)] = start
+        table, open_ = empty_table(places), np.zeros(kinds, np.uint8)
+        progress = np.array([1, 1 + len(starts), 0, 1], np.int64)
+        nexts, flags = self.states.nexts, self.states.flags
+        while (answer := scan(places, table, rows, progress, nexts, flags, self.ahead, self.is_wide, open_)) != DONE:
             if answer != FULL:
                 self.read_on(answer, int(progress[2]))
                 continue
             if len(places) > MAX_STATES:
-                names = ", ".join(sorted(known))[:200]
+                names = ", ".join(sorted(frozenset[str]().union(*(context.viable for context in contexts))))[:200]
                 raise LimitExceeded(f"the terminals {names} take more than {MAX_STATES:,} states")
             places, rows = grown_rows(places, 2 * len(places)), grown_rows(rows, 2 * len(rows))
-            table, progress[3] = empty_table(places), 2
+            table, progress[3] = empty_table(places), 1
         count = int(progress[1])
-        return tidied(grammar.bounds, grammar.classes, rows[:count], places[:count, TOKEN].tolist())
+        found = tuple(places[:count, TOKEN].tolist())
+        dfa = CharDfa(self._grammar.bounds, self._grammar.classes, rows[:count].copy(), found)
+        self._made.update((context, Scanner(dfa, place)) for place, context in enumerate(contexts, 1))
 
-    def _token_numbers(self, terminals: list[int], known: frozenset[str]) -> Int32:
-        """The numbers of the tokens of terminals plus 1; 0 for a terminal that is not `known`."""
-        names = [self._grammar.names[terminal] for terminal in terminals]
-        return np.array([self._token_number(name) if name in known else 0 for name in names], np.int32)
+    def _start(self, context: Context) -> list[int]:
+        """The place with which a scanner starts: see `scanner_kernels`."""
+        grammar, known = self._grammar, context.viable | self._grammar.ignore
+        keywords, hidden = grammar.keywords(context.tried)
+        place = [self.number(Token(END, "")) if END in context.viable else 0, 0]
+        for name in filter((context.tried - hidden).__contains__, grammar.names):
+            place.append(self._begun(name, name in known))
+            if name not in grammar.ignore:
+                place += [-self._begun(word, word in known) for word in keywords.get(name, ())]
+        return place
 
     @cached_method
-    def _token_number(self, terminal: str) -> int:
-        return self.number(Token(terminal, ""))
+    def _begun(self, terminal: str, known: bool) -> int:
+        """A terminal at a place where it begins."""
+        token = self.number(Token(terminal, "")) if known else 0
+        return token << TOKEN_SHIFT | self.states.start(self._grammar.names.index(terminal))
 
     def number(self, token: Token) -> int:
         """The number of a token plus 1. `ahead` has a row for it."""

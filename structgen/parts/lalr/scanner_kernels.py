@@ -20,14 +20,17 @@ NOWHERE = 1
 UNKNOWN = -1
 """In `ahead`: it is not known yet whether the character may stand behind the token."""
 TOKEN, BEGUN = 0, 1
-"""The first columns of a place; then come the states of the terminals, one column each, and of the keywords."""
+"""The first columns of a place; then come the terminals that may go on, in the order in which they are tried."""
 COLUMNS = 2
+TOKEN_SHIFT, STATE = 32, (1 << 32) - 1
+"""A terminal at a place: `token << TOKEN_SHIFT | state`, where `token` is what a match finds, 0 if the parser does not
+take it. Behind a terminal come its keywords, in the same way, but negative. 0 stands for no terminal."""
 FULL, DONE = -1, -2
 """What `scan` returns when it has no room for another place, and when all places are read."""
 
 
 @inner_kernel
-def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
+def _tried(place: Int64, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
     """Set `open_` to 1 for the classes that are read at a place, else to 0.
 
     Behind a token, where one character beyond ASCII is read, all of them are: they may begin with the same byte.
@@ -35,8 +38,10 @@ def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) ->
     reads_wide = False
     for kind in range(1, nexts.shape[1]):
         open_[kind] = 0
-        for t in range(COLUMNS, COLUMNS + tried):
-            if nexts[place[t], kind] != 0:
+        for t in range(COLUMNS, place.size):
+            if place[t] == 0:
+                break
+            if place[t] > 0 and nexts[place[t] & STATE, kind] != 0:
                 open_[kind] = 1
                 reads_wide = reads_wide or wide[kind] != 0
                 break
@@ -46,10 +51,7 @@ def _tried(place: Int64, tried: int, nexts: Int32, wide: Uint8, open_: Uint8) ->
 
 
 @inner_kernel
-def _step(
-    place: Int64, after: Int64, kind: int, tried: int, nexts: Int32, flags: Uint8, tokens: Int32, words: Int32,
-    word_tokens: Int32, ahead: Int32,
-) -> int:  # fmt: skip
+def _step(place: Int64, after: Int64, kind: int, nexts: Int32, flags: Uint8, ahead: Int32) -> int:
     """Write the place behind a character of class `kind` to `after`.
 
     The terminals are tried in their order: a match ends all terminals behind it.
@@ -57,68 +59,91 @@ def _step(
     Returns:
         1; 0 if the character is refused; `UNKNOWN` if `ahead` must be filled in first.
     """
-    matched, waiting = int64(-1), False
-    for t in range(after.size):
-        after[t] = 0
-    for t in range(tried):
-        state = nexts[place[COLUMNS + t], kind]
-        if flags[state] & WAITING:
-            after[COLUMNS + t] = state
-            waiting = True
-        if flags[state] & MATCHED:
-            matched = int64(t)
+    token, matched, goes_on, is_keyword = int64(0), False, False, False
+    n = int64(COLUMNS)
+    for t in range(COLUMNS, place.size):
+        entry = abs(place[t])
+        if entry == 0 or (matched and place[t] > 0):
             break
-    token: int = int64(0)
-    if matched < 0 and place[BEGUN] != 0 and place[TOKEN] != 0:
+        state = int64(nexts[entry & STATE, kind])
+        waits = flags[state] & WAITING != 0
+        if place[t] > 0:
+            goes_on = waits
+            matched = flags[state] & MATCHED != 0
+            if matched:
+                token = entry >> TOKEN_SHIFT
+        else:
+            waits = waits and goes_on
+            if matched and not is_keyword and flags[state] & MATCHED:
+                token, is_keyword = entry >> TOKEN_SHIFT, True
+        if waits:
+            moved = (entry >> TOKEN_SHIFT << TOKEN_SHIFT) | state
+            after[n] = moved if place[t] > 0 else -moved
+            n += 1
+    if not matched and place[BEGUN] != 0 and place[TOKEN] != 0:
         token = int64(ahead[place[TOKEN], kind])
         if token == UNKNOWN:
             return UNKNOWN
-    if matched < 0 and not waiting:  # the next token begins with the character
-        after[TOKEN], after[BEGUN] = token, 1
-        return 1 if token != 0 else 0
-    for w in range(COLUMNS + tried, after.size):
-        after[w] = nexts[place[w], kind]
-    if matched >= 0:
-        token = int64(tokens[matched])
-        for w in range(words[matched], words[matched + 1]):
-            if flags[after[COLUMNS + tried + w]] & MATCHED:
-                token = int64(word_tokens[w])
-                break
+    for t in range(n, after.size):
+        after[t] = 0
     after[TOKEN], after[BEGUN] = token, 1
-    return 1
+    # Where no terminal goes on, the next token begins with the character.
+    return 1 if matched or n > COLUMNS or token != 0 else 0
 
 
 @inner_kernel
 def _alike(place: Int64, kind: int, other: int, nexts: Int32, ahead: Int32) -> bool:
     """Do two classes lead to the same place?"""
     for t in range(COLUMNS, place.size):
-        if nexts[place[t], kind] != nexts[place[t], other]:
+        if place[t] == 0:
+            break
+        state = abs(place[t]) & STATE
+        if nexts[state, kind] != nexts[state, other]:
             return False
     same: bool = ahead[place[TOKEN], kind] == ahead[place[TOKEN], other]
     return same
 
 
+@inner_kernel
+def _trim(places: Int64, rows: Int32, count: int) -> None:
+    """Have rows lead nowhere instead of to places from which no token is found. Column 0 marks the others meanwhile."""
+    for place in range(count):
+        rows[place, 0] = place > 0 and places[place, TOKEN] != 0
+    changed = True
+    while changed:
+        changed = False
+        for place in range(count - 1, 0, -1):
+            kind = 1
+            while rows[place, 0] == 0 and kind < rows.shape[1]:
+                rows[place, 0] = rows[rows[place, kind], 0]
+                changed = changed or rows[place, 0] != 0
+                kind += 1
+    for place in range(1, count):
+        for kind in range(1, rows.shape[1]):
+            if rows[rows[place, kind], 0] == 0:
+                rows[place, kind] = 0
+    for place in range(count):
+        rows[place, 0] = 0
+
+
 @kernel
 def scan(
-    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, tokens: Int32, words: Int32,
-    word_tokens: Int32, ahead: Int32, wide: Uint8, open_: Uint8,
+    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, ahead: Int32, wide: Uint8,
+    open_: Uint8,
 ) -> int:  # fmt: skip
-    """Read the places of a scanner, breadth-first, until all are read, or until room or an entry of `ahead` is missing.
+    """Read places, breadth-first, until all are read, or until room or an entry of `ahead` is missing.
 
     The plain loop: for each place, for each class that is read there, intern the place behind the class.
 
     Args:
-        places: int64[., columns]: `TOKEN`, `BEGUN`, the states of the terminals in order, then those of the keywords.
-            Place 0 is nowhere. `progress[1]` rows are in use.
+        places: int64[., columns]: `TOKEN`, `BEGUN`, the terminals that may go on. Place 0 is nowhere. `progress[1]`
+            rows are in use.
         table: the hash table of `intern`.
         rows: int32[., classes]: the place behind each class.
         progress: the first place that is not read, the number of places, the class for which an entry of `ahead` is
             missing, and the first place that is not in `table`.
         nexts: int32[states, classes]: the transitions of all terminals.
         flags: uint8[states]: `MATCHED`, `WAITING`.
-        tokens: int32[terminals]: the token of a match; 0 if the parser does not take it.
-        words: int32[terminals + 1]: the keywords of terminal t are `words[t]:words[t + 1]`.
-        word_tokens: int32[keywords]: the token of each keyword.
         ahead: int32[tokens, classes]: the token with one more character read behind it; 0 if refused; `UNKNOWN`.
         wide: uint8[classes]: 1 for classes beyond ASCII.
         open_: uint8[classes], scratch space.
@@ -126,7 +151,6 @@ def scan(
     Returns:
         `DONE`, `FULL`, or the token for which an entry of `ahead` is missing.
     """
-    tried = tokens.size
     for place in range(progress[3], progress[1]):
         intern(places, table, place)
     progress[3] = progress[1]
@@ -134,7 +158,7 @@ def scan(
         here, count = progress[0], progress[1]
         if count + nexts.shape[1] > places.shape[0]:
             return FULL
-        _tried(places[here], tried, nexts, wide, open_)
+        _tried(places[here], nexts, wide, open_)
         last = 0
         for kind in range(1, nexts.shape[1]):
             rows[here, kind] = 0
@@ -143,9 +167,7 @@ def scan(
             if last > 0 and _alike(places[here], int64(kind), int64(last), nexts, ahead):
                 rows[here, kind] = rows[here, last]
                 continue
-            known = _step(
-                places[here], places[count], int64(kind), tried, nexts, flags, tokens, words, word_tokens, ahead
-            )
+            known = _step(places[here], places[count], int64(kind), nexts, flags, ahead)
             if known == UNKNOWN:
                 progress[1], progress[2], progress[3] = count, kind, count
                 asked: int = places[here, TOKEN]
@@ -156,4 +178,5 @@ def scan(
                 count += after == count
             last = kind
         progress[0], progress[1], progress[3] = here + 1, count, count
+    _trim(places, rows, progress[1])
     return DONE
