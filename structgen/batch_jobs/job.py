@@ -114,7 +114,9 @@ def extract_many(
     owner = as_model(model, options.pop("tokenizer", None))
     for name, flag in (("chat", chat), ("resume", resume), ("progress", progress), ("prompt_schema", prompt_schema)):
         require_flag(name, flag)
-    require(prompt is None or isinstance(prompt, str) or callable(prompt), "prompt", prompt, "a text or a function")
+    has_fields = isinstance(prompt, str) and "{" in prompt
+    expected = "a text with names of fields in braces, as {text}, or a function"
+    require(prompt is None or has_fields or callable(prompt), "prompt", prompt, expected)
     call_options = CallOptions.of(options)
     require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from structgen.arguments import require
 from structgen.errors import OptionError, excerpt
 
 
@@ -21,6 +22,8 @@ class ResultFiles:
 
     def __init__(self, path: str | PathLike[str], *, resume: bool) -> None:
         self.path = Path(path)
+        lines = self.path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx")
+        require(lines, "out", str(path), "a name that ends in .jsonl: the file has a line of JSON for each input")
         self.errors_path = self.path.with_suffix(".errors.jsonl")
         self.done: set[str] = set()
         if self.path.exists():

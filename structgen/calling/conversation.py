@@ -171,6 +171,7 @@ def run(
 
 def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
     """Returns the tools, each of which has a function."""
+    require(isinstance(given, (list, tuple)), "tools", given, "a list of tools")
     tools: list[Tool[..., Any]] = [Tool.of(each) for each in given]
     for tool in tools:
         require(tool.function is not None, "tools", tool.name, "tools with a function: Tool.of(entry, function)")

@@ -144,6 +144,14 @@ def test_what_can_work_for_no_input_is_raised(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_prompt_without_a_field_and_a_table_for_lines_of_json_are_refused(tmp_path):
+    """The first would be the same for every input. A file of lines is no table, whatever its name says."""
+    with pytest.raises(OptionError, match="expected a text with names of fields in braces"):
+        sg.extract_many(scripted('"yes"'), ["a"], {"type": "string"}, prompt="Who?")
+    with pytest.raises(OptionError, match=r"people.csv': expected a name that ends in .jsonl"):
+        sg.extract_many(scripted('"yes"'), ["a"], {"type": "string"}, out=tmp_path / "people.csv")
+
+
 def test_prompts_are_made_by_functions_templates_and_chat():
     model = scripted('"yes"')
     job = sg.extract_many(model, [{"a": 1}, {"a": 0}], {"type": "string"}, prompt=lambda row: f"{1 // row['a']}")

@@ -97,3 +97,10 @@ def test_async_tools_run():
     done = sg.run(model, "Go.", [double], details=True)
     assert done.answer == "Done."
     assert "42" in done.replies[1].prompt
+
+
+def test_tools_are_a_list():
+    """One tool alone, or a dict of tools, is told so, as by `call`."""
+    for tools in (len, None, {"len": len}):
+        with pytest.raises(sg.OptionError, match=r"tools=.*: expected a list of tools"):
+            sg.run(scripted_chat("Fine."), "q", tools)
