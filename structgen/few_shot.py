@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import is_listed, require, require_unicode
@@ -98,12 +98,14 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
 
 
 def _jsonable(value: Any, target: Target, where: str) -> Any:
-    """Returns a value converted to JSON's types."""
+    """Returns a value converted to JSON's types. A mapping may stand for an instance of the type."""
     try:
         if target.type is Any:
             return to_jsonable_python(value, by_alias=True)
-        return TypeAdapter(target.type).dump_python(value, mode="json", by_alias=True, warnings="error")
-    except PydanticSerializationError as error:
+        adapter = TypeAdapter(target.type)
+        given = adapter.validate_python(value) if isinstance(value, Mapping) else value
+        return adapter.dump_python(given, mode="json", by_alias=True, warnings="error")
+    except (PydanticSerializationError, ValidationError) as error:
         raise OptionError(f"{where}={quoted(value)} is no value of the schema: {error}") from error
 
 

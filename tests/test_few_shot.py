@@ -41,6 +41,13 @@ def test_examples_are_turns_behind_the_system_in_the_layout_of_the_mask():
     assert '{"name": "Lyon", "people": 1}<|im_end|>' in last.result.prompt
 
 
+def test_a_dict_is_an_example_of_a_model():
+    """Its members come in the order of the schema, whatever their own."""
+    examples = [("Oslo?", {"people": 7, "name": "Oslo"})]
+    run = sg.generate(scripted_chat(SAID, SAID), CHAT, City, examples=examples, details=True)
+    assert '{"name": "Oslo", "people": 7}<|im_end|>' in run.prompt
+
+
 def test_examples_of_text_and_of_functions():
     run = sg.generate(
         scripted_chat("yes", "yes"), CHAT, sg.Choice(["yes", "no"]), examples=[("Paris?", "no")], details=True
