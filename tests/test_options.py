@@ -96,6 +96,10 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"choice": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
     ({"max_retries": 3}, "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate"),
     ({"tools": [len]}, "pass one function as schema="),
+    ({"functions": [len]}, "sg.call and sg.run take several"),
+    ({"bad_words": ["a"]}, "pass banned=['a']"),
+    ({"guided_json": City}, "pass schema=City"),
+    ({"context": {}}, "no option is called context=: there are tokenizer, "),
     ({"system": "Be brief."}, "as the first message: {'role': 'system', 'content': ...}"),
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
     ({"limit": 3}, "no option is called limit=: the nearest is limits="),
@@ -118,6 +122,8 @@ def test_a_call_without_a_prompt_says_what_a_prompt_is(call):
         call(scripted("x"), messages=[{"role": "user", "content": "x"}])
     with pytest.raises(sg.OptionError, match="prompt of type NoneType: expected a string, chat messages"):
         call(scripted("x"))
+    with pytest.raises(sg.OptionError, match="prompt is one chat message: pass a list of them"):
+        call(scripted("x"), {"role": "user", "content": "x"})
 
 
 @pytest.mark.parametrize(("options", "told"), NAMES_ELSEWHERE[:15])

@@ -31,8 +31,10 @@ _RENAMED = {
 }  # fmt: skip
 """Fields by their names in other libraries."""
 _SCHEMAS = {
-    "response_model": "{}", "response_format": "{}", "json_schema": "{}", "output_type": "{}",
-    "regex": "sg.Regex({})", "grammar": "sg.Lark({})", "choices": "sg.Choice({})", "choice": "sg.Choice({})",
+    "response_model": "{}", "response_format": "{}", "response_schema": "{}", "json_schema": "{}", "guided_json": "{}",
+    "output_type": "{}", "output_schema": "{}",
+    "regex": "sg.Regex({})", "pattern": "sg.Regex({})", "grammar": "sg.Lark({})",
+    "choices": "sg.Choice({})", "choice": "sg.Choice({})",
 }  # fmt: skip
 """What to pass as `schema=` instead of an option of another library."""
 _NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
@@ -46,15 +48,22 @@ _INSTEAD = {
     "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
     "force_words_ids": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "constraints": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
-    "tools": "pass one function as schema= for the arguments it can be called with; sg.call and sg.run take several",
+    "tools": "pass one function as schema= for its arguments; sg.call and sg.run take several",
+    "functions": "pass one function as schema= for its arguments; sg.call and sg.run take several",
     "tool_choice": "sg.call(model, messages, tools, choice=...) has it",
     "messages": "pass the messages as prompt, the second argument",
     "prompts": "pass the list as prompt, the second argument",
     "input": "pass it as prompt, the second argument",
     "inputs": "pass it as prompt, the second argument",
+    "system_prompt": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
     "system": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
     "instructions": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
     "max_retries": "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate asks again",
+    "bad_words": "pass banned={}",
+    "bad_words_ids": "pass banned=[...] with texts",
+    "logprobs": "pass details=True: the result has them",
+    "reasoning": "pass thinking=True",
+    "reasoning_effort": "pass thinking=sg.Thinking(max_tokens=...)",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
 }
 """What to do instead of passing an option."""
@@ -128,7 +137,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
         elif name in _INSTEAD:
             advice.append(_INSTEAD[name].format(quoted(value)))
         else:
-            near = get_close_matches(name, [*known, *_FIELDS], 1)
+            near = get_close_matches(name, [*known, *_FIELDS], 1, 0.75)
             advice.append(f"the nearest is {_where(near[0])}" if near else f"there are {', '.join(known)}")
     calls = [f"{option}=sg.{_CLASSES[option].__name__}({_arguments(each)})" for option, each in values.items()]
     advice = [f"pass {', '.join(calls)}", *advice] if calls else advice
@@ -158,7 +167,7 @@ def _schema(name: str, value: Any) -> str:
     if isinstance(value, dict):
         return "{'type': 'object'}" if value.get("type") == "json_object" else name + inner_schema(value)
     if isinstance(value, str):
-        return quoted(value) if name in ("regex", "grammar") else f"json.loads({name})"
+        return quoted(value) if name in ("regex", "pattern", "grammar") else f"json.loads({name})"
     return quoted(value)
 
 

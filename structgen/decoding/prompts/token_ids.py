@@ -23,6 +23,8 @@ def is_batch(prompt: Any) -> bool:
     Raises:
         OptionError: the argument is no prompt.
     """
+    if isinstance(prompt, Mapping) and "role" in prompt:
+        raise OptionError("prompt is one chat message: pass a list of them, [{'role': ..., 'content': ...}]")
     if isinstance(prompt, (str, Mapping)):
         return False
     if not isinstance(prompt, (list, tuple)):

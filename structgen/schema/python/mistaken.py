@@ -19,6 +19,8 @@ _WRAPPERS = {
 """What a dict with this `type` is: none of these is a type of JSON Schema."""
 _INNER = (("json_schema", "schema"), ("function", "parameters"), ("schema",), ("parameters",), ("input_schema",))
 """Where such a dict holds the schema."""
+_TYPES = {"str", "int", "float", "bool", "list", "dict", "string", "integer", "number", "boolean", "array", "object"}
+"""The texts that stand for a type, in Python or in JSON Schema."""
 _DESCRIPTION = {"name", "description", "strict", "schema", "parameters", "input_schema"}
 """The members of a named schema, as APIs take it."""
 
@@ -53,6 +55,8 @@ def _about_dict(schema: dict[Any, Any]) -> str:
         return f"{_WRAPPERS[kind]}; pass its {inner}" if inner else _WRAPPERS[kind]
     if inner and "name" in schema and schema.keys() <= _DESCRIPTION:
         return f"it is the description of a schema; pass its {inner}"
+    if schema and "type" not in schema and all(isinstance(value, str) and value in _TYPES for value in schema.values()):
+        return "its members are names of types; pass a TypedDict, or {'type': 'object', 'properties': {...}}"
     for name, value in schema.items():
         if isinstance(value, type):
             return f"{name!r} holds the class {value.__name__}; pass a TypedDict or a Pydantic model"
@@ -85,6 +89,8 @@ def _about_value(schema: Any) -> str:
         return f"pass the class, schema={kind.__name__}, or Literal[{kind.__name__}.{schema.name}]"
     if is_dataclass(schema) or hasattr(kind, "__pydantic_fields__"):
         return f"it is an instance of {kind.__name__}: pass the class, schema={kind.__name__}"
+    if kind.__name__ == "TypeAdapter":
+        return "pass the type that it adapts, or its json_schema()"
     if isinstance(schema, (int, float)):
         return f"pass {{'const': {quoted(schema)}}}"
     return ""

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 import structgen as sg
 from structgen.testing import scripted
@@ -41,6 +41,8 @@ INNER = {"type": "object"}
         ({"type": "function", "function": {"name": "f", "parameters": INNER}}, "pass its ['function']['parameters']"),
         ({"name": "f", "description": "", "input_schema": INNER}, "pass its ['input_schema']"),
         ({"name": str, "age": int}, "'name' holds the class str; pass a TypedDict or a Pydantic model"),
+        ({"name": "string", "age": "int"}, "its members are names of types; pass a TypedDict, or {'type': 'object'"),
+        (TypeAdapter(int), "pass the type that it adapts, or its json_schema()"),
         (["red", "green"], "pass sg.Choice(['red', 'green'])"),
         ({"red"}, "pass sg.Choice(['red'])"),
         ([City], "pass list[City]"),
