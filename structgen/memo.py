@@ -5,8 +5,9 @@ Caches that must not grow without end have a limit: `cached_up_to` for methods, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import _CacheInfo, lru_cache, update_wrapper, wraps
+from itertools import count
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
@@ -71,19 +72,34 @@ def once_per_object(function: Callable[Concatenate[S, P], T]) -> Callable[Concat
     return once
 
 
+_MISSING: Any = object()
+
+
+def _one(_: object) -> int:
+    return 1
+
+
 class BoundedCache(dict[K, V]):
     """A dictionary of limited size: when it is full, it forgets the older half of its entries.
 
-    Threads may look up and `keep` without a lock.
+    Threads may look up by `get`, `kept` and `keep` without a lock. A cache can be pickled if its `size_of` can.
 
     Args:
         limit: the largest sum of sizes.
         size_of: gives the size of a value; by default each is 1.
     """
 
-    def __init__(self, limit: int, size_of: Callable[[V], int] = lambda _: 1) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int] = _one) -> None:
         super().__init__()
         self.limit, self._size_of, self._size = limit, size_of, 0
+
+    def kept(self, key: K, compute: Callable[..., V], *arguments: Any) -> V:
+        """The value of a key. If the cache has none, `compute` is called with the arguments, and its result is kept.
+
+        This is for arguments that are not all in the key. If they are, `cached_up_to` or `kept_within` does the same.
+        """
+        value = self.get(key, _MISSING)
+        return self.keep(key, compute(*arguments)) if value is _MISSING else value
 
     def keep(self, key: K, value: V) -> V:
         """Adds an entry, and returns its value."""
@@ -111,8 +127,7 @@ def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable
         @wraps(function)
         def kept(*arguments: P.args, **options: P.kwargs) -> T:
             assert not options
-            known = cache.get(arguments)
-            return cache.keep(arguments, function(*arguments, **options)) if known is None else known
+            return cache.kept(arguments, function, *arguments)
 
         kept.cache_clear = cache.clear  # type: ignore[attr-defined]
         return kept
@@ -143,13 +158,16 @@ def kept_where_hashable(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]
 class Numbering(dict[K, int]):
     """Numbers things in the order in which they are first looked up: `numbering[thing]`.
 
+    Args:
+        first: different things that have the first numbers.
+
     Attributes:
-        things: all that have a number, in the order of their numbers.
+        things: all things that have a number, in the order of their numbers.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.things: list[K] = []
+    def __init__(self, first: Iterable[K] = ()) -> None:
+        self.things: list[K] = [*first]
+        super().__init__(zip(self.things, count(), strict=False))
 
     def __missing__(self, thing: K) -> int:
         number = len(self.things)

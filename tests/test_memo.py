@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 
 import pytest
@@ -155,3 +156,21 @@ def test_arguments_without_a_hash_are_computed_anew() -> None:
 
     assert [length("ab"), length("ab"), length([1]), length([1])] == [2, 2, 3, 3]
     assert runs == ["ab", [1], [1]]
+
+
+def test_a_bounded_cache_computes_a_value_once_even_if_it_is_none() -> None:
+    cache, runs = BoundedCache[str, int | None](10), list[int]()
+
+    def compute(number: int) -> int | None:
+        runs.append(number)
+        return None
+
+    assert [cache.kept("a", compute, 1), cache.kept("a", compute, 2), cache.kept("b", compute, 3)] == [None] * 3
+    assert runs == [1, 3]
+    assert pickle.loads(pickle.dumps(cache)).keep("c", 1) == 1
+
+
+def test_a_numbering_may_begin_with_things() -> None:
+    numbering = Numbering(["a", "b"])
+    assert [numbering["c"], numbering["a"], numbering["b"], numbering["d"]] == [2, 0, 1, 3]
+    assert numbering.things == ["a", "b", "c", "d"]

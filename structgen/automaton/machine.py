@@ -86,6 +86,7 @@ class Automaton:
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._blocks = [_NO_BLOCK]
         self._shortened: dict[int, Callable[[], int]] = {}
+        # Dictionaries, not cached methods: automata share them, and begin with what another one has written.
         self._ways_out: dict[int, int] = {}
         self._returns: list[tuple[Callable[[int], int], Callable[[int], int] | None]] = []
         self._pops: dict[int, int] = {}

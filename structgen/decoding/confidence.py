@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from structgen.automaton.pointers import PointerReader, Span
@@ -61,17 +62,18 @@ class Confidence:
         self._vocabulary = matcher.grammar.vocabulary
         self._tokens = [token for token in tokens if token not in self._vocabulary.end_ids]
         self._forced = ForcedText(self._vocabulary)
-        self._fields: dict[str, Field] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # the grammar does not go to another process
-        return {"_fields": self.fields(), "is_json": self.is_json}
+        return {"_fields": self._fields, "is_json": self.is_json}
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
-        if self._fields is None:
-            self._fields = {span.pointer: self._field(span) for span in self._spans()}
         return self._fields
+
+    @cached_property
+    def _fields(self) -> dict[str, Field]:
+        return {span.pointer: self._field(span) for span in self._spans()}
 
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import weakref
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import fields, replace
@@ -14,6 +13,7 @@ from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
 from structgen.masks import Grammar
+from structgen.memo import once_per_object
 from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
@@ -22,8 +22,7 @@ REMEMBERED = 128
 REMEMBERED_BYTES = 256 << 20
 """The most bytes of all tables and masks, counted when a grammar is added. The new one is always kept."""
 
-_grammars: OrderedDict[Hashable, Grammar] = OrderedDict()
-_spans: weakref.WeakKeyDictionary[Grammar, tuple[Any, Spans]] = weakref.WeakKeyDictionary()
+_grammars: OrderedDict[Hashable, Grammar] = OrderedDict()  # by hand: grammars grow after they were added
 _lock = Lock()
 
 
@@ -60,12 +59,10 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     return grammar
 
 
+@once_per_object
 def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
     """The forced spans of the grammar in the tokenizer's own tokens, cached with the grammar."""
-    known = _spans.get(grammar)
-    if known is None or known[0] is not tokenizer:
-        known = _spans[grammar] = tokenizer, Spans(grammar.vocabulary, tokenizer)
-    return known[1]
+    return Spans(grammar.vocabulary, tokenizer)
 
 
 def _value(given: Any) -> Hashable:

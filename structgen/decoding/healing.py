@@ -90,7 +90,7 @@ def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> d
     if grammar is None:
         return dict.fromkeys(vocabulary.trie.tokens_from(end), 0)
     known: BoundedCache[bytes, dict[int, int]] = grammar.derived.setdefault(HealingSession, BoundedCache(MAX_KEPT))
-    return known[end] if end in known else known.keep(end, _continuing(vocabulary, grammar, end))
+    return known.kept(end, _continuing, vocabulary, grammar, end)
 
 
 def _continuing(vocabulary: Vocabulary, grammar: Grammar, end: bytes) -> dict[int, int]:

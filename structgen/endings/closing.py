@@ -67,8 +67,7 @@ class Closing:
 
         If the shortest end depends on the text, the number has a margin for other ends. They may still be longer.
         """
-        cost = self.costs.get(position)
-        return self.costs.keep(position, self._cost(position)) if cost is None else cost
+        return self.costs.kept(position, self._cost, position)
 
     def _cost(self, position: int) -> int:
         exit_ = self._end(position)

@@ -51,6 +51,7 @@ class Fold:
     normalised: bool = False
     any_space: bool = False
     whole_word: bool = False
+    # A dictionary, not a cached method: guards can be pickled.
     _known: dict[str, tuple[bytes, int]] = field(default_factory=dict, repr=False, compare=False)
 
     @property

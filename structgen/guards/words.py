@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from structgen.errors import OptionError
 from structgen.guards.folding import BROKEN, START, Fold, FoldState
 from structgen.masks.suspicious import starting_with
+from structgen.memo import BoundedCache
 from structgen.vocabulary import Vocabulary
 
 _new = tuple.__new__  # does what a named tuple's constructor does, in half the time
@@ -80,7 +81,7 @@ class WordSearch:
         keys = self._grow()
         self._failure = self._fail(keys)
         self._sorted = sorted(self.units)
-        self._known: dict[tuple[int, FoldState, bytes], WordStep] = {}
+        self._known: BoundedCache[tuple[int, FoldState, bytes], WordStep] = BoundedCache(REMEMBERED)
         self.start = WordState(0, START, ())
 
     def _grow(self) -> list[int]:
@@ -139,10 +140,7 @@ class WordSearch:
         node, word, end = self._walk(state.node, units)
         depth = self._depth[node] if word < 0 else len(self.units[word])
         new = tuple(places[:end])[-depth:] if depth else ()
-        if len(self._known) >= REMEMBERED:
-            self._known.clear()
-        step = self._known[state.node, state.fold, text] = WordStep(node, fold, depth - len(new), new, word)
-        return step
+        return self._known.keep((state.node, state.fold, text), WordStep(node, fold, depth - len(new), new, word))
 
     def _walk(self, node: int, units: bytes) -> tuple[int, int, int]:
         """The node after the units, or after the first word in them; this word, or -1; the number of units read."""

@@ -71,7 +71,7 @@ class TextGrammars:
 
     def _vocabulary(self, end_ids: frozenset[int]) -> Vocabulary:
         with self._lock:
-            if end_ids not in self._vocabularies:
+            if end_ids not in self._vocabularies:  # by hand: two threads must not make the same vocabulary
                 known = [token for token in end_ids if token < self.width]
                 made = Vocabulary.from_tokenizer(self._tokenizer, width=self.width, end_ids=known)
                 self._vocabularies[end_ids] = made

@@ -49,7 +49,7 @@ class SlotPlaces:
         lines, slots = self.target
         if isinstance(lines, slice) or isinstance(slots, slice) or lines.device == device:
             return self
-        if device not in self.copies:
+        if device not in self.copies:  # by hand: a cached method is a cycle, which would hold the tensors for a while
             rows = self.rows if isinstance(self.rows, slice) else self.rows.to(device, non_blocking=True)
             target = lines.to(device, non_blocking=True), slots.to(device, non_blocking=True)
             self.copies[device] = replace(self, rows=rows, target=target, copies={})

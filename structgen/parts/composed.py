@@ -71,7 +71,7 @@ class Composed(Automaton):
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
-        self._entered: dict[Part, Entered] = {}
+        self._entered: dict[Part, Entered] = {}  # in the order of entering, in which `_joined` takes them
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self.walk = Bytewise(self)

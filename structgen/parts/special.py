@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
@@ -97,14 +98,9 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan for a vocabulary that has only the special tokens with these names, including all needed ones."""
-    known: dict[int, Plan] = {}
 
+    @cache
     def changed(plan: Plan) -> Plan:
-        if id(plan) not in known:
-            known[id(plan)] = _changed(plan)
-        return known[id(plan)]
-
-    def _changed(plan: Plan) -> Plan:
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Switch):

@@ -63,8 +63,7 @@ class Possible:
         with self._lock:
             if not self._owed[place] or self._left <= 0:
                 return True
-            known = self._known.get((position, place))
-            return self._known.keep((position, place), self._search(position, place)) if known is None else known
+            return self._known.kept((position, place), self._search, position, place)
 
     def _search(self, position: int, place: int) -> bool:
         if position & TARGET == DONE:

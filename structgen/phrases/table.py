@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
 from structgen.kernels import kernel
-from structgen.memo import cached_up_to
+from structgen.memo import Numbering, cached_up_to
 from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary import Vocabulary
 
@@ -61,6 +61,7 @@ class PhraseTable:
         self.for_ever: Bool = _distances(next_, ~met & ~within, self.whole) >= NEVER
         self._distances = _distances(next_, met | self.for_ever, self.whole)
         self.owed: list[int] = self._distances.tolist()
+        # By hand: tables live longer than vocabularies, and vocabularies longer than tables.
         self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
 
     def after(self, state: int, text: bytes) -> int:
@@ -246,16 +247,12 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
     Raises:
         LimitExceeded: it has more than `MAX_STATES` states.
     """
-    numbers, states, rows = {start: 0}, [start], list[list[int]]()
-    for state in states:
-        reached = row(state)
-        for after in reached:
-            if numbers.setdefault(after, len(states)) == len(states):
-                states.append(after)
-        if len(states) > MAX_STATES:
+    numbers, rows = Numbering[S]([start]), list[list[int]]()
+    for state in numbers.things:  # grows while new states are reached
+        rows.append([numbers[after] for after in row(state)])
+        if len(numbers) > MAX_STATES:
             raise LimitExceeded(f"a phrase has more than {MAX_STATES:,} states")
-        rows.append([numbers[after] for after in reached])
-    return PhraseTable(np.array(rows, np.int32), np.array([bool(is_met(state)) for state in states]))
+    return PhraseTable(np.array(rows, np.int32), np.array([bool(is_met(state)) for state in numbers.things]))
 
 
 def table_of_language(language: CharDfa) -> PhraseTable:

@@ -120,6 +120,7 @@ class Algebra(ContainerAlgebra):
     """
 
     def __init__(self, ranks: dict[str, int] | None = None) -> None:
+        # By hand: the keys have no order, but the operands of the first call with a key keep theirs.
         self._interned: dict[frozenset[Node], Node] = {}
         self._unions: dict[frozenset[Node], Node] = {}
         self.ranks = ranks

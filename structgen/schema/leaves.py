@@ -59,7 +59,7 @@ def leaf_shapes(content: tuple[Any, ...], draft: object, formats: bool, read: Ca
         read: reads the leaf where its content is new.
     """
     key = content, id(draft), formats
-    known = _read.get(key)
+    known = _read.get(key)  # by hand: a closure for each leaf would take as long as the look-up
     if known is None:  # keeping the draft keeps its id from being used again
         known = _read.keep(key, (draft, _unique(read(), bare=content[::2] == ("type",))))
     return known[1]
@@ -68,9 +68,7 @@ def leaf_shapes(content: tuple[Any, ...], draft: object, formats: bool, read: Ca
 def _unique(shapes: Shapes, *, bare: bool) -> Shapes:
     """The one tuple for equal shapes."""
     value = tuple([(s.null, s.true, s.false, s.numbers, s.strings, s.arrays, s.objects) for s in shapes])
-    known = _bare.get(value) or _canonical.get(value)
-    if known is None:
-        known = _canonical.keep(value, shapes)
+    known = _bare.get(value) or _canonical.kept(value, lambda: shapes)
     if bare:
         _bare[value] = known
     return known

@@ -129,7 +129,7 @@ class SchemaReader:
         self._drafts = scan.seen
         self._targets = targets
         self._scopes = scopes
-        self._places: dict[Any, SchemaNode] = {}
+        self._places: dict[Any, SchemaNode] = {}  # by hand: schemas are dictionaries, which have no hash
         self._copies: list[dict[str, Any]] = []
         self._open: frozenset[int] = frozenset()
         self._disjointness = Disjointness(algebra, self._peek)

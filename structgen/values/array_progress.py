@@ -10,13 +10,14 @@ and any value, after which the rule is still open.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.values.finite import FEW, FewValues
 from structgen.errors import LimitExceeded
-from structgen.memo import cached_method
+from structgen.memo import Numbering, cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node
 
@@ -103,7 +104,7 @@ class ItemSteps:
     def __init__(self, algebra: Algebra) -> None:
         self._algebra = algebra
         self._values = FewValues()
-        self._bits: dict[Arrays, dict[object, int]] = {}
+        self._bits: dict[Arrays, Numbering[object]] = defaultdict(Numbering)
 
     def start(self, lane: int, arrays: Arrays) -> Items:
         """The progress before the first item."""
@@ -177,9 +178,9 @@ class ItemSteps:
 
     def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item whose values are listed: an option for each value."""
-        bits = self._bits.setdefault(after.arrays, {})
+        bits = self._bits[after.arrays]
         for key, value in self._values(node) or ():
-            bit = 1 << bits.setdefault(key, len(bits))
+            bit = 1 << bits[key]
             if not after.used & bit:
                 yield value, after._replace(used=after.used | bit)
             elif not after.arrays.unique:
@@ -192,9 +193,9 @@ class ItemSteps:
         has no other end.
         """
         values, others = self._values.split(node)
-        bits = self._bits.setdefault(after.arrays, {})
+        bits = self._bits[after.arrays]
         for key, value in values:
-            bit = 1 << bits.setdefault(key, len(bits))
+            bit = 1 << bits[key]
             if not (after.used & bit and after.arrays.unique):
                 yield value, after._replace(used=after.used | bit)
         if others is not None:

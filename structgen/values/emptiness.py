@@ -35,7 +35,7 @@ class Emptiness:
     def __init__(self, algebra: Algebra) -> None:
         self.items = ItemSteps(algebra)
         self.members = MemberSteps(algebra)
-        self._known: dict[Node, bool] = {ANY: False}
+        self._known: dict[Node, bool] = {ANY: False}  # by hand: `_answer` finds several at once
         self._closing: dict[Items, bool] = {}
         self._some: set[Objects] = set()
         """The sets of objects that are known not to be empty."""

@@ -31,7 +31,7 @@ class FewValues:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Node, Values | None] = {}
+        self._known: dict[Node, Values | None] = {}  # by hand: the None of a node inside itself is not kept
         self._path: tuple[Node, ...] = ()
         self._nodes: dict[tuple[Hashable, bool], Node] = {}
         self._literals: dict[Hashable, Any] = {}

@@ -69,7 +69,7 @@ class JsonAutomaton(Automaton):
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
         self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
-        self._written: dict[tuple[Shapes, int], int] = {}
+        self._written: dict[tuple[Shapes, int], int] = {}  # by hand: it begins with what a template has
         if prelude and within is None:
             self._begin(*_prelude(whitespace, any_order, finite))
         self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite

@@ -44,7 +44,7 @@ class NumberWriter:
     def __init__(self, context: Context, *, finite: bool) -> None:
         self._context, self._automaton = context, context.automaton
         self._finite = finite
-        self.digits: dict[tuple[Any, ...], list[Edge]] = {}
+        self.digits: dict[tuple[Any, ...], list[Edge]] = {}  # by hand: it begins with what a template has
 
     def edges(self, choice: Lockstep, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
         """The edges from the first state of a value into its numbers.
@@ -87,7 +87,7 @@ class StringWriter:
 
     def __init__(self, context: Context) -> None:
         self._context, self._automaton = context, context.automaton
-        self.free: dict[tuple[int, int | None, int], int] = {}
+        self.free: dict[tuple[int, int | None, int], int] = {}  # by hand: it begins with what a template has
 
     def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""

@@ -61,7 +61,7 @@ class ForcedText:
 
     def text(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         """The bytes that must follow a position, and whether the text must end after them."""
-        return self._texts.get(position) or self._texts.keep(position, self._find(grammar, position))
+        return self._texts.kept(position, self._find, grammar, position)
 
     def _find(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
         text = b""
@@ -116,8 +116,7 @@ class Spans(ForcedText):
 
     def probably_follow(self, position: int, words: Words) -> bool:
         """Will forced text follow the next token? It mostly does if few tokens are allowed."""
-        few = self._few.get(position)
-        return self._few.keep(position, count(words) <= FEW) if few is None else few
+        return self._few.kept(position, lambda: count(words) <= FEW)
 
     def learn(self, position: int, *, right: bool) -> None:
         """Notes whether the `probable` tokens of a position were right."""
@@ -231,7 +230,7 @@ class TokenBoundaries:
         self._vocabulary = vocabulary
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1)
         self._spells = {vocabulary.token(int(i))[0]: int(i) for i in single}
-        self._probes: dict[tuple[int, bytes, int], list[bytes] | None] = {}
+        self._probes: BoundedCache[tuple[int, bytes, int], list[bytes] | None] = BoundedCache(REMEMBERED)
 
     def probes(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
         """The texts that the tokenizer must be asked about: the forced text with each text that may follow.
@@ -243,10 +242,7 @@ class TokenBoundaries:
         Returns:
             None if there are too many, or they are not known.
         """
-        key = position, text, ends
-        if key not in self._probes:
-            self._probes[key] = self._find(grammar, position, text, ends)
-        return self._probes[key]
+        return self._probes.kept((position, text, ends), self._find, grammar, position, text, ends)
 
     def _find(self, grammar: Grammar, position: int, text: bytes, ends: int) -> list[bytes] | None:
         probes: list[bytes] = []

@@ -75,9 +75,7 @@ class Continuations:
         except DeadEnd:
             nothing = np.zeros(self._grammar.vocabulary.words, np.uint32)
             return nothing, nothing, 0, NOT_FEW
-        tokens = self._few.get(position)
-        if tokens is None:
-            tokens = self._few.keep(position, _tokens_of(words))
+        tokens = self._few.kept(position, _tokens_of, words)
         if tokens is not NOT_FEW:
             told = self._canonical.among(state, tokens)
             if told is not None:
@@ -90,8 +88,7 @@ class Continuations:
 
     def live(self, position: int, state: CanonicalState) -> Words | None:
         """uint32[words]: the tokens with which a text can go on from here; None if they are too many."""
-        place = position, state.future
-        return self._live[place] if place in self._live else self._live.keep(place, self._find_live(position, state))
+        return self._live.kept((position, state.future), self._find_live, position, state)
 
     def _find_live(self, position: int, state: CanonicalState) -> Words | None:
         alive = self._told_live(position, state, NOT_FEW)

@@ -106,7 +106,7 @@ class LR1:
     def goto(self, state: LrState, symbol: str) -> LrState:
         """The state behind a symbol."""
         moved, lalr = self._cores[state.lalr].moves[symbol], self.grammar.shifts[state.lalr][symbol]
-        if lalr not in self._cores:
+        if lalr not in self._cores:  # by hand: the kernel is known only here, and others look the core up without it
             self._cores[lalr] = self._core_of(lalr, tuple(item for item, _ in moved))
         behind = [self._resolved(bits, state) if item in self._looked_behind else 0 for item, bits in moved]
         return self._state(lalr, tuple(behind), "")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structgen.errors import LimitExceeded
-from structgen.memo import cached_method
+from structgen.memo import Numbering, cached_method
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Assertion, Chars, Concatenation, Group, Look, Node, Repetition
 
@@ -61,7 +61,7 @@ class Program:
 
     def __init__(self) -> None:
         self.code: list[Instruction] = []
-        self.sets: dict[Ranges, int] = {}
+        self.sets = Numbering[Ranges]()
 
     def add(self, tree: Node, terminal: int) -> int:
         """The first instruction of a terminal.
@@ -71,10 +71,6 @@ class Program:
         """
         return self._build(tree, self._emit(Match(terminal)))
 
-    def chars(self, ranges: Ranges) -> int:
-        """The number of a set."""
-        return self.sets.setdefault(ranges, len(self.sets))
-
     def _emit(self, instruction: Instruction) -> int:
         if len(self.code) >= MAX_INSTRUCTIONS:
             raise LimitExceeded(f"the terminals take more than {MAX_INSTRUCTIONS:,} instructions; use smaller bounds")
@@ -83,7 +79,7 @@ class Program:
 
     def _build(self, node: Node, then: int) -> int:
         if isinstance(node, Chars):
-            return self._emit(Char(self.chars(node.ranges), then))
+            return self._emit(Char(self.sets[node.ranges], then))
         if isinstance(node, Concatenation):
             for item in reversed(node.items):
                 then = self._build(item, then)
@@ -93,7 +89,7 @@ class Program:
         if isinstance(node, Repetition):
             return self._repeat(node, then)
         if isinstance(node, Look) and node.behind and isinstance(node.item, Chars):
-            return self._emit(Behind(self.chars(node.item.ranges), node.negative, then))
+            return self._emit(Behind(self.sets[node.item.ranges], node.negative, then))
         if isinstance(node, Group):
             return self._build(node.item, then)
         raise Unsupported(_named(node))

@@ -6,6 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
+from structgen.memo import Numbering
+
 Ranges = tuple[tuple[int, int], ...]
 """Ascending, disjoint, non-adjacent `(first, last)` pairs; both ends belong to the set."""
 
@@ -84,11 +86,10 @@ def partition(sets: Sequence[Ranges]) -> tuple[list[int], list[int], list[list[i
     toggles.pop(LAST + 1, None)
     bounds: list[int] = []
     classes: list[int] = []
-    known = {0: 0}
-    mask = 0
+    known, mask = Numbering[int]([0]), 0
     for start in sorted(toggles):
         mask ^= toggles[start]
-        current = 0 if mask & dead else known.setdefault(mask, len(known))
+        current = 0 if mask & dead else known[mask]
         if not classes or classes[-1] != current:
             bounds.append(start)
             classes.append(current)

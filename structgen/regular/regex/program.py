@@ -20,6 +20,7 @@ from structgen.regular.regex.nodes import (
     Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, quoted
+from structgen.memo import Numbering
 
 CHAR, SPLIT, ASSERT, MATCH = range(4)
 PROGRAM_LIMIT = 200_000
@@ -86,7 +87,7 @@ class Assembler:
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self.sets: dict[Ranges, int] = {}
+        self.sets = Numbering[Ranges]()
         self.places: set[Anchor] = set()
 
     def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
@@ -104,7 +105,7 @@ class Assembler:
         return out
 
     def char(self, ranges: Ranges) -> Instruction:
-        return CHAR, self.sets.setdefault(ranges, len(self.sets)), 0
+        return CHAR, self.sets[ranges], 0
 
     def emit(self, node: Node, out: list[Instruction]) -> None:
         """Append the instructions of `node`; its match goes on behind them."""

@@ -151,7 +151,7 @@ class CoreParts:
 
     def asks_anywhere(self, node: Node) -> bool:
         """Does a value, or anything within it, run code that may refuse it?"""
-        known = self._custom_within.get(id(node))
+        known = self._custom_within.get(id(node))  # by hand: nodes are dictionaries, which have no hash
         if known is None:
             known = self._custom_within[id(node)] = any(map(is_custom, self._within(node)))
         return known

@@ -133,7 +133,7 @@ class Validators:
 
     def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
         """The validator of a node; only of some of its fields where `fields` are given."""
-        known = self._validators.get((id(node), fields))
+        known = self._validators.get((id(node), fields))  # by hand: nodes are dictionaries, which have no hash
         if known is None:
             schema: Any = _only(node, fields) if fields else node
             if self._core.definitions:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.memo import cached_method
+from structgen.memo import Numbering, cached_method
 from structgen.vocabulary.canonical.classes import SURROGATES
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
 from structgen.vocabulary.canonical.step_kernels import follow_all
@@ -51,11 +51,11 @@ class TokenSignatures:
         self.starting: Flags = starting
         codes = np.frombuffer("".join(whole or "" for whole in wholes).encode("utf-32-le"), "<u4")
         classes, start = splits.classes[codes].tobytes(), 0
-        numbers: dict[bytes, int] = {}
+        numbers = Numbering[bytes]()
         self.number = np.zeros(len(texts), np.int32)
         for i, whole in enumerate(wholes):
             size = 0 if whole is None else len(whole)
-            self.number[i] = numbers.setdefault(classes[start : start + size], len(numbers))
+            self.number[i] = numbers[classes[start : start + size]]
             start += size
         self.starts: NDArray[np.int32] = np.zeros(len(numbers) + 1, np.int32)
         np.cumsum([len(sign) for sign in numbers], out=self.starts[1:])
