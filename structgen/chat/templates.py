@@ -74,7 +74,7 @@ def rendering(where: str = "") -> Iterator[None]:
         yield
     except OptionError:
         raise
-    except Exception as error:
+    except Exception as error:  # a template is code
         own = isinstance(error, (jinja2.TemplateError, ValueError)) and str(error)
         why = excerpt(error if own else f"{type(error).__name__}: {error}")
         raise CannotRender(f"{where}the chat template refuses the conversation: {why}") from error

@@ -91,15 +91,16 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             continue
         depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
         s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
+        # `loop` is the edge that would lead from the state to itself in the same way: the state, or INC and the state.
         t, loop = edge(base, s, byte), int64(NO_LOOP)
-        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
+        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:  # no flags: the edge is the next state
             loop, s = s, int64(t)
-        elif INC < t and t < ROOM and c >= int64(states[t - INC, HI]):
+        elif INC < t and t < ROOM and c >= int64(states[t - INC, HI]):  # it counts, but the counter is full
             s = 0
         elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and int64(states[t - INC, HI]) < UNBOUNDED:
             loop, s, c = INC + s, int64(t - INC), c + 1
         else:
-            if t == 0 and parent != NO_NODE:
+            if t == 0 and parent != NO_NODE:  # no edge, and the next byte that may come here is known
                 taken = next_taken(base, s, f, byte)
                 if taken != byte:
                     i = child_from(base, parent, taken)

@@ -152,7 +152,7 @@ class _Shift:
                 self._engine.waiting = self._batch.waiting + max(len(self._searches) - 1, 0)
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
             self._fail(RunError(f"the model's forward pass failed: {type(error).__name__}: {excerpt(error)}"))
-        except BaseException as error:
+        except BaseException as error:  # the thread ends: nobody else would answer its jobs
             self._jobs += self._engine._changes()[0]
             self._fail(RunError(f"the model's thread has ended: {type(error).__name__}"))
             raise

@@ -18,7 +18,7 @@ def users_code(type_name: str, pointer: str, text: bytes) -> Iterator[None]:
         yield
     except (ValidationError, StructgenError):
         raise
-    except Exception as error:
+    except Exception as error:  # the code is the user's: it may raise anything
         raise ValidatorError(type_name, pointer, text.decode("utf-8", errors="replace"), error) from error
 
 
