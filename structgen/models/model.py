@@ -277,10 +277,12 @@ def _no_model(model: Any) -> str:
 
 
 def _instead(model: Any) -> str:
-    """What to call for a model's name, a client of a server, or a model beside its tokenizer."""
+    """What to call for a model's name, a remote model, a client of a server, or a model beside its tokenizer."""
     if isinstance(model, str):
         name = quoted(model)
         return f"; pass structgen.load({name}), or structgen.Remote(url, {name}) for a server with OpenAI's interface"
+    if type(model).__name__ == "Remote":
+        return "; a Remote is for generate and agenerate alone"
     if type(model).__module__.partition(".")[0] in ("openai", "anthropic", "litellm"):
         return "; for a server with OpenAI's interface pass structgen.Remote(url, name)"
     if isinstance(model, tuple) and model and isinstance(model[0], PreTrainedModel):
