@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import _CacheInfo, lru_cache, update_wrapper, wraps
-from itertools import count
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
@@ -167,7 +166,7 @@ class Numbering(dict[K, int]):
 
     def __init__(self, first: Iterable[K] = ()) -> None:
         self.things: list[K] = [*first]
-        super().__init__(zip(self.things, count(), strict=False))
+        super().__init__({thing: number for number, thing in enumerate(self.things)})
 
     def __missing__(self, thing: K) -> int:
         number = len(self.things)

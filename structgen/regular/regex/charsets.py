@@ -6,8 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
-from structgen.memo import Numbering
-
 Ranges = tuple[tuple[int, int], ...]
 """Ascending, disjoint, non-adjacent `(first, last)` pairs; both ends belong to the set."""
 
@@ -86,10 +84,10 @@ def partition(sets: Sequence[Ranges]) -> tuple[list[int], list[int], list[list[i
     toggles.pop(LAST + 1, None)
     bounds: list[int] = []
     classes: list[int] = []
-    known, mask = Numbering[int]([0]), 0
+    known, mask = {0: 0}, 0  # by hand: a `Numbering` takes a quarter more time here
     for start in sorted(toggles):
         mask ^= toggles[start]
-        current = 0 if mask & dead else known[mask]
+        current = 0 if mask & dead else known.setdefault(mask, len(known))
         if not classes or classes[-1] != current:
             bounds.append(start)
             classes.append(current)
