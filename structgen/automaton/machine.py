@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -21,11 +21,18 @@ MAX_AHEAD = 300
 
 
 class _Block(NamedTuple):
-    """States with one expander: from `first` up to the next block."""
+    """States with one expander: from `first` up to the next block.
+
+    Attributes:
+        way_out: see `Automaton.way_out`.
+        behind: for states that read one text, from a state to the states that may follow the whole text; None for a
+            state that is not among them.
+    """
 
     first: int
     expand: Callable[[int], None]
-    way_out: Callable[[int], int] | None
+    way_out: Callable[[int], int] | None = None
+    behind: Callable[[int], Collection[int] | None] | None = None
 
 
 class Blame(NamedTuple):
@@ -112,7 +119,7 @@ class Automaton:
 
     def written(self, states: Sequence[int]) -> Beginning:
         """Writes `states` and all states that follow them, and returns them for other automata to begin with."""
-        self.expand_on(states, MAX_STATES, ways_out=True)
+        self._expand_all(states)
         assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
         return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
@@ -143,35 +150,68 @@ class Automaton:
         return state
 
     def later_block(
-        self, count: int, expand: Callable[[int], None], way_out: Callable[[int], int] | None = None
+        self,
+        count: int,
+        expand: Callable[[int], None],
+        way_out: Callable[[int], int] | None = None,
+        behind: Callable[[int], Collection[int] | None] | None = None,
     ) -> int:
-        """The first of `count` new states that share an expander and, if given, a `way_out` (see `shorten`)."""
+        """The first of `count` new states that share an expander and, if given, a `way_out` (see `shorten`).
+
+        Args:
+            behind: for states that read one text, from a state to the states that may follow the whole text; None for
+                a state that is not among them.
+        """
         first = self.tables.stub(count)
-        self._blocks.append(_Block(first, expand, way_out))
+        self._blocks.append(_Block(first, expand, way_out, behind))
         return first
 
     def _block(self, state: int) -> _Block:
         """The last block that begins at or before a state."""
         return self._blocks[bisect_left(self._blocks, (state + 1,)) - 1]
 
-    def expand_on(self, states: Sequence[int], limit: int = MAX_AHEAD, *, ways_out: bool = False) -> None:
-        """Expands states and the states that follow them, until `limit` states were reached.
+    def expand_on(self, states: Sequence[int], seen: set[int] | None = None) -> None:
+        """Expands states and the states that follow them, until `MAX_AHEAD` further states were reached.
 
-        States with which the automaton began are skipped: they lead only to written states.
+        States inside a text (see `later_block`) are skipped, and the search goes on behind the text.
 
         Args:
-            ways_out: expand the states that `way_out` gives, too?
+            seen: the states that earlier calls have reached, which are not followed again. This call adds its own.
         """
-        seen, todo = set(states), deque(states)
+        reached = set[int]() if seen is None else seen
+
+        def following(state: int) -> Collection[int]:
+            behind = self._behind(state)
+            return self._following(state) if behind is None else behind
+
+        self._search(states, reached, following, len(reached) + MAX_AHEAD)
+
+    def _expand_all(self, states: Sequence[int]) -> None:
+        """Expands states, all states that follow them, and the states that `way_out` gives for them."""
+        self._search(states, set(), lambda state: [*self._following(state), self.way_out(state)], MAX_STATES)
+
+    def _search(
+        self, states: Sequence[int], seen: set[int], following: Callable[[int], Collection[int]], limit: int
+    ) -> None:
+        """Visits states and those that `following` gives for them, until `limit` states are in `seen`.
+
+        States with which the automaton began are skipped: they lead only to written states.
+        """
+        seen.update(states)
+        todo = deque(states)
         while todo and len(seen) < limit:
-            state = todo.popleft()
-            self.expand(state)
-            following = self._following(state) + ([self.way_out(state)] if ways_out else [])
-            todo.extend(each for each in following if each >= self._first_own and each not in seen)
-            seen.update(following)
+            new = [state for state in following(todo.popleft()) if state >= self._first_own and state not in seen]
+            todo.extend(new)
+            seen.update(new)
+
+    def _behind(self, state: int) -> Collection[int] | None:
+        """The states that may follow the text in which a state stands; None where it stands in no text."""
+        behind = self._block(state).behind
+        return None if behind is None else behind(state)
 
     def _following(self, state: int) -> list[int]:
-        """The states to which the row of a state leads."""
+        """Expands a state, and returns the states to which its row leads."""
+        self.expand(state)
         action, a, b = self.tables.row(state)[MISS : B + 1]
         following = [edge & TARGET for _, _, edge in self.tables.edges_of(state) if edge > 0]
         following += [a] if action & ACTION in (CALL, GOTO) else []

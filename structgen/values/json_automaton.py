@@ -140,7 +140,7 @@ class JsonAutomaton(Automaton):
         """Writes values that have long lists now, so that no mask has to wait for it."""
         for node in long_places(root):
             with suppress(RequestError):  # raised again if a text reaches the place
-                self._write_tags(self._context.choice((node,)), self._expand_value_on(node))
+                self._write_tags(self._context.choice((node,)), self._expand_value_on(node, set()))
 
     def _write_limited(self, root: Node) -> None:
         """Writes the values that may exceed a limit now, so that no text fails in its middle.
@@ -148,20 +148,25 @@ class JsonAutomaton(Automaton):
         Raises:
             LimitExceeded: a value exceeds a limit.
         """
+        seen = set[int]()
         for node in reversed(limited_places(root)):  # inner places first: the error names the nearest
             if self._context.is_empty(node):
                 continue
             try:
-                self._expand_value_on(node)
+                self._expand_value_on(node, seen)
             except LimitExceeded as error:
                 raise error.at(node.pointer) from error.__cause__
 
-    def _expand_value_on(self, node: Node) -> int:
-        """Writes the first state of a value and the states after its first byte, and returns the first state."""
+    def _expand_value_on(self, node: Node, seen: set[int]) -> int:
+        """Writes the first state of a value and the states after its first byte, and returns the first state.
+
+        Args:
+            seen: see `expand_on`.
+        """
         state = self._context.value_of(node, 0)
         self.expand(state)
         for _, _, target in self.tables.edges_of(state):
-            self.expand_on([target & TARGET])
+            self.expand_on([target & TARGET], seen)
         return state
 
     def _write_tags(self, choice: Lockstep, state: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from structgen.automaton.table_format import TARGET
 from structgen.constraints.basic import JsonSchema
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
@@ -524,3 +525,15 @@ def test_equal_values_have_first_states_of_their_own_with_equal_edges(kind: str)
     assert (
         automaton.tables.edges_of(states["/properties/a"]) == automaton.tables.edges_of(states["/properties/b"]) != []
     )
+
+
+def test_what_follows_a_text_is_written_ahead_and_the_text_is_not() -> None:
+    members = {"a": {"type": "string", "pattern": "^(ab|cd){3,9}$"}, "b": {"type": "array", "items": {"const": "x"}}}
+    automaton = JsonAutomaton(read(closed(**members)))
+    automaton.expand_on([automaton.start])
+    tables = automaton.tables
+    states = {choice.nodes[0].pointer: state for state, choice in automaton._context.choices().items()}
+    ((_, _, text),) = tables.edges_of(states["/properties/a"])
+    assert tables.is_stub(text & TARGET)
+    ((_, _, items),) = tables.edges_of(states["/properties/b"])
+    assert not tables.is_stub(items & TARGET)

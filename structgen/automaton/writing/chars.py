@@ -11,7 +11,7 @@ shortest way to an end still fits into the length.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -68,7 +68,7 @@ class Lifted:
     ) -> None:
         folded = counted_runs(dfa) if runs and maximum is None else None
         dfa = dfa if folded is None else folded.dfa
-        self._automaton, self._dfa, self._also = automaton, dfa, also
+        self._automaton, self._dfa, self._quoted, self._also = automaton, dfa, quoted, also
         self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline(quoted)
         n = len(dfa.next)
         finals, kinds = dfa.kinds
@@ -86,7 +86,8 @@ class Lifted:
             slack = int(distances.max())
             self._limits[:] = np.maximum(maximum - distances, 0)
         plain_ways = self._plain_ways if quoted and not self._counted else None
-        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways)
+        behind = self._behind if also is None else None
+        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways, behind)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
@@ -127,6 +128,12 @@ class Lifted:
         for i in np.flatnonzero(owed).tolist():
             if low + i == asked or owed[i] & ALSO:
                 self._complete(low + i)
+
+    def _behind(self, state: int) -> Collection[int] | None:
+        """For a state of the text, the states behind the closing quote; none for plain text, which leaves its frame."""
+        if not self._first <= state < self._first + len(self._dfa.next) - 1:
+            return None
+        return {*self._ends.tolist()} - {0} if self._quoted else ()
 
     def _complete(self, q: int) -> None:
         """Write what `lift_rows` has left out of the row of `q`: its last edges and its kind."""
