@@ -269,7 +269,12 @@ class Tables:
 
     def call(self, callee: int, ret: int) -> int:
         """A state that enters `callee` on arrival and comes back to `ret` (negative: see `Automaton.returns`)."""
-        return self.ranges(self.stub(), (), miss=(CALL | EAGER, callee, ret))
+        state = self.n_states
+        if state == self._room_states:
+            self.reserve(states=1)
+        _ROW.pack_into(self._state_bytes, 32 * state, RANGES, 0, 0, CALL | EAGER, callee, ret, 0, UNBOUNDED)
+        self.n_states = state + 1
+        return state
 
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:
         """Give a written state a mode and bounds of the counter."""

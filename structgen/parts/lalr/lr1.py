@@ -173,16 +173,15 @@ class LR1:
         `s: x s | y`, nothing is left of the outer `s` but the inner one.
         """
         items = [self._items[number] for number in self._cores[lalr].kernel]
+        if any(item.symbol in self._bits for item in items) or not self.depth(lalr):
+            return None
         origins = {self.grammar.rules[item.rule].origin for item in items}
         last = [item.symbol for item in items if item.symbol is not None]
-        if len(origins) != 1 or not self.depth(lalr) or any(symbol in self._bits for symbol in last):
+        origin = origins.pop()
+        if origins or not any(origin in self._ends_with(symbol) for symbol in last):
             return None
-        (origin,) = origins
-        if not any(origin in self._ends_with(symbol) for symbol in last):
-            return None
-        return (
-            origin if all(self._completed(lalr, symbol) == (origin, self.depth(lalr) + 1) for symbol in last) else None
-        )
+        completed = origin, self.depth(lalr) + 1
+        return origin if all(self._completed(lalr, symbol) == completed for symbol in last) else None
 
     @cached_method
     def _ends_with(self, symbol: str) -> frozenset[str]:

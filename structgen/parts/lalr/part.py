@@ -71,23 +71,16 @@ class Unread(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """The parser reduces to `origin`.
-
-    Attributes:
-        left: symbols of the rule that are still to be left.
-        ahead: the token that comes next.
-    """
+    """The parser reduces to `origin`. `ahead` is the token that comes next."""
 
     origin: str
-    left: int
     ahead: Token | Unread
 
 
 class TailCall(NamedTuple):
-    """The parser enters `target`, whose rule began where no symbols are left to be left; see `Reduction`."""
+    """The parser enters `target`, a tail state. `ahead` is the token that comes next."""
 
     target: LrState
-    left: int
     ahead: Token | Unread
 
 
@@ -101,7 +94,7 @@ class _Parser:
         with suppress(LimitExceeded):  # which is raised again by a scanner where a text comes to need it
             self._scanners.make(self._states.contexts(STATES_AHEAD))
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
-        self._outcomes = Numbering[Reduction | TailCall | None]()
+        self._outcomes = Numbering[tuple[int, Reduction | TailCall] | None]()
         assert self._outcomes[None] == ACCEPTED
         first = self._states.first
         self.start = self._going_on(first, Unread(grammar.accepts(first.lalr), ""))
@@ -116,8 +109,8 @@ class _Parser:
         if not rule.expansion:
             return self._automaton.later(partial(self._expand_empty, top, rule.origin, ahead))
         if top.delivers:
-            return self._leave(top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
-        return self._leave(top, Reduction(rule.origin, len(rule.expansion), ahead))
+            return self._leave(top, self._states.depth(top.lalr), Reduction(top.delivers, ahead))
+        return self._leave(top, len(rule.expansion), Reduction(rule.origin, ahead))
 
     def _reduction(self, top: LrState, ahead: Token | Unread) -> int | None:
         """The rule by which the parser reduces now; None where it reads on."""
@@ -157,14 +150,14 @@ class _Parser:
         rules = self._grammar.rules
         for _ in range(len(rules) + 1):
             if self._states.completes(top, symbol):
-                return self._leave(top, Reduction(top.delivers, self._states.depth(top.lalr), ahead))
+                return self._leave(top, self._states.depth(top.lalr), Reduction(top.delivers, ahead))
             target = self._states.goto(top, symbol)
             number = self._reduction(target, ahead)
             if number is None or not rules[number].expansion:
                 return self._enter(top, target, ahead)
             rule = rules[number]
             if len(rule.expansion) > 1:
-                return self._leave(top, Reduction(rule.origin, len(rule.expansion) - 1, ahead))
+                return self._leave(top, len(rule.expansion) - 1, Reduction(rule.origin, ahead))
             symbol = rule.origin
         terminals = [ahead.terminal] if isinstance(ahead, Token) else sorted(self._grammar.reductions[target.lalr])
         before = " or ".join(terminals)
@@ -176,18 +169,15 @@ class _Parser:
         if depth > 1 and self._states.depth(top.lalr) and tail is None:
             return self._going_on(target, ahead)
         if depth > 1 or tail is not None:
-            return self._leave(top, TailCall(target, depth - 1, ahead))
+            return self._leave(top, depth - 1, TailCall(target, ahead))
         return self._automaton.tables.call(self._going_on(target, ahead), -self._below(top))
 
-    def _leave(self, top: LrState, outcome: Reduction | TailCall) -> int:
-        """Leave frames until the one is met from which a reduction or a tail call goes on."""
-        if outcome.left:
+    def _leave(self, top: LrState, left: int, then: Reduction | TailCall) -> int:
+        """Leave the frames of the last `left` symbols, of which the last was read in `top`; then go on there."""
+        if left:
             # A state whose rules have read equally many symbols stands for all of them; others for their last one.
-            left = outcome.left - (self._states.depth(top.lalr) or 1)
-            return self._automaton.pop(self._outcomes[outcome._replace(left=left)])
-        if isinstance(outcome, TailCall):
-            return self._land(top, outcome)
-        return self._advance(top, outcome.origin, outcome.ahead)
+            return self._automaton.pop(self._outcomes[left - (self._states.depth(top.lalr) or 1), then])
+        return self._land(top, then) if isinstance(then, TailCall) else self._advance(top, then.origin, then.ahead)
 
     def _land(self, top: LrState, call: TailCall) -> int:
         """Enter a state whose rule began in `top`; without a frame of `top` where that would only pass a tail on."""
@@ -204,8 +194,8 @@ class _Parser:
         return -self._automaton.returns(partial(self._returned, top))
 
     def _returned(self, top: LrState, outcome: int) -> int:
-        going_on = self._outcomes.things[outcome]
-        return self._automaton.pop(ACCEPTED) if going_on is None else self._leave(top, going_on)
+        left = self._outcomes.things[outcome]
+        return self._automaton.pop(ACCEPTED) if left is None else self._leave(top, *left)
 
     @cached_method
     def _scanned(self, top: LrState, tried: frozenset[str]) -> int:
