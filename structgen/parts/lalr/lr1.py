@@ -1,13 +1,15 @@
 """Canonical LR(1) states over Lark's LALR table.
 
-An LALR state knows the terminals that may follow it in *some* context; with the wrong one, the parser reduces a while
-and then fails. A mask must know before: so each state is split by context, as in Knuth's LR(1) construction (*On the
-translation of languages from left to right*, 1965), where every terminal that has an action will be shifted. What is
-done on it is what Lark's table says, conflicts resolved as there. States are made when they are first reached. Rules of
-which no text is ever complete, as `a: "x" a`, are left out.
+An LALR state knows the terminals that may follow it in *some* context. In another context, the parser reduces on such a
+terminal and fails later. A mask must not allow the terminal there. So each LALR state is split by context, as in
+Knuth's LR(1) construction (*On the translation of languages from left to right*, 1965): a terminal that is viable in an
+LR(1) state is always shifted in the end. The actions are those of Lark's table, with its conflicts resolved. States are
+made when they are first reached. Rules of which no text is ever complete, as `a: "x" a`, are left out.
 
-An item is a rule of which some symbols were read. The kernel of a state is the items that led there; all states of one
-LALR state have the same items, a `_Core`, and differ only in the terminals that may follow the rules of the kernel.
+An item is a rule of which some symbols were read. The kernel of a state is the items that led to it. All states of one
+LALR state have the same items, a `_Core`. They differ only in the terminals that may come behind the rules of the
+kernel. Where these terminals do not matter, they are forgotten: at the end of a JSON array, the parser reduces whatever
+comes next, so arrays in arrays and arrays in objects have the same states.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ class LrState:
 
     Attributes:
         lalr: the number of its LALR state.
-        behind: for each item of the kernel, the terminals that may come behind its rule, as bits.
-        delivers: of a tail state that was entered by a tail call, the symbol that its end completes; else empty. See
-            `LR1.tail`.
+        behind: for each item of the kernel, the terminals that may come behind its rule, as bits; 0 where they do not
+            matter.
+        delivers: of a tail state that was entered by a tail call, the symbol to which the parser reduces at its end;
+            empty for other states. See `LR1.tail`.
     """
 
     lalr: int
@@ -50,12 +53,14 @@ class LrState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _LrItem:
-    """A rule of which some symbols were read; the item with one more is the next in number.
+    """A rule of which some symbols were read. The item with one more symbol read has the next number.
 
     Attributes:
+        rule: the number of the rule.
+        read: how many symbols were read.
         symbol: the symbol that comes next; None at the end.
-        first: the terminals with which the rest behind that symbol may begin, as bits.
-        hollow: may that rest be empty?
+        first: the terminals with which the rest of the rule behind `symbol` may begin, as bits.
+        hollow: may the rest of the rule behind `symbol` be empty?
     """
 
     rule: int
@@ -69,14 +74,15 @@ class _LrItem:
 class _Core:
     """What all states of one LALR state have in common.
 
-    What may come behind a rule is bits: those of terminals, and above them one for each item of the kernel, which
-    stands for what may come behind the rule of that item.
+    What may come behind a rule is an int here. Its low bits are terminals. Above them is one bit for each item of the
+    kernel: it stands for whatever may come behind the rule of this item.
 
     Attributes:
         kernel: the numbers of its items, ascending.
-        moves: by the symbol that comes next, the items behind it, ascending, each with what may come behind its rule.
+        moves: for each symbol that may come next, the items behind the symbol, ascending, each with what may come
+            behind its rule.
         shifted: the terminals among the symbols of `moves`, as bits.
-        complete: of each rule that may be complete, the terminals on which the table reduces by it, and what may come
+        complete: for each rule that may be complete, the terminals on which the table reduces by it, and what may come
             behind it.
     """
 
@@ -167,10 +173,10 @@ class LR1:
 
     @cached_method
     def tail(self, lalr: int) -> str | None:
-        """The symbol to which the rule of a tail state is reduced; None for other states.
+        """The origin of the rule of a tail state; None for other states.
 
-        A tail state has read all of a rule but its last symbol, a rule that may end with the same symbol: behind `x` of
-        `s: x s | y`, nothing is left of the outer `s` but the inner one.
+        A tail state has read a rule up to its last symbol, and this symbol may itself end with the rule's origin. For
+        example `s: x s | y`: behind `x`, only the inner `s` is left of the outer one.
         """
         items = [self._items[number] for number in self._cores[lalr].kernel]
         if any(item.symbol in self._bits for item in items) or not self.depth(lalr):
@@ -196,14 +202,13 @@ class LR1:
 
     @cached_method
     def _completed(self, lalr: int, symbol: str) -> tuple[str, int] | None:
-        """The origin and length of the rule that is complete behind a symbol, whatever comes next; None for no such
-        rule."""
+        """The origin and length of the rule that is complete behind a symbol; None where another rule may go on."""
         items = [self._items[number] for number, _ in self._cores[lalr].moves[symbol]]
         rules = {(self.grammar.rules[item.rule].origin, item.read) for item in items}
         return rules.pop() if len(rules) == 1 and all(item.symbol is None for item in items) else None
 
     def completes(self, state: LrState, symbol: str) -> bool:
-        """Does a symbol complete what a state delivers, by itself or by rules of one symbol?"""
+        """Is the tail of a state complete behind a symbol, or behind rules of one symbol to which it is reduced?"""
         for _ in self.grammar.rules if state.delivers else ():
             rule = self._completed(state.lalr, symbol)
             if rule is None or rule[1] > 1:
@@ -220,7 +225,7 @@ class LR1:
         return LrState(lalr, behind, delivers)
 
     def _resolved(self, bits: int, state: LrState) -> int:
-        """The terminals in `bits` of a core, with those that a state has behind the rules of its kernel."""
+        """The terminals in `bits` of a core, where the bits of kernel items stand for what `state` has behind them."""
         inherited = bits >> self._count
         if not inherited:
             return bits
@@ -265,7 +270,7 @@ class LR1:
 
     @cached_method
     def _begins(self, origin: str) -> list[_LrItem]:
-        """The first items of an origin's rules that begin with a rule; of items that open the same, one."""
+        """The first items of those of an origin's rules that begin with a rule; one of all items that open alike."""
         items = [self._items[number] for number in self._starts[origin]]
         alike = {(item.symbol, item.first, item.hollow): item for item in items if item.symbol in self._starts}
         return list(alike.values())
@@ -291,10 +296,10 @@ class LR1:
         return items, starts
 
     def _looking_behind(self) -> frozenset[int]:
-        """The items of rules for which it matters what comes behind them.
+        """The items for which it matters what may come behind their rule.
 
-        It does not where the parser reduces by the rule whatever comes next (`LalrGrammar.sure`): what comes is then
-        read in the state behind the reduction, which knows.
+        It does not matter where the parser reduces by the rule whatever comes next (`LalrGrammar.sure`). The next token
+        is then read in the state to which the reduction leads.
         """
         table = self.grammar.reductions
         unsure = {rule for lalr, sure in self.grammar.sure.items() if sure is None for rule in table[lalr].values()}
@@ -311,7 +316,7 @@ class LR1:
         )
 
     def _last(self, symbols: tuple[str, ...]) -> list[str]:
-        """The symbols of a sequence behind which nothing may come."""
+        """The symbols with which a sequence may end, the last one first: those behind which all others may be empty."""
         last = []
         for symbol in reversed(symbols):
             last.append(symbol)

@@ -2,19 +2,22 @@
 
 A rule that is being read has one frame: the state in which the rule began. The first symbol of a rule calls; each
 further symbol replaces the state. Where the rules of a state have read different numbers of symbols, no frame can be
-shared, and each symbol calls (`LR1.depth` is 0). A token that is being read has one frame more, the scanner's. A
-reduction leaves the frame of its rule, and the state in which the rule began goes on behind the symbol that was read.
-All of this happens on arrival, between two bytes. It is right because a viable terminal is always shifted in the end
-(see `lr1`).
+shared, and each symbol calls (`LR1.depth` is 0). The token that is being read has one more frame, the scanner's. A
+reduction leaves the frame of its rule, and the state in which the rule began goes on behind the rule's origin. The
+parser moves on arrival, between two bytes: a viable terminal is always shifted in the end (see `lr1`), so a mask may
+allow it.
 
-Where every token that may come next makes the parser reduce by the same rule, it reduces before the token is read:
-behind the string of `[ "a"`, the array goes on at once. The token is then looked for among the terminals that Lark's
-lexer would have tried before the reduction.
+Where the parser reduces by the same rule whatever token comes next, it reduces before the token is read: behind the
+string of `[ "a"`, the array goes on at once. The token is then looked for among the terminals that Lark's lexer would
+have tried before the reduction.
 
-A tail state (see `LR1.tail`) is entered by a tail call. Take `s: x s | y`: when `x` is read, its frame is left. If the
-state below is a tail state too, which that `s` would complete, it gets no frame: the new state delivers what the state
-below would have delivered. So right-recursive lists, as GBNF writes them, take no more stack than left-recursive ones,
-and their positions are the same behind each item.
+A tail state (see `LR1.tail`) is entered by a tail call. Take `s: x s | y`: when `x` was read, its frame is left. If the
+state below is a tail state too, and this `s` completes its rule, the state below gets no frame: the new state delivers
+what the state below would have delivered. So right-recursive lists, as GBNF writes them, take no more stack than
+left-recursive ones, and their positions are the same behind each item.
+
+The scanners for the first states of the parser are made together when the grammar is compiled. All other states are
+written when a walk reaches them.
 """
 
 from __future__ import annotations
@@ -36,9 +39,9 @@ from structgen.parts.parts import Entered, Families, Part
 from structgen.regular.chardfa import CharDfa
 
 ACCEPTED = 0
-"""The outcome of a text that is complete; others are reductions."""
+"""The outcome of a text that is complete. Other outcomes are reductions and tail calls."""
 STATES_AHEAD = 128
-"""About so many states of the parser have their scanners made together, when the grammar is compiled."""
+"""The number of states of the parser, roughly, whose scanners are made when the grammar is compiled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +66,7 @@ class Unread(NamedTuple):
 
     Attributes:
         tried: the terminals that Lark's lexer tries.
-        read: characters that were read already, one for each class.
+        read: the characters that were read already; each stands for its class.
     """
 
     tried: frozenset[str]
@@ -71,14 +74,14 @@ class Unread(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """The parser reduces to `origin`. `ahead` is the token that comes next."""
+    """The parser reduces to `origin`, before the token `ahead`."""
 
     origin: str
     ahead: Token | Unread
 
 
 class TailCall(NamedTuple):
-    """The parser enters `target`, a tail state. `ahead` is the token that comes next."""
+    """The parser enters `target`, before the token `ahead`, and keeps no frame of the symbols that were left."""
 
     target: LrState
     ahead: Token | Unread
@@ -91,7 +94,7 @@ class _Parser:
         self._automaton, self._grammar = automaton, grammar
         automaton.tables.keep_steps()
         self._states, self._scanners = LR1(grammar), Scanners(grammar)
-        with suppress(LimitExceeded):  # which is raised again by a scanner where a text comes to need it
+        with suppress(LimitExceeded):  # the scanner that is too large is made again, alone, if a text needs it
             self._scanners.make(self._states.contexts(STATES_AHEAD))
         self._dead = automaton.tables.ranges(automaton.tables.stub(), ())
         self._outcomes = Numbering[tuple[int, Reduction | TailCall] | None]()
@@ -119,12 +122,14 @@ class _Parser:
         return self._states.reduction(top, ahead.terminal)
 
     def _expand_empty(self, top: LrState, origin: str, ahead: Token | Unread, state: int) -> None:
-        """Write the state in which a rule of no symbols is complete. It is written when a walk gets there: many such
-        rules may follow each other."""
+        """Write the state in which a rule of no symbols is complete.
+
+        This waits for a walk: hundreds of such rules may follow each other, and each would nest calls of Python.
+        """
         self._automaton.tables.ranges(state, (), miss=(GOTO, self._advance(top, origin, ahead), 0))
 
     def _read(self, top: LrState, unread: Unread) -> int:
-        """Read the next token in `top`, which may have begun."""
+        """The state that reads the next token in `top`, behind the characters of it that were read already."""
         (dfa, start), read = self._scanners.scanner(Context(unread.tried, self._states.viable(top))), unread.read
         for i in range(len(read)):
             if dfa.state_after(read[: i + 1], start):
@@ -138,7 +143,7 @@ class _Parser:
         return self._automaton.tables.call(inside, -self._scanned(top, unread.tried))
 
     def _shift(self, top: LrState, token: Token) -> int:
-        """Go on behind a token."""
+        """The state behind a token that is shifted in `top`."""
         if token.terminal == END:
             # What was read behind the end is nothing that could follow it.
             return self._dead if token.behind else self._automaton.pop(ACCEPTED)
@@ -146,7 +151,7 @@ class _Parser:
         return self._advance(top, token.terminal, Unread(self._grammar.accepts(target.lalr), token.behind))
 
     def _advance(self, top: LrState, symbol: str, ahead: Token | Unread) -> int:
-        """Go on behind a symbol that was read in `top`, and behind the rules of one symbol to which it is reduced."""
+        """The state behind a symbol that was read in `top`, and behind rules of one symbol to which it is reduced."""
         rules = self._grammar.rules
         for _ in range(len(rules) + 1):
             if self._states.completes(top, symbol):
@@ -164,7 +169,7 @@ class _Parser:
         raise OptionError(f"before {before} the rule {symbol} is reduced to itself without end, by rules of one symbol")
 
     def _enter(self, top: LrState, target: LrState, ahead: Token | Unread) -> int:
-        """Go on in `target`, behind a symbol that was read in `top`."""
+        """The state that goes on in `target`, behind a symbol that was read in `top`."""
         depth, tail = self._states.depth(target.lalr), self._states.tail(target.lalr)
         if depth > 1 and self._states.depth(top.lalr) and tail is None:
             return self._going_on(target, ahead)
@@ -173,14 +178,14 @@ class _Parser:
         return self._automaton.tables.call(self._going_on(target, ahead), -self._below(top))
 
     def _leave(self, top: LrState, left: int, then: Reduction | TailCall) -> int:
-        """Leave the frames of the last `left` symbols, of which the last was read in `top`; then go on there."""
+        """The state that leaves the frames of `left` symbols, that of `top` first, and then goes on with `then`."""
         if left:
-            # A state whose rules have read equally many symbols stands for all of them; others for their last one.
+            # The frame of `top` holds all symbols of its rules, or one where their numbers differ.
             return self._automaton.pop(self._outcomes[left - (self._states.depth(top.lalr) or 1), then])
         return self._land(top, then) if isinstance(then, TailCall) else self._advance(top, then.origin, then.ahead)
 
     def _land(self, top: LrState, call: TailCall) -> int:
-        """Enter a state whose rule began in `top`; without a frame of `top` where that would only pass a tail on."""
+        """The state that enters a rule which began in `top`. `top` gets no frame if it would only pass a tail on."""
         target, tail = call.target, self._states.tail(call.target.lalr)
         passes = tail is not None and self._states.completes(top, tail)
         if tail is not None:
@@ -190,7 +195,7 @@ class _Parser:
 
     @cached_method
     def _below(self, top: LrState) -> int:
-        """The row of returns for a state in which a rule has begun."""
+        """The row of returns for rules that begin in a state."""
         return -self._automaton.returns(partial(self._returned, top))
 
     def _returned(self, top: LrState, outcome: int) -> int:
@@ -199,12 +204,12 @@ class _Parser:
 
     @cached_method
     def _scanned(self, top: LrState, tried: frozenset[str]) -> int:
-        """The row of returns for the tokens that are found in a state."""
+        """The row of returns for the tokens that a state finds."""
         tokens = self._scanners.tokens.things
         return -self._automaton.returns(lambda outcome: self._found(top, tried, tokens[outcome]))
 
     def _found(self, top: LrState, tried: frozenset[str], token: Token) -> int:
-        """The state behind a token that was found among `tried`; what is ignored is passed over."""
+        """The state behind a token that was found among `tried`. Behind an ignored token, the same is read again."""
         return self._going_on(top, Unread(tried, token.behind) if token.terminal in self._grammar.ignore else token)
 
     @cached_method

@@ -1,7 +1,10 @@
 """Scanners: for each context of the parser, an automaton over code points that finds the next token.
 
-A scanner reads on as long as a terminal that Lark would prefer may still match. So a token may be known only some
-characters behind its end: a final state names the terminal and those characters.
+A scanner reads on as long as a terminal that Lark would prefer may still match. So it may read some characters behind
+the end of a token before it knows the token: a final state names the terminal and these characters.
+
+To make a scanner takes time for arrays and kernel calls, hardly for its states. So the scanners of several contexts are
+made as one automaton, with a start for each. They share the states in which the same terminals go on.
 """
 
 from __future__ import annotations
@@ -41,16 +44,16 @@ MAX_BEHIND = 64
 
 
 class Token(NamedTuple):
-    """What a scanner has found: a terminal, and the text read behind it, with one character in place of its class."""
+    """What a scanner has found: a terminal, and the text that was read behind it. A character stands for its class."""
 
     terminal: str
     behind: str
 
 
 class Scanner(NamedTuple):
-    """An automaton, in which other scanners may start too, and the state with which this one starts.
+    """An automaton, which other scanners may share, and the state with which this one starts.
 
-    Where it finds a token, `dfa.final` has the number of the token plus 1.
+    In `dfa.final`, a state has the number of the token that it finds, plus 1.
     """
 
     dfa: CharDfa
