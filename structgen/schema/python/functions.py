@@ -32,7 +32,8 @@ def value_type(schema: Any) -> Any:
     Raises:
         OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.
     """
-    if (get_origin(schema) or schema) in (Iterable, Iterator, Collection):
+    origin = get_origin(schema) or schema
+    if any(origin is each for each in (Iterable, Iterator, Collection)):
         return list[get_args(schema) or Any]  # type: ignore[misc]
     return _arguments(schema) if is_function(schema) else schema
 
