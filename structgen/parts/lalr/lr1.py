@@ -22,7 +22,7 @@ from structgen.memo import cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 
 
-class Context(NamedTuple):
+class TokenContext(NamedTuple):
     """What the parser knows of the next token.
 
     Attributes:
@@ -130,11 +130,11 @@ class LR1:
     def _named(self, bits: int) -> frozenset[str]:
         return frozenset(terminal for terminal in self._terminals if self._bits[terminal] & bits)
 
-    def contexts(self, most: int) -> list[Context]:
-        """The contexts in which tokens are read, in about `most` states: those that the fewest symbols lead to."""
+    def contexts(self, maximum: int) -> list[TokenContext]:
+        """The contexts in which tokens are read, in about `maximum` states: those that the fewest symbols lead to."""
         below: dict[LrState, list[LrState]] = {self.first: []}
         todo, unread = deque(below), [(self.first, self.grammar.accepts(self.first.lalr))]
-        while todo and len(below) < most:
+        while todo and len(below) < maximum:
             state = todo.popleft()
             for symbol in self._cores[state.lalr].moves:
                 target = self.goto(state, symbol)
@@ -144,12 +144,12 @@ class LR1:
                     if symbol in self._bits:
                         unread.append((target, self.grammar.accepts(target.lalr)))
                 below[target].append(state)
-        contexts, seen = dict[Context, None](), set(unread)
+        contexts, seen = dict[TokenContext, None](), set(unread)
         while unread:
             state, tried = unread.pop()
             number = self.grammar.sure[state.lalr]
             if number is None:
-                contexts[Context(tried, self.viable(state))] = None
+                contexts[TokenContext(tried, self.viable(state))] = None
                 continue
             # The parser reduces by this rule first. The token is read behind the rule's origin, where the rule began.
             rule, began = self.grammar.rules[number], [state]

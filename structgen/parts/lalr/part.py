@@ -33,7 +33,7 @@ from structgen.automaton.writing.chars import Lifted
 from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
-from structgen.parts.lalr.lr1 import LR1, Context, LrState
+from structgen.parts.lalr.lr1 import LR1, LrState, TokenContext
 from structgen.parts.lalr.scanner import Scanners, Token
 from structgen.parts.parts import Entered, Families, Part
 from structgen.regular.chardfa import CharDfa
@@ -130,7 +130,7 @@ class _Parser:
 
     def _read(self, top: LrState, unread: Unread) -> int:
         """The state that reads the next token in `top`, behind the characters of it that were read already."""
-        (dfa, start), read = self._scanners.scanner(Context(unread.tried, self._states.viable(top))), unread.read
+        (dfa, start), read = self._scanners.scanner(TokenContext(unread.tried, self._states.viable(top))), unread.read
         for i in range(len(read)):
             if dfa.state_after(read[: i + 1], start):
                 continue

@@ -21,7 +21,7 @@ from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.errors import LimitExceeded, quoted
 from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
-from structgen.parts.lalr.lr1 import Context
+from structgen.parts.lalr.lr1 import TokenContext
 from structgen.parts.lalr.scanner_kernels import (
     DONE,
     FULL,
@@ -84,16 +84,16 @@ class Scanners:
         for shifts in grammar.shifts.values():
             for symbol, to in shifts.items():
                 shifted.setdefault(symbol, set()).add(to)
-        self._made: dict[Context, Scanner] = {}
+        self._made: dict[TokenContext, Scanner] = {}
         self._behind = {symbol: frozenset(states) for symbol, states in shifted.items()}
 
-    def scanner(self, context: Context) -> Scanner:
+    def scanner(self, context: TokenContext) -> Scanner:
         """The scanner that tries terminals as Lark's lexer does, and finds those that are viable."""
         if context not in self._made:
             self.make([context])
         return self._made[context]
 
-    def make(self, contexts: Sequence[Context]) -> None:
+    def make(self, contexts: Sequence[TokenContext]) -> None:
         """Make the scanners of several contexts as one automaton, whose states they share."""
         starts = [self._start(context) for context in contexts]
         columns, kinds = max(map(len, starts)), len(self.is_wide)
@@ -118,7 +118,7 @@ class Scanners:
         dfa = CharDfa(self._grammar.bounds, self._grammar.classes, rows[:count].copy(), found)
         self._made.update((context, Scanner(dfa, place)) for place, context in enumerate(contexts, 1))
 
-    def _start(self, context: Context) -> list[int]:
+    def _start(self, context: TokenContext) -> list[int]:
         """The place with which a scanner starts: see `scanner_kernels`."""
         grammar, known = self._grammar, context.viable | self._grammar.ignore
         keywords, hidden = grammar.keywords(context.tried)
