@@ -32,6 +32,9 @@ COUNT_LIMIT = 10_000
 MAX_BYTES = 1 << 26
 """The size of all cached languages together."""
 _FEW = 1_000
+_ONE = Fraction(1)
+_LIMIT = Fraction(10**WHOLE_DIGITS)
+"""Numbers from here on have no plain notation."""
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
 _EXPONENT = r"^-?\d(\.\d+)?[eE][+-]?\d+$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
@@ -131,7 +134,9 @@ def _living(numbers: Numbers) -> list[int | float]:
 
 def _step(numbers: Numbers) -> Fraction | None:
     """The step whose multiples satisfy `multiples` and `integer`; None where neither is given."""
-    return common_step((*numbers.multiples, Fraction(1)) if numbers.integer else numbers.multiples)
+    if not numbers.multiples:
+        return _ONE if numbers.integer else None
+    return common_step((*numbers.multiples, _ONE) if numbers.integer else numbers.multiples)
 
 
 def _quickly_divided(numbers: Numbers, step: Fraction, count: int) -> bool:
@@ -252,12 +257,11 @@ def number_is_empty(numbers: Numbers) -> bool:
 def _plainly_inhabited(numbers: Numbers) -> bool:
     """True only when the bounds and steps alone show that there is a number in plain notation."""
     low, high, step = numbers.minimum, numbers.maximum, _step(numbers)
-    limit = Fraction(10**WHOLE_DIGITS)
     if step is None:
-        return (-limit if low is None else max(low, -limit)) < (limit if high is None else min(high, limit))
+        return (-_LIMIT if low is None else max(low, -_LIMIT)) < (_LIMIT if high is None else min(high, _LIMIT))
     first = math.ceil(low / step) if low is not None else math.floor((high or 0) / step)
     beside = 1 if low is not None else -1
-    return any(within(value, numbers) and abs(value) < limit for value in (step * first, step * (first + beside)))
+    return any(within(value, numbers) and abs(value) < _LIMIT for value in (step * first, step * (first + beside)))
 
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:

@@ -52,11 +52,13 @@ def exact(value: int | float) -> Fraction:
 
 def _tighter(a: Numbers, b: Numbers, side: str) -> tuple[Fraction | None, bool]:
     """The tighter of two bounds on one side, `minimum` or `maximum`, and whether it is exclusive."""
-    bounds = [(getattr(each, side), getattr(each, f"exclusive_{side}")) for each in (a, b)]
-    bounds = [bound for bound in bounds if bound[0] is not None]
-    if side == "minimum":
-        return max(bounds, default=(None, False))
-    return min(bounds, key=lambda bound: (bound[0], not bound[1]), default=(None, False))
+    bound, other = getattr(a, side), getattr(b, side)
+    exclusive, other_exclusive = getattr(a, f"exclusive_{side}"), getattr(b, f"exclusive_{side}")
+    if bound is None or other is None:
+        return (bound, exclusive) if other is None else (other, other_exclusive)
+    if bound == other:
+        return bound, exclusive or other_exclusive
+    return (bound, exclusive) if (bound > other) == (side == "minimum") else (other, other_exclusive)
 
 
 def holds(numbers: Numbers, value: int | float) -> bool:

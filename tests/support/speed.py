@@ -1,0 +1,24 @@
+"""How long a step may take, on a machine of any speed."""
+
+from __future__ import annotations
+
+from time import thread_time
+
+_LOOP = 500_000
+_USUAL = 0.025
+"""CPU seconds of `_spent` on the machine on which the tests' times were chosen."""
+
+
+def at_usual_speed(seconds: float) -> float:
+    """CPU seconds measured here, as the machine on which the tests' times were chosen would need them.
+
+    Machines differ by more than twice, and one machine does so by what runs beside the test: the same loop is timed
+    here, right after what was measured. A machine that is faster than the usual one counts as usual.
+    """
+    return seconds / max(1.0, min(_spent() for _ in range(3)) / _USUAL)
+
+
+def _spent() -> float:
+    began = thread_time()
+    sum(number * number for number in range(_LOOP))
+    return thread_time() - began
