@@ -104,7 +104,7 @@ def schema_of(n: int) -> object:
 
 @pytest.mark.slow
 def test_ten_thousand_sessions_with_schemas_of_their_own_leave_no_memory_behind():
-    """What is remembered of schemas is bounded: from 1,000 sessions to 10,000 the process grows by less than 32 MB."""
+    """What is remembered of schemas is bounded: from 1,000 sessions to 10,000 the process grows by less than 96 MB."""
     psutil = pytest.importorskip("psutil")
     model, limits, sizes = scripted('{"name": "Ada", "x": 12}'), sg.Limits(max_new_tokens=60), []
     for n in range(10_000):
