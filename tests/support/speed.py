@@ -1,4 +1,4 @@
-"""How long a step may take, on a machine of any speed."""
+"""CPU times on slow and on busy machines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from time import thread_time
 
 _LOOP = 500_000
 _USUAL = 0.025
-"""CPU seconds of `_spent` on the machine on which the tests' times were chosen."""
+"""CPU seconds that `_spent` takes on a core of usual speed: an estimate, 50 ns a round."""
 
 
 def at_usual_speed(seconds: float) -> float:
-    """CPU seconds measured here, as the machine on which the tests' times were chosen would need them.
+    """CPU seconds measured here, as a core of usual speed would need them.
 
     Machines differ by more than twice, and one machine does so by what runs beside the test: the same loop is timed
     here, right after what was measured. A machine that is faster than the usual one counts as usual.
@@ -19,6 +19,7 @@ def at_usual_speed(seconds: float) -> float:
 
 
 def _spent() -> float:
+    """CPU seconds of a plain loop."""
     began = thread_time()
     sum(number * number for number in range(_LOOP))
     return thread_time() - began
