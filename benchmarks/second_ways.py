@@ -33,6 +33,7 @@ import structgen as sg
 from report import machine
 from structgen.errors import StructgenError
 from structgen.memo import BoundedCache
+from structgen.schema.reader import SchemaReader
 from structgen.values.objects import ObjectWriter
 from tokenizer_files import unpacked
 
@@ -57,6 +58,10 @@ SCHEMA_WAYS: dict[str, tuple[str, Off]] = {
     "`values/plain_objects.py`": (
         "objects of which only the order of members matters",
         without_plain_objects,
+    ),
+    "`needs` in `schema/reader.py`": (
+        "whether a schema has values, told by its keywords",
+        lambda: patch.object(SchemaReader, "needs", lambda _, place: None),
     ),
     "`masks/alike.py`": (
         "places whose counters do not matter share a mask",

@@ -45,7 +45,7 @@ class cached_method(Generic[S, P, T]):  # noqa: N801 - a decorator, as cached_pr
         if instance is None:
             return self
         kept = _Kept(MethodType(self._method, instance), self._limit, False, _CacheInfo)  # shadows this from now on
-        return cast("Callable[P, T]", instance.__dict__.setdefault(self._method.__name__, kept))
+        return instance.__dict__.setdefault(self._method.__name__, kept)  # type: ignore[no-any-return]
 
 
 def cached_up_to(limit: int) -> Callable[[Callable[Concatenate[S, P], T]], cached_method[S, P, T]]:

@@ -53,14 +53,31 @@ _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOU
 """The rows of state 0, which stands for a refused byte, and of `DONE`."""
 
 
+_ARENAS = 8
+"""The number of arenas that are allocated at once: to allocate one, and to ask for its address, takes a twentieth of
+the time before a schema's first mask."""
+_unused_arenas: list[tuple[memoryview, int]] = []
+
+
+def _new_arena() -> tuple[memoryview, int]:
+    """An arena and its address. Threads may call this without a lock."""
+    try:
+        return _unused_arenas.pop()
+    except IndexError:
+        size = _STARTS[-1]
+        block: npt.NDArray[np.uint8] = np.empty(_ARENAS * size, np.uint8)
+        data, address = block.data, int(block.ctypes.data)
+        _unused_arenas.extend([(data[at : at + size], address + at) for at in range(size, _ARENAS * size, size)])
+        return data[:size], address
+
+
 class Tables:
     """The arrays of one automaton, and the only code that writes them from Python."""
 
     def __init__(self) -> None:
-        # A table is made for every schema, and to ask numpy for an address takes long: all arrays lie in one arena
-        # until one must grow, and numpy's views of them are made when they are asked for.
-        arena: npt.NDArray[np.uint8] = np.empty(_STARTS[-1], np.uint8)
-        data, address = arena.data, int(arena.ctypes.data)
+        # A table is made for every schema: all its arrays lie in one arena until one must grow, and numpy's views of
+        # them are made when they are asked for.
+        data, address = _new_arena()
         self._arena = data
         data[_STARTS[2] : _STACK] = _ZEROS
         sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS

@@ -58,15 +58,25 @@ class TypeColumns(NamedTuple):
     @staticmethod
     def of(shapes: Sequence[Shape]) -> TypeColumns:
         """The columns of a union."""
+        null = true = false = False
+        numbers: list[Numbers] = []
+        strings: list[Strings] = []
+        arrays: list[Arrays] = []
+        objects: list[Objects] = []
+        for shape in shapes:
+            null, true, false = null or shape.null, true or shape.true, false or shape.false
+            if shape.numbers is not None:
+                numbers.append(shape.numbers)
+            if shape.strings is not None:
+                strings.append(shape.strings)
+            if shape.arrays is not None:
+                arrays.append(shape.arrays)
+            if shape.objects is not None:
+                objects.append(shape.objects)
         return TypeColumns(
-            any(shape.null for shape in shapes),
-            any(shape.true for shape in shapes),
-            any(shape.false for shape in shapes),
-            united_numbers(shape.numbers for shape in shapes if shape.numbers is not None),
-            united_strings(shape.strings for shape in shapes if shape.strings is not None),
-            _united(FREE_ARRAYS, [shape.arrays for shape in shapes if shape.arrays is not None]),
-            _united(FREE_OBJECTS, [shape.objects for shape in shapes if shape.objects is not None]),
-        )
+            null, true, false, united_numbers(numbers), united_strings(strings),
+            _united(FREE_ARRAYS, arrays), _united(FREE_OBJECTS, objects),
+        )  # fmt: skip
 
     def packed(self) -> Shapes:
         """The fewest shapes that hold the union: as many as the longest list."""

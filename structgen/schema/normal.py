@@ -8,7 +8,7 @@ cycle of nodes, and of a huge schema only the places that a document visits are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -42,6 +42,10 @@ class Node:
     def known(self) -> bool:
         """Have the shapes been read?"""
         return "shapes" in self.__dict__
+
+    def needs(self) -> Sequence[Node] | None:
+        """Nodes all of which have a value exactly if this node has one; None where only the shapes tell."""
+        return None
 
     @property
     def is_any(self) -> bool:
@@ -191,7 +195,7 @@ class Objects:
     def required_from(self) -> list[int]:
         """The number of required members in `properties[i:]`, for every `i`; the last is 0."""
         if self._required_from is None:
-            backwards = accumulate((member.required for member in reversed(self.properties)), initial=0)
+            backwards = accumulate([member.required for member in reversed(self.properties)], initial=0)
             self._required_from = list(backwards)[::-1]
         return self._required_from
 
@@ -199,7 +203,7 @@ class Objects:
     def required_bits(self) -> int:
         """Bit `i` is set where `properties[i]` is required."""
         if self._required_bits is None:
-            digits = "".join("01"[member.required] for member in reversed(self.properties))
+            digits = "".join(["01"[member.required] for member in reversed(self.properties)])
             self._required_bits = int(digits or "0", 2)
         return self._required_bits
 

@@ -27,6 +27,15 @@ from structgen.schema.scan import SchemaScan, escaped
 if TYPE_CHECKING:
     from referencing import Registry
 
+_OPTIONAL_MEMBERS = frozenset(("type", "properties", "additionalProperties"))
+_OBJECT = _OPTIONAL_MEMBERS | {"required"}
+_ARRAY = frozenset(("type", "items", "prefixItems", "additionalItems", "maxItems", "uniqueItems"))
+_ENUM = frozenset(("type", "enum"))
+_ONE_BOUND = frozenset(
+    ("minLength", "maxLength", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+)
+"""One of these alone leaves values of every type."""
+_NO_MEMBERS: dict[str, Any] = {}
 _MAX_NESTED = 8
 MAX_IN_PLACE = 20_000
 
@@ -115,6 +124,9 @@ class SchemaNode(Node):
     def shapes(self) -> Shapes:
         return self.reader.shapes_of(self)
 
+    def needs(self) -> Sequence[Node] | None:
+        return None if "shapes" in self.__dict__ else self.reader.needs(self)
+
 
 class SchemaReader:
     """The nodes of one root schema, one for each schema object."""
@@ -169,8 +181,11 @@ class SchemaReader:
         return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:
-        """Has the schema a `$ref` beside which all other keywords have no effect (up to draft 7)?"""
-        return self._drafts[id(schema)].lone_references and "$ref" in schema
+        """Has the schema a `$ref`, and nothing else that has an effect? (Up to draft 7 nothing beside it has one.)"""
+        if "$ref" not in schema:
+            return False
+        draft = self._drafts[id(schema)]
+        return draft.lone_references or len(schema.keys() & draft.restricting) == 1
 
     def adopted(self, copy: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         """`copy`, a copy of `schema` without some keywords, registered so that it is read in the same draft."""
@@ -192,6 +207,37 @@ class SchemaReader:
         if not isinstance(contents, dict) or not contents:
             return self.node(contents, None)
         return self._scoped(contents, None, scope)
+
+    def needs(self, place: SchemaNode) -> Sequence[Node] | None:
+        """See `Node.needs`. It tells of most schemas without reading their shapes, which texts may never come to."""
+        schema = place.schema
+        if self._has_values(schema):
+            return ()
+        if "$ref" in schema:
+            return (self.target(place),) if self.has_lone_reference(schema) else None
+        if schema.get("type") != "object" or not schema.keys() & self._drafts[id(schema)].restricting <= _OBJECT:
+            return None
+        declared, rest = schema.get("properties", _NO_MEMBERS), schema.get("additionalProperties", True)
+        return [
+            self.node(declared[name], (place, "properties", name))
+            if name in declared
+            else self.node(rest, (place, "additionalProperties"))
+            for name in schema["required"]
+            if not self._has_values(declared.get(name, rest))
+        ]
+
+    def _has_values(self, schema: Any) -> bool:
+        """Do a few usual keywords alone tell that some value satisfies `schema`? False where they do not tell."""
+        if not isinstance(schema, dict):
+            return schema is True
+        restricting, kind = schema.keys() & self._drafts[id(schema)].restricting, schema.get("type")
+        if kind == "object":
+            return restricting <= _OPTIONAL_MEMBERS
+        if kind == "array":
+            return restricting <= _ARRAY
+        if "enum" in restricting:
+            return kind == "string" and restricting == _ENUM and isinstance(next(iter(schema["enum"]), None), str)
+        return len(restricting) <= 2 and len(restricting - _ONE_BOUND) <= (kind is not None)
 
     def dialect(self, schema: dict[str, Any]) -> Dialect:
         """The draft that `schema` is written in."""
@@ -248,7 +294,7 @@ class SchemaReader:
             return self.target(place).shapes
         open_before = self._open
         try:
-            if not evaluation.KEYWORDS.isdisjoint(schema):
+            if evaluation.has_keywords(schema, self._drafts[id(schema)]):
                 return evaluation.shapes(self, place)
             self._open = open_before | {id(place)}
             return self._gathered(place, schema.items())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Target = tuple[Any, str]
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_DYNAMIC = frozenset(REFERENCES[1:])
 _LISTS, _ONES, _MAPS = ("allOf", "anyOf", "oneOf"), ("not", "if", "then", "else"), ("dependentSchemas", "dependencies")
 IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
 """Keywords whose schemas must be read before the schema that holds them."""
@@ -113,6 +114,8 @@ def _names(start: Any, pointer: str, dialect: Dialect) -> Iterator[tuple[dict[st
 
 def references(schema: dict[str, Any], dialect: Dialect) -> list[str]:
     """The keywords of `schema` that are references in its draft."""
+    if _DYNAMIC.isdisjoint(schema):
+        return ["$ref"] if "$ref" in schema else []
     return [name for name in REFERENCES if name in schema and name in dialect.applies]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -42,15 +42,21 @@ class Emptiness:
 
     def __call__(self, node: Node) -> bool:
         """True when no JSON value satisfies `node`."""
-        known = self._at_once(node)
-        return self._answer(self._node(node), node) if known is None else known
+        begun = self._begin(node)
+        return begun if isinstance(begun, bool) else self._answer(begun, node)
 
-    def _at_once(self, node: Node) -> bool | None:
-        """The answer if it is known or the node's scalars alone give it; else None."""
+    def _begin(self, node: Node) -> bool | Asking[bool]:
+        """The answer if it is known, or plain without asking about other nodes; else the question."""
         known = self._known.get(node)
-        if known is None and any(map(_has_scalar, node.shapes)):
-            known = self._known[node] = False
-        return known
+        if known is not None:
+            return known
+        needs = node.needs()
+        if needs:
+            return _any_empty(needs)
+        if needs is None and not any(map(_has_scalar, node.shapes)):
+            return self._node(node)
+        self._known[node] = False
+        return False
 
     def culprit(self, node: Node) -> Node:
         """The innermost empty node that every value of an empty node would have to contain."""
@@ -149,15 +155,19 @@ class Emptiness:
                 if not stack:
                     return answer
                 continue
-            answer = self._at_once(wanted)
-            if answer is None and wanted in places:
+            if wanted in places:
                 lowest[-1] = min(lowest[-1], places[wanted])
                 answer = True
-            elif answer is None:
+                continue
+            begun = self._begin(wanted)
+            if isinstance(begun, bool):
+                answer = begun
+            else:
+                answer = None
                 places[wanted] = len(stack)
                 if len(stack) > MAX_DEPTH:
                     raise LimitExceeded(f"a value must nest more than {MAX_DEPTH:,} deep", wanted.pointer)
-                stack.append((self._node(wanted), wanted))
+                stack.append((begun, wanted))
                 lowest.append(_NONE)
 
     def _settle(self, subject: Node | None, empty: bool, place: int, lowest: list[int]) -> None:
@@ -210,6 +220,13 @@ class Emptiness:
             return False
         can = yield from self.members.inhabited(objects)
         return not self.members.closes(Members(0, objects), can)
+
+
+def _any_empty(nodes: Sequence[Node]) -> Asking[bool]:
+    for node in nodes:
+        if (yield node):
+            return True
+    return False
 
 
 def _has_scalar(shape: Shape) -> bool:

@@ -1,4 +1,8 @@
-"""Schemas of keywords that leave a value of every type have one, and their shortest text is one."""
+"""Schemas of keywords that leave a value of every type have one, and their shortest text is one.
+
+Whether a schema has a value is told by its keywords alone where they are usual ones (`SchemaReader.needs`), else by its
+shapes.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,12 @@ from jsonschema.validators import validator_for
 
 from structgen.constraints.basic import JsonSchema
 from structgen.endings.closing import closing_tokens
-from structgen.errors import UnsatisfiableSchema
+from structgen.errors import StructgenError, UnsatisfiableSchema
 from structgen.schema.keywords import evaluation, in_place
 from structgen.schema.keywords.table import KEYWORDS
+from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import IN_PLACE, REFERENCES
+from structgen.values.emptiness import Emptiness
 from tests.schema.test_scan import DRAFTS
 from tests.support.matching import byte_vocabulary
 
@@ -96,6 +102,66 @@ def test_a_keyword_that_applies_a_schema_leaves_the_values_of_that(name: str) ->
 def test_each_keyword_leaves_a_value_of_every_type(name: str) -> None:
     for kind in TYPES:
         assert all(_has_value({"type": kind, name: argument}) for argument in ARGUMENTS[name])
+
+
+RESTRICTIVE: dict[str, list[Any]] = {
+    **ARGUMENTS,
+    "minItems": [0, 1, 2],
+    "minProperties": [0, 1, 3],
+    "maxProperties": [0, 1],
+    "pattern": ["^a", "a{3}"],
+    "not": [{}, {"type": "object"}],
+    "additionalProperties": [False, True, {"type": "null"}],
+    "required": [[], ["a"], ["b"], ["c", "a"]],
+    "$ref": ["#", "#/$defs/x", "#/$defs/y"],
+    "unevaluatedProperties": [False],
+}
+
+
+def _any_schema(rng: random.Random, depth: int) -> Any:
+    """A schema of a few keywords, which may contradict each other; half of them have one of the usual types."""
+    if rng.random() < 0.15:
+        return rng.choice([True, False, {}, {"not": {}}])
+    chosen = rng.sample(sorted(RESTRICTIVE), rng.randint(0, 2))
+    schema = {name: rng.choice(RESTRICTIVE[name]) for name in chosen}
+    if rng.random() < 0.8:
+        schema["type"] = rng.choice([*TYPES, "object", "object", "array"])
+    if depth and schema.get("type") == "object":
+        schema["properties"] = {name: _any_schema(rng, depth - 1) for name in "ab"}
+        schema["required"] = rng.choice(RESTRICTIVE["required"])
+    return schema
+
+
+def _answers(schema: Any) -> list[bool]:
+    """For the root and its members: does no value satisfy it? The root last."""
+    root = JsonSchema(schema).read()
+    assert isinstance(root, SchemaNode)
+    is_empty = Emptiness(root.reader.algebra)
+    places = [(name, schema["properties"][name]) for name in schema.get("properties", ())]
+    members = [root.reader.node(member, (root, "properties", name)) for name, member in places]
+    return [is_empty(node) for node in (*members, root)]
+
+
+def test_keywords_alone_and_shapes_give_the_same_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(17)
+    told, empty = 0, 0
+    needs = SchemaReader.needs
+    for number in (4, 7, 2020):
+        for _ in range(700):
+            schema = {"type": "object", "properties": {name: _any_schema(rng, 2) for name in "ab"}}
+            schema |= {"$schema": DRAFTS[number], "required": rng.choice(RESTRICTIVE["required"])}
+            schema["$defs"] = {"x": _any_schema(rng, 1), "y": {"type": "object", "required": ["a"]}}
+            monkeypatch.setattr(SchemaReader, "needs", needs)
+            try:
+                by_keywords = _answers(schema)
+            except StructgenError:
+                continue
+            monkeypatch.setattr(SchemaReader, "needs", lambda reader, place: None)
+            assert by_keywords == _answers(schema), schema
+            told += len(by_keywords)
+            empty += sum(by_keywords)
+    assert told > 3000
+    assert told / 10 < empty < told / 2
 
 
 def test_keywords_that_apply_schemas_in_place_stand_in_the_tables_of_those() -> None:

@@ -285,3 +285,14 @@ def test_many_random_values_are_judged_as_jsonschema_judges_them() -> None:
 def test_many_walks_under_the_masks_end_in_valid_documents(order: str) -> None:
     """The same, ten times."""
     walks_end_validly(1500, order)
+
+
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+@pytest.mark.parametrize("argument", [False, {"type": "string"}, {"properties": {"a": {"$ref": "#"}}}])
+def test_a_keyword_of_later_drafts_has_no_effect_in_draft_7(keyword: str, argument: Any) -> None:
+    """It is not scanned there, so it must not be read either."""
+    schema = {"$schema": DRAFT_7, "properties": {"a": {keyword: argument}}}
+    grammar = compiled(schema, "schema")
+    for value in ({"b": 1}, [1], {"a": {"b": 1}}, {"a": [1, {}]}):
+        assert Draft7Validator(schema).is_valid(value)
+        assert takes(grammar, value)

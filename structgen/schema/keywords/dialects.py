@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.errors import SchemaError, UnsupportedSchema, quoted
 from structgen.schema.keywords import own
 from structgen.schema.keywords.arguments import Check
-from structgen.schema.keywords.table import KEYWORDS, VALIDATION, Apply, Keyword
+from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE, VALIDATION, Apply, Keyword
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -23,6 +23,7 @@ class Dialect:
         number: 4, 6, 7, 2019 or 2020.
         keywords: its rows of the table by name.
         checks, applies: the two functions of each row by name.
+        restricting: the keywords that can restrict values.
         booleans: are `true` and `false` schemas?
         lone_references: have keywords beside a `$ref` no effect?
         identifier: the keyword that names a schema, `id` or `$id`.
@@ -32,6 +33,7 @@ class Dialect:
     keywords: dict[str, Keyword]
     checks: dict[str, Check]
     applies: dict[str, Apply]
+    restricting: frozenset[str]
     booleans: bool
     lone_references: bool
     identifier: str
@@ -44,6 +46,7 @@ def _dialect(number: int, rows: Iterable[Keyword] = KEYWORDS) -> Dialect:
         keywords=known,
         checks={name: row.check for name, row in known.items()},
         applies={name: row.apply for name, row in known.items() if row.apply is not None},
+        restricting=frozenset(row.name for row in known.values() if row.how not in (STRUCTURE, ANNOTATION)),
         booleans=number > 4,
         lone_references=number <= 7,
         identifier="id" if number == 4 else "$id",

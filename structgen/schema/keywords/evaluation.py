@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Shapes, pack
 from structgen.schema.keywords.facts import Reader
 from structgen.schema.keywords.in_place import depending
 from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
+
+if TYPE_CHECKING:
+    from structgen.schema.keywords.dialects import Dialect
 
 MAX_CASES = 256
 
@@ -55,6 +58,11 @@ class Evaluated:
 
 Case = tuple[Shapes, Evaluated]
 NOTHING = Evaluated()
+
+
+def has_keywords(schema: dict[str, Any], dialect: Dialect) -> bool:
+    """Has the schema one of the two keywords, in a draft that has it?"""
+    return not KEYWORDS.isdisjoint(schema) and not KEYWORDS.isdisjoint(dialect.keywords)
 
 
 def shapes(reader: Reader, place: Any) -> Shapes:
@@ -106,7 +114,7 @@ class _Cases:
         if schema is None:
             return [(node.shapes, NOTHING)]
         cases = self.of_schema(node)
-        if KEYWORDS.isdisjoint(schema):
+        if not has_keywords(schema, self._reader.dialect(schema)):
             return cases
         rest = Evaluated(every_member="unevaluatedProperties" in schema, every_item="unevaluatedItems" in schema)
         return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own | rest for _, own in cases)]
