@@ -1,4 +1,8 @@
-"""The tiny model that ships with the package, for `structgen demo`, examples and tests."""
+"""The tiny model that ships with the package, for `structgen demo`, examples and tests.
+
+`load_demo` loads it. `tasks` has the Pydantic models that it was trained to fill; `show` is the body of `structgen
+demo`. Its training is outside of the package, in `training/`.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -134,8 +135,14 @@ class Algebra(ContainerAlgebra):
         self._interned: dict[frozenset[Node], Node] = {}
         self._unions: dict[frozenset[Node], Node] = {}
         self.ranks = ranks
-        self._arrays = _Kind("arrays", self.arrays, self.arrays_not, FREE_ARRAYS)
-        self._objects = _Kind("objects", self.objects, self.objects_not, FREE_OBJECTS)
+
+    @cached_property
+    def _arrays(self) -> _Kind[Arrays]:
+        return _Kind("arrays", self.arrays, self.arrays_not, FREE_ARRAYS)
+
+    @cached_property
+    def _objects(self) -> _Kind[Objects]:
+        return _Kind("objects", self.objects, self.objects_not, FREE_OBJECTS)
 
     def node(self, a: Node, b: Node) -> Node:
         """The node of the values that satisfy both `a` and `b`."""

@@ -1,4 +1,9 @@
-"""An HTTP server of OpenAI's interface, for `structgen[server]`: `structgen serve MODEL`."""
+"""An HTTP server of OpenAI's interface, for `structgen[server]`: `structgen serve MODEL`.
+
+`app` has the routes; `wire` and `responses_wire` read requests, `answers` and `responses_answers` write replies.
+`service` takes a request from admission to its answer and knows no HTTP; `asking` makes its turns. `compiling`
+compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
+"""
 
 from structgen.server.app import create_app, serve
 from structgen.server.settings import Settings

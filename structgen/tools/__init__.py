@@ -1,4 +1,8 @@
-"""Tools that a model may call: functions, classes and schemas with a name, a description and typed arguments."""
+"""Tools that a model may call: functions, classes and schemas with a name, a description and typed arguments.
+
+`tool` is a tool; `parameters` reads docstrings and the declarations of OpenAI, MCP and Anthropic. This folder knows no
+models and no chats: `chat` knows how a model writes a call, and `calling` runs one.
+"""
 
 from structgen.tools.tool import Tool, ToolCall, tool
 

@@ -1,4 +1,9 @@
-"""Tokenizers as bytes: `Vocabulary` and its prefix tree."""
+"""Tokenizers as bytes: `Vocabulary` and its prefix tree.
+
+`sources` finds the reader for a tokenizer: `huggingface` (with `decoders` and `added`), `slow`, `pieces`. `ends` reads
+which ids end a text; `table` is what was read, `disk` caches it, and `trie` is the prefix tree as flat arrays.
+`canonical` knows which tokens a tokenizer itself makes. This folder knows no grammars.
+"""
 
 from __future__ import annotations
 

@@ -50,10 +50,11 @@ def inner_schema(schema: dict[Any, Any]) -> str:
 
 
 def _about_dict(schema: dict[Any, Any]) -> str:
-    kind, inner = schema.get("type"), inner_schema(schema)
+    kind = schema.get("type")
     if isinstance(kind, str) and kind in _WRAPPERS:
+        inner = inner_schema(schema)
         return f"{_WRAPPERS[kind]}; pass its {inner}" if inner else _WRAPPERS[kind]
-    if inner and "name" in schema and schema.keys() <= _DESCRIPTION:
+    if "name" in schema and schema.keys() <= _DESCRIPTION and (inner := inner_schema(schema)):
         return f"it is the description of a schema; pass its {inner}"
     if schema and "type" not in schema and all(isinstance(value, str) and value in _TYPES for value in schema.values()):
         return "its members are names of types; pass a TypedDict, or {'type': 'object', 'properties': {...}}"
