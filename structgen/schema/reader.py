@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from referencing import Registry
 
 _OPTIONAL_MEMBERS = frozenset(("type", "properties", "additionalProperties"))
+"""Keywords of objects that the object without members satisfies."""
 _OBJECT = _OPTIONAL_MEMBERS | {"required"}
 _ARRAY = frozenset(("type", "items", "prefixItems", "additionalItems", "maxItems", "uniqueItems"))
+"""Keywords of arrays that the empty array satisfies."""
 _ENUM = frozenset(("type", "enum"))
 _ONE_BOUND = frozenset(
     ("minLength", "maxLength", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -209,7 +211,7 @@ class SchemaReader:
         return self._scoped(contents, None, scope)
 
     def needs(self, place: SchemaNode) -> Sequence[Node] | None:
-        """See `Node.needs`. It tells of most schemas without reading their shapes, which texts may never come to."""
+        """See `Node.needs`. The keywords of most schemas tell, so shapes that no text comes to are never read."""
         schema = place.schema
         if self._has_values(schema):
             return ()
@@ -227,7 +229,7 @@ class SchemaReader:
         ]
 
     def _has_values(self, schema: Any) -> bool:
-        """Do a few usual keywords alone tell that some value satisfies `schema`? False where they do not tell."""
+        """Is it plain from the keywords of `schema` that a value satisfies it? False where they do not tell."""
         if not isinstance(schema, dict):
             return schema is True
         restricting, kind = schema.keys() & self._drafts[id(schema)].restricting, schema.get("type")

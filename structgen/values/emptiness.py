@@ -227,6 +227,7 @@ class Emptiness:
 
 
 def _any_empty(nodes: Sequence[Node]) -> Asking[bool]:
+    """Has one of the nodes no value?"""
     for node in nodes:
         if (yield node):
             return True
