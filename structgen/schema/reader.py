@@ -33,11 +33,11 @@ _OBJECT = _OPTIONAL_MEMBERS | {"required"}
 _ARRAY = frozenset(("type", "items", "prefixItems", "additionalItems", "maxItems", "uniqueItems"))
 """Keywords of arrays that the empty array satisfies."""
 _ENUM = frozenset(("type", "enum"))
-_ONE_BOUND = frozenset(
+_TYPE = frozenset(("type",))
+_BOUNDS = frozenset(
     ("minLength", "maxLength", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 )
 """One of these alone leaves values of every type."""
-_NO_MEMBERS: dict[str, Any] = {}
 _MAX_NESTED = 8
 MAX_IN_PLACE = 20_000
 
@@ -219,7 +219,7 @@ class SchemaReader:
             return (self.target(place),) if self.has_lone_reference(schema) else None
         if schema.get("type") != "object" or not schema.keys() & self._drafts[id(schema)].restricting <= _OBJECT:
             return None
-        declared, rest = schema.get("properties", _NO_MEMBERS), schema.get("additionalProperties", True)
+        declared, rest = schema.get("properties", {}), schema.get("additionalProperties", True)
         return [
             self.node(declared[name], (place, "properties", name))
             if name in declared
@@ -239,7 +239,8 @@ class SchemaReader:
             return restricting <= _ARRAY
         if "enum" in restricting:
             return kind == "string" and restricting == _ENUM and isinstance(next(iter(schema["enum"]), None), str)
-        return len(restricting) <= 2 and len(restricting - _ONE_BOUND) <= (kind is not None)
+        bounds = restricting - _TYPE
+        return bounds <= _BOUNDS and len(bounds) <= 1
 
     def dialect(self, schema: dict[str, Any]) -> Dialect:
         """The draft that `schema` is written in."""

@@ -86,11 +86,7 @@ class Emptiness:
 
     def objects(self, objects: Objects) -> bool:
         """True when no object satisfies `objects`."""
-        if objects in self._some:
-            return False
-        if objects.patterns or objects.some or objects.min_properties or objects.max_properties is not None:
-            return self._answer(self._objects(objects))
-        return any(member.required and self(member.value) for member in objects.properties)
+        return objects not in self._some and self._answer(self._objects(objects))
 
     def next_items(self, progress: Items) -> Iterator[tuple[Node, Items]]:
         """The options for the next item after which the array can still be closed; none when it must close now."""
