@@ -10,7 +10,7 @@ import re
 from importlib import import_module
 from pkgutil import get_data
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _HOME_OF = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as", _STUB, re.MULTILINE)}
