@@ -203,7 +203,7 @@ def anchors(path: Path) -> frozenset[str]:
 def test_links_of_the_readme_and_between_pages_lead_somewhere() -> None:
     """Read as files, as on a repository's pages; without building the site."""
     broken = []
-    for path in [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]:
+    for path in [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]:
         for target, anchor in markdown_links(path):
             if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
                 broken.append(f"{path.relative_to(ROOT)}: {target.name}#{anchor}")
