@@ -10,6 +10,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.options import Whitespace
 from structgen.parts.parts import Plan
+from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
 
 MAX_BLANKS = 128
@@ -20,10 +21,9 @@ _FIELDS = {
 }  # fmt: skip
 """A JSON type -> the attributes of `Shape` that have its values."""
 _BINDING = frozenset(
-    ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "const", "enum", "minProperties", "maxProperties",
-     "dependentRequired", "dependentSchemas", "dependencies", "$ref", "$dynamicRef", "unevaluatedProperties")
-)  # fmt: skip
-"""Keywords of an object that relate several members to each other."""
+    row.name for row in KEYWORDS if row.how in (MASKED, CHECKED) and SPEAKS_OF.get(row.name, "object") == "object"
+) - {"type", "properties", "required", "additionalProperties"}
+"""Keywords of an object that relate several members to each other, or rule members by their names."""
 _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
@@ -64,7 +64,7 @@ def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]
     more = sorted(root.keys() & _BINDING)
     if more:
         raise UnsupportedSchema(
-            f"{more[0]} relates arguments of {tool} to each other: the model's call format writes them one by one"
+            f"{more[0]} rules several arguments of {tool} together: the model's call format writes them one by one"
         )
     members = root.get("properties", {})
     lost = [name for name in root.get("required", ()) if name not in members]

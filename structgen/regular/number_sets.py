@@ -33,6 +33,7 @@ MAX_BYTES = 1 << 26
 """The size of all cached languages together."""
 _FEW = 1_000
 _ONE = Fraction(1)
+_BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
 _LIMIT = Fraction(10**WHOLE_DIGITS)
 """Numbers from here on have no plain notation."""
 _SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
@@ -99,6 +100,7 @@ def _by_spelling(numbers: Numbers) -> bool:
 @kept_within(MAX_BYTES, lambda result: result[0].nbytes)
 def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
+    numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
     bare = replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
     step: Fraction | None = None
     without = numbers.without
@@ -266,7 +268,7 @@ def _plainly_inhabited(numbers: Numbers) -> bool:
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:
     """True only when steps and bounds show that every number of `inner` is one of `outer`."""
-    if outer.literals is not None or outer.without or outer.plain:
+    if not outer.only(*_BOUNDS, "integer", "multiples"):
         return False
     steps, wanted = _step(inner), _step(outer)
     if wanted is not None and (steps is None or (steps / wanted).denominator != 1):

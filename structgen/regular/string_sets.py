@@ -35,6 +35,7 @@ MANY = 100
 @lru_cache(1024)
 def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None]]:
     """The language of each pattern and format, and its predicate: whether a member matches; None: each one does."""
+    strings.check_only("string_language", "min_length", "max_length", "patterns", "formats", "literals", "without")
     patterns = [(pattern_language(pattern), pattern_predicate(pattern)) for pattern in strings.patterns]
     return patterns + [(format_language(name), FORMATS[name].predicate) for name in strings.formats if name in FORMATS]
 

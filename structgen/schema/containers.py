@@ -51,6 +51,18 @@ def other_names(objects: Objects) -> Strings:
     return Strings(without=listed + tuple(pattern.names for pattern in objects.patterns))
 
 
+def _check_arrays(arrays: Arrays) -> None:
+    arrays.check_only(
+        "the algebra", "prefix", "rest", "min_items", "max_items", "contains", "unique", "repeated", "without"
+    )
+
+
+def _check_objects(objects: Objects) -> None:
+    objects.check_only(
+        "the algebra", "properties", "rest", "min_properties", "max_properties", "patterns", "some", "without"
+    )
+
+
 class ContainerAlgebra(ABC):
     """Conjunction and complement of arrays and of objects, for a class that has those of nodes."""
 
@@ -72,6 +84,8 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_ARRAYS:
             return a
+        _check_arrays(a)
+        _check_arrays(b)
         prefix = []
         for i in range(max(len(a.prefix), len(b.prefix))):
             left = a.prefix[i] if i < len(a.prefix) else a.rest
@@ -92,6 +106,7 @@ class ContainerAlgebra(ABC):
 
     def arrays_not(self, arrays: Arrays) -> list[Arrays]:
         """The arrays that are not in the set: one part for each rule that they may break."""
+        _check_arrays(arrays)
         parts = []
         if arrays.min_items:
             parts.append(Arrays(rest=ANY, max_items=arrays.min_items - 1))
@@ -120,6 +135,8 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_OBJECTS:
             return a
+        _check_objects(a)
+        _check_objects(b)
         mine, theirs = ({member.name: member for member in side.properties} for side in (a, b))
         ruled = bool(a.patterns or b.patterns)
         members = sorted((*a.properties, *b.properties), key=lambda member: not member.declared)
@@ -169,6 +186,7 @@ class ContainerAlgebra(ABC):
 
     def objects_not(self, objects: Objects) -> list[Objects]:
         """The objects that are not in the set: one part for each rule that they may break."""
+        _check_objects(objects)
         parts = []
         for member in objects.properties:
             if member.required:

@@ -100,8 +100,10 @@ class Disjointness:
         for member in a.properties:
             if member.required:
                 other = theirs.get(member.name)
-                if other is None and b.patterns:
-                    continue  # a pattern of `b` may match the name
+                if other is None and not b.only(
+                    "properties", "rest", "min_properties", "max_properties", "some", "without"
+                ):
+                    continue  # another rule of `b`, such as a pattern, may take the name
                 value = other.value if other else b.rest
                 if value is None or value is NEVER or self._nodes(member.value, value, depth):
                     return True

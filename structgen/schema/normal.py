@@ -9,11 +9,11 @@ cycle of nodes, and of a huge schema only the places that a document visits are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Value = TypeVar("Value", str, "int | float")
 
@@ -74,8 +74,38 @@ class Listed(tuple[Value, ...]):
         return frozenset(self)
 
 
+class Rules:
+    """A set of values that satisfy several rules at once: one for each field, which has a neutral value.
+
+    Whoever reads such a set says which fields it honours, by `only` or `check_only`. So a reader that misses a field,
+    as all do when a field is new, refuses the sets that use it.
+    """
+
+    __slots__ = ()
+
+    def only(self, *honoured: str) -> bool:
+        """Are all fields but these neutral?"""
+        return all(getattr(self, name) == neutral for name, neutral in _other_fields(type(self), honoured))
+
+    def check_only(self, reader: str, *honoured: str) -> None:
+        """For a reader that has to know every field.
+
+        Raises:
+            NotImplementedError: it does not know a field that is not neutral.
+        """
+        if not self.only(*honoured):
+            raise NotImplementedError(f"{reader} knows only these fields: {', '.join(honoured)}; here is {self!r}")
+
+
+@lru_cache(256)
+def _other_fields(record: type[Any], honoured: tuple[str, ...]) -> list[tuple[str, Any]]:
+    """The other fields of a record, and their neutral values; that of `rest` allows everything."""
+    others = [each for each in fields(record) if each.init and each.name not in honoured]
+    return [(each.name, ANY if each.name == "rest" else each.default) for each in others]
+
+
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Rules):
     """Numbers that satisfy every field at once. A bound of None is no bound.
 
     Attributes:
@@ -97,7 +127,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Strings:
+class Strings(Rules):
     """Strings that satisfy every field at once.
 
     Attributes:
@@ -118,7 +148,7 @@ class Strings:
     @property
     def free(self) -> bool:
         """Is nothing but the length restricted?"""
-        return not self.patterns and not self.formats and self.literals is None and not self.without
+        return self.only("min_length", "max_length")
 
 
 class Contains(NamedTuple):
@@ -131,7 +161,7 @@ class Contains(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Arrays:
+class Arrays(Rules):
     """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none).
 
     Attributes:
@@ -170,7 +200,7 @@ class Named(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Objects:
+class Objects(Rules):
     """Objects: declared properties in order, `rest` for every other name (None: there may be none).
 
     Attributes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -17,6 +18,7 @@ from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
 FREE_STRINGS = Strings()
+_BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
 _CLASS = r"\.|\\[dDsSwW]|\\[pP]\{\w+\}|\[(?:[^][\\]|\\.)+\]"
 _COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}(\$?)")
 _ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
@@ -103,6 +105,8 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         return None if a is None else b
     if b is FREE_NUMBERS:
         return a
+    a.check_only("numbers_and", *_BOUNDS, "integer", "multiples", "without", "literals", "plain")
+    b.check_only("numbers_and", *_BOUNDS, "integer", "multiples", "without", "literals", "plain")
     if a.literals is not None or b.literals is not None:
         listed, other = (a, b) if a.literals is not None else (b, a)
         plain = a.plain or b.plain
@@ -123,7 +127,7 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
 
 def numbers_not(numbers: Numbers) -> list[Numbers]:
     """The numbers that are not in the set."""
-    if numbers.literals is not None or numbers.plain:
+    if not numbers.only(*_BOUNDS, "integer", "multiples", "without"):
         return [Numbers(without=(numbers,))]
     parts = []
     if numbers.minimum is not None:
@@ -149,6 +153,8 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
         return None if a is None else b
     if b is FREE_STRINGS:
         return a
+    a.check_only("strings_and", "min_length", "max_length", "patterns", "formats", "literals", "without")
+    b.check_only("strings_and", "min_length", "max_length", "patterns", "formats", "literals", "without")
     shortest, longest = max(a.min_length, b.min_length), minimum(a.max_length, b.max_length)
     without = tuple(dict.fromkeys(a.without + b.without))
     literals = a.literals if b.literals is None else b.literals
@@ -169,7 +175,7 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
 
 def _only_literals(strings: Strings) -> bool:
     """Are literals the only restriction?"""
-    return strings.literals is not None and strings == Strings(literals=strings.literals)
+    return strings.literals is not None and strings.only("literals")
 
 
 def fits(text: str, shortest: int, longest: int | None) -> bool:
@@ -184,8 +190,8 @@ def strings_not(strings: Strings) -> list[Strings]:
         parts.append(Strings(max_length=strings.min_length - 1))
     if strings.max_length is not None:
         parts.append(Strings(min_length=strings.max_length + 1))
-    if strings.patterns or strings.formats or strings.literals is not None:
-        parts.append(Strings(without=(Strings(0, None, strings.patterns, strings.formats, strings.literals),)))
+    if not strings.only("min_length", "max_length", "without"):
+        parts.append(Strings(without=(replace(strings, min_length=0, max_length=None, without=()),)))
     return parts + list(strings.without)
 
 

@@ -113,8 +113,11 @@ class ItemSteps:
     @cached_method
     def plan(self, arrays: Arrays) -> ArrayPlan:
         """How `arrays` are read."""
+        arrays.check_only(
+            "values", "prefix", "rest", "min_items", "max_items", "contains", "unique", "repeated", "without"
+        )
         longest, enough = arrays.max_items, max(len(arrays.prefix), arrays.min_items)
-        simple = not (arrays.contains or arrays.unique or arrays.repeated)
+        simple = arrays.only("prefix", "rest", "min_items", "max_items", "without")
         few = False
         if arrays.unique or arrays.repeated:
             few, bound = self._counted(arrays)
@@ -221,9 +224,9 @@ class ItemSteps:
         Args:
             known: answers by progress; the search adds to them.
         """
+        longest = self.plan(progress.arrays).maximum
         if progress.may_close or self._soon_repeated(progress):
             return True
-        longest = self.plan(progress.arrays).maximum
         if longest is not None and progress.arrays.min_items > longest:
             return False
         path, steps, seen = [progress], [iter(self.options(progress))], {progress}

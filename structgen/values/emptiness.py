@@ -196,7 +196,7 @@ class Emptiness:
         return False
 
     def _arrays(self, arrays: Arrays) -> Asking[bool]:
-        if arrays.contains or arrays.unique or arrays.repeated:
+        if not arrays.only("prefix", "rest", "min_items", "max_items", "without"):
             return not (yield from self.items.closes(self.items.start(0, arrays), {}))
         if arrays.max_items is not None and arrays.max_items < arrays.min_items:
             return True
@@ -216,7 +216,8 @@ class Emptiness:
                 return True
         if objects.max_properties is not None and objects.max_properties < max(required, objects.min_properties):
             return True
-        if not objects.some and objects.min_properties <= required:
+        counts = objects.only("properties", "rest", "min_properties", "max_properties", "patterns", "without")
+        if counts and objects.min_properties <= required:
             return False
         can = yield from self.members.inhabited(objects)
         return not self.members.closes(Members(0, objects), can)

@@ -96,7 +96,7 @@ class FewValues:
     def _of_arrays(self, arrays: Arrays) -> list[Any] | None:
         """All arrays of the set; None if they cannot be listed, or if rules relate their items to each other."""
         maximum = arrays.max_items if arrays.rest is not None else len(arrays.prefix)
-        if arrays.contains or arrays.repeated or arrays.without or maximum is None:
+        if maximum is None or not arrays.only("prefix", "rest", "min_items", "max_items", "unique"):
             return None
         maximum = maximum if arrays.max_items is None else min(maximum, arrays.max_items)
         arrays_found: list[Any] = [[]] if not arrays.min_items else []
@@ -116,7 +116,9 @@ class FewValues:
     def _of_objects(self, objects: Objects) -> list[Any] | None:
         """All objects of the set; None if they cannot be listed, or if undeclared members are allowed."""
         minimum, limit = objects.min_properties, objects.max_properties
-        if objects.some or objects.without or (limit != 0 and (objects.patterns or objects.rest is not None)):
+        if not objects.only("properties", "rest", "min_properties", "max_properties", "patterns"):
+            return None
+        if limit != 0 and (objects.patterns or objects.rest is not None):
             return None
         objects_found: list[Any] = [{}]
         for member in objects.properties if limit != 0 else ():

@@ -192,19 +192,19 @@ class Outline:
 
     def count_others(self, living: Collection[int], limit: int) -> int | None:
         """An upper bound of the number of undeclared names with marks in `living`; None if it is above `limit`."""
-        return count_members(self._others_language(living), limit) if self.ruled else None
+        return count_members(self.others_language(living), limit) if self.ruled else None
 
     def few_others(self, living: Collection[int]) -> tuple[tuple[str, int], ...] | None:
         """The undeclared names with marks in `living`, and their marks; None if there are more than `FEW`."""
         if not self.ruled:
             return None if living else ()
-        listed = members(self._others_language(living), FEW)
+        listed = members(self.others_language(living), FEW)
         if listed is None:
             return None
         marked = ((name, self.marks(name)) for name in listed)
         return tuple((name, marks) for name, marks in marked if marks in living)
 
-    def _others_language(self, living: Collection[int]) -> CharDfa:
+    def others_language(self, living: Collection[int]) -> CharDfa:
         """The undeclared names that may have marks in `living`."""
         automaton = self.joint
         kept = (

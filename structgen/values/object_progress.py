@@ -243,6 +243,9 @@ class MemberSteps:
 
     def inhabited(self, objects: Objects) -> Asking[Inhabited]:
         """Finds which members these objects can have."""
+        objects.check_only(
+            "values", "properties", "rest", "min_properties", "max_properties", "patterns", "some", "without"
+        )
         counted = objects.some or objects.min_properties or objects.max_properties is not None
         if not counted and not objects.patterns:
             return _CLOSED if objects.rest is None or (yield objects.rest) else _OPEN

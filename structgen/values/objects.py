@@ -80,7 +80,7 @@ class ObjectWriter:
             return None
         ((k, lane),) = living
         part, can = lane.part, self._is_empty.inhabited(lane.part)
-        if not can.uncounted or part.patterns or part.without or len(part.properties) > self._names.many_names:
+        if not part.only("properties", "rest") or len(part.properties) > self._names.many_names:
             return None
         close = self._context.accept(choice, choice.objects.accepted((k,)))
         return PlainObject(self._context, part, close=close, depth=depth, takes_others=bool(can.others))
@@ -323,7 +323,6 @@ def _unsettled(choice: Lockstep, members: tuple[Members, ...]) -> tuple[Members,
 
 def _takes_all(progress: Members) -> bool:
     """May the object be closed now, and after any further members?"""
-    objects = progress.objects
-    if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
+    if not progress.objects.only("properties", "min_properties", "some", "without"):
         return False
     return progress.may_close and all(member.value.is_any for member in progress.left())

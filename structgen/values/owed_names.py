@@ -72,7 +72,7 @@ class _Owed:
         """The names that are owed so that this owner, which accepts now, no longer accepts."""
         lane = next(progress for progress in self._of[owner] if self._lane_accepts(progress))
         objects, without = lane.objects, self._lanes[lane.lane].without
-        if objects.rest is None or not objects.rest.is_any or objects.patterns or objects.max_properties is not None:
+        if not objects.only("properties", "min_properties", "some", "without"):
             return []  # any name may stop it
         names = [member.name for member in lane.left() if not member.value.is_any]
         each = [self._for(other) for other in without if other in self._of]

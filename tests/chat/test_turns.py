@@ -287,6 +287,30 @@ def test_strings_that_could_not_be_read_back_are_refused():
     assert {"<", "&"} <= writer.without
 
 
+@pytest.mark.parametrize(
+    ("rules", "wrong", "right"),
+    [
+        ({"required": ["a", "x"], "additionalProperties": {"type": "integer"}}, {"a": 1}, {"a": 1, "x": 2}),
+        ({"patternProperties": {"^a": {"minimum": 5}}, "additionalProperties": False}, {"a": 1}, {"ab": 7}),
+        ({"properties": {"a": {}}, "patternProperties": {"^a": {"minimum": 5}}}, {"a": 1}, {"a": 7}),
+        ({"propertyNames": {"maxLength": 2}}, {"abcd": 1}, {"ab": 1}),
+        ({"not": {"required": ["a"]}, "additionalProperties": {"type": "integer"}}, {"a": 1}, {"b": 1}),
+        ({"type": "array", "prefixItems": [{}, {}], "maxItems": 1}, [1, 2], [1]),
+    ],
+)
+def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rules, wrong, right):
+    format_ = call_format(templates()["LFM2-8B-A1B"])
+    tools = (Tool.of({"name": "f", "parameters": {"properties": {"o": {"type": "object", **rules}}}}),)
+    assert accepted(format_, TurnRules(tools), format_.render([WrittenCall("f", {"o": right})]))
+    assert not accepted(format_, TurnRules(tools), format_.render([WrittenCall("f", {"o": wrong})]))
+
+
+def test_rules_for_the_names_of_arguments_are_refused_where_arguments_are_written_one_by_one():
+    tools = (Tool.of({"name": "f", "parameters": {"properties": {"ab": {}}, "propertyNames": {"maxLength": 1}}}),)
+    with pytest.raises(UnsupportedSchema, match="propertyNames"):
+        turn(call_format(templates()["LFM2-8B-A1B"]), TurnRules(tools), byte_vocabulary([]))
+
+
 def test_a_name_is_told_before_the_arguments():
     format_ = format_of("Qwen3-Coder")
     tools = [Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": "string"}}}})]

@@ -14,7 +14,9 @@ from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Words
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, literals, union
 from structgen.regular.string_sets import string_predicate, uncapped_language
 from structgen.regular.texts import escaped, free_text
+from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
+from structgen.values.names import Outline
 
 MAX_DEPTH = 4
 """The largest nesting depth of arrays and objects. Each level of a schema is expanded into parts."""
@@ -109,57 +111,71 @@ class NestedPlans:
         return Series((self._literal.plan(opening), words, self._literal.plan(closing)))
 
     def _array(self, arrays: Arrays, depth: int) -> Plan:
-        if arrays.contains or arrays.unique or arrays.repeated or arrays.without:
+        if not arrays.only("prefix", "rest", "min_items", "max_items"):
             raise UnsupportedSchema(
                 "contains, uniqueItems and similar rules: the model's call format does not write arrays as JSON"
             )
         opening, separator, closing = map(self._literal.plan, self._writer.array)
         rest = None if arrays.rest is None else self._value(arrays.rest.shapes, depth + 1)
-        min_items, max_items = arrays.min_items, arrays.max_items
-        if not arrays.prefix:
-            items: Plan = Series(()) if rest is None else Loop(rest, min_items, max_items, separator)
-            return Series((opening, items, closing))
-        count = len(arrays.prefix)
+        prefix, minimum, maximum = arrays.prefix[: arrays.max_items], arrays.min_items, arrays.max_items
+        count = len(prefix)
+        if rest is None and minimum > count:
+            raise _too_deep()
         after: Plan = Series(())
-        if rest is not None and (max_items is None or max_items > count):
-            after = Loop(
-                Series((separator, rest)), max(0, min_items - count), None if max_items is None else max_items - count
-            )
+        if rest is not None and (maximum is None or maximum > count):
+            bounds = max(0, minimum - count), None if maximum is None else maximum - count
+            after = Loop(Series((separator, rest)), *bounds) if count else Loop(rest, *bounds, separator)
         for place in reversed(range(count)):
-            item = self._value(arrays.prefix[place].shapes, depth + 1)
+            item = self._value(prefix[place].shapes, depth + 1)
             if item is None:
-                raise UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
+                raise _too_deep()
             here = Series((separator, item, after) if place else (item, after))
-            after = here if place < min_items else optional(here)
+            after = here if place < minimum else optional(here)
         return Series((opening, after, closing))
 
     def _object(self, objects: Objects, depth: int) -> Plan:
-        if objects.min_properties or objects.max_properties is not None or objects.some or objects.without:
+        if not objects.only("properties", "rest", "patterns"):
             raise UnsupportedSchema(
                 "minProperties and similar rules: the model's call format does not write objects as JSON"
             )
         opening, separator, closing = map(self._literal.plan, self._writer.object)
-        members = [member for member in objects.properties if member.declared]
-        if self._writer.sorted:
-            members.sort(key=lambda member: member.name.lower())
+        rules = Outline(objects, Algebra())
+        members = [(member, rules.member(i)) for i, member in enumerate(objects.properties)]
+        members = [(member, node) for member, node in members if member.declared or member.required]
         if not members:
-            value = None if objects.rest is None else self._value(objects.rest.shapes, depth + 1)
-            if value is None:
-                return Series((opening, closing))
-            free = self._member(Words(from_pattern(FREE_NAME)), value)
-            return Series((opening, Loop(free, 0, None, separator), closing))
+            free = self._free_members(rules, depth)
+            return Series((opening, Loop(free, 0, None, separator), closing)) if free else Series((opening, closing))
+        if self._writer.sorted:
+            members.sort(key=lambda each: each[0].name.lower())
         items = []
-        for member in members:
-            value = self._value(member.value.shapes, depth + 1)
+        for member, node in members:
+            value = self._value(node.shapes, depth + 1)
             if value is not None:
                 items.append((self._member(_words((member.name,)), value), member.required))
             elif member.required:
-                raise UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
+                raise _too_deep()
         return Series((opening, separated(items, separator), closing))
+
+    def _free_members(self, rules: Outline, depth: int) -> Plan | None:
+        """Returns the members of an object that declares none; None if there can be none."""
+        plans: list[Plan] = []
+        if rules.joint.doubtful:
+            raise UnsupportedSchema("names of members, in the model's call format, that no automaton can hold")
+        for marks in rules.marks_of_others():
+            node = rules.other(marks)
+            value = None if node is None else self._value(node.shapes, depth + 1)
+            names = intersect(from_pattern(FREE_NAME), rules.others_language((marks,)))
+            if value is not None and not names.empty:
+                plans.append(self._member(Words(names), value))
+        return Either(tuple(plans)) if plans else None
 
     def _member(self, name: Plan, value: Plan) -> Plan:
         before, behind = self._writer.key
         return Series((self._literal.plan(before), name, self._literal.plan(behind), value))
+
+
+def _too_deep() -> UnsupportedSchema:
+    return UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
 
 
 @lru_cache(256)
