@@ -112,7 +112,6 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
-        past_key_values: Cache | None = None,
         prompt_tokens: Sequence[int] | None = None,
         **options: Any,
     ) -> CausalLMOutputWithPast:
@@ -123,8 +122,10 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             attention_mask: of any kind; only one of four dimensions matters: [rows, 1, columns, slots].
             position_ids: int64[rows, columns].
             prompt_tokens: of each row, how many tokens are its prompt; by default what comes first.
+            options: a cache, under the name that this release of transformers has for it; all else is ignored.
         """
-        cache = DynamicCache() if past_key_values is None else past_key_values
+        cache = next((value for value in options.values() if isinstance(value, Cache)), None)
+        cache = DynamicCache() if cache is None else cache
         fed = input_ids[:, None, :, None].float()  # the ids as keys, exact up to 2**24
         marks = torch.zeros_like(fed)
         for row, script in enumerate(self._started(cache, input_ids, position_ids)):
@@ -136,7 +137,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
             said = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
             logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in said]))
-        return CausalLMOutputWithPast(logits=torch.stack(logits)[:, None].to(self.device), past_key_values=cache)
+        return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)  # type: ignore[arg-type]
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
         """The number of a row's script, by the ids it has read and the values noted beside them."""

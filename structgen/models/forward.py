@@ -7,7 +7,6 @@ from functools import partial
 
 import torch
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.errors import OptionError, excerpt, warn_caller
 from structgen.memo import once_per_object
@@ -15,8 +14,8 @@ from structgen.models.attention import MASKED, attention_of
 from structgen.models.hosts.forward import HostForward
 from structgen.models.hosts.host import Host
 from structgen.models.hybrid import HybridForward, takes_states
-from structgen.models.layers import KNOWS_STATES, cache_argument
-from structgen.models.multimodal import REFUSALS, reads_both_ways
+from structgen.models.layers import KNOWS_STATES, REFUSALS, cache_argument, made_up_encoding, probe_ids
+from structgen.models.multimodal import reads_both_ways
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers
 from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
@@ -24,9 +23,6 @@ from structgen.models.solo import SoloForward
 from structgen.models.static import borrow
 from structgen.models.transfer import device_of, near
 from structgen.models.uncached import WholeForward, at_once, looks_ahead
-
-PROBE = list(range(2, 16))
-"""Ids that every model knows."""
 
 
 def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -> Forward:
@@ -64,13 +60,15 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
     if not KNOWS_STATES and cache_argument(module) is not None and has_state_layers(module):
         why = why or "with this release of transformers recurrent states cannot be told apart; 5.14 numbers them"
+    if cache_argument(module) is None:
+        why = "its forward pass gives no cache of transformers and takes none"
     for make in _ways(module) if cache_argument(module) is not None else ():
         forward = make(module)
         inexact = why_inexact(module, forward)
         if not inexact:
             return make, why and f"{why}: {forward.cost}"
         why = why or f"with its cache held as {forward.kind!r} {inexact}"
-    if not reads_both_ways(module) and looks_ahead(module, _probe(module, PROBE[:8])):
+    if not reads_both_ways(module) and looks_ahead(module, _probe(module, probe_ids(module)[:8])):
         raise OptionError(_why_not(module))
     return WholeForward, why and f"{why}: {WholeForward.cost}"
 
@@ -102,13 +100,13 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
     Returns:
         Why the logits are not those of an uncached forward pass; empty where they are.
     """
-    checked = []
+    checked, probe = [], probe_ids(module)
     try:
-        one, other = (_probe(module, ids) for ids in (PROBE[:8], PROBE[3:8]))
+        one, other = (_probe(module, ids) for ids in (probe[:8], probe[3:8]))
         with torch.inference_mode():
             forward.read([one, other])
             one.truncate(5)
-            for of_one, of_other in ((PROBE[10:12], PROBE[:1]), (PROBE[12:13], PROBE[1:4])):
+            for of_one, of_other in ((probe[10:12], probe[:1]), (probe[12:13], probe[1:4])):
                 one.ids += of_one
                 other.ids += of_other
                 checked.append((forward.read([one, other])[0], at_once(module, one)))
@@ -129,8 +127,7 @@ def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:
     if not module.config.is_encoder_decoder:
         return Row(ids)
     if module.main_input_name == "input_ids":
-        return Row(ids, PROBE[:5])
-    row, encoder = Row(ids), module.get_encoder()
-    states = torch.linspace(-1, 1, 5 * encoder.config.hidden_size, dtype=module.dtype, device=device_of(module))
-    row.encoded = BaseModelOutput(last_hidden_state=states.view(1, 5, -1))
+        return Row(ids, probe_ids(module)[:5])
+    row = Row(ids)
+    row.encoded = made_up_encoding(module)
     return row

@@ -1,4 +1,7 @@
-"""What each layer of a model keeps of the tokens it has read, and how one row is read into a cache of transformers."""
+"""What each layer of a model keeps of the tokens it has read, and how one row is read into a cache of transformers.
+
+The name of the argument that takes the cache is the model's own, and releases change it: the model is asked.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,19 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, cache_utils
+from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.memo import once_per_object
 from structgen.models.transfer import device_of, upload_one
+
+REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
+"""What models raise on inputs that do not fit each other."""
+
+PROBE = range(2, 16)
+"""Ids that are read to learn what a model does; see `probe_ids`."""
 
 NOTHING = "dummy"
 """The kind of a layer that keeps nothing, or shares what another layer keeps."""
@@ -76,16 +87,74 @@ def _window(kind: str, layer: Any) -> int | None:
     return window
 
 
+def probe_ids(module: PreTrainedModel) -> list[int]:
+    """Ids that the model knows; some come twice where it knows few."""
+    width = getattr(module.config.get_text_config(decoder=True), "vocab_size", None) or PROBE.stop
+    return [id_ % width for id_ in PROBE]
+
+
+def made_up_encoding(module: PreTrainedModel) -> BaseModelOutput:
+    """States as the encoder gives them, for a model whose encoder reads no text: float[1, 5, width]."""
+    width = module.get_encoder().config.hidden_size
+    states = torch.linspace(-1, 1, 5 * width, dtype=module.dtype, device=device_of(module))
+    return BaseModelOutput(last_hidden_state=states.view(1, 5, -1))
+
+
 @once_per_object
 def arguments_of(module: PreTrainedModel) -> frozenset[str]:
-    """The names of the arguments that the model's forward pass takes."""
-    return frozenset(inspect.signature(module.forward).parameters)
+    """The names of the arguments that the model's forward pass takes.
+
+    A wrapper that names none (`lambda *given, **options: ...`) passes on what the class takes.
+    """
+    for forward in (module.forward, type(module).forward):
+        parameters = inspect.signature(forward).parameters.values()
+        if named := {each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}:
+            return frozenset(named)
+    return frozenset()
 
 
+@once_per_object
 def cache_argument(module: PreTrainedModel) -> str | None:
-    """The name under which the model takes a cache of transformers; None where it takes none."""
-    accepted = arguments_of(module)
-    return next((name for name in ("past_key_values", "cache_params") if name in accepted), None)
+    """The name under which the model takes a cache of transformers; None where it takes none.
+
+    It reads a token, and reads it again with the cache that it gave the first time: under the right name it gives the
+    same cache back. Names are tried that its output has for a cache, then those of its arguments.
+    """
+    token = torch.tensor([probe_ids(module)[:1]], device=device_of(module))
+    given: dict[str, Any] = {"input_ids": token, "use_cache": True, "return_dict": True}
+    if module.config.is_encoder_decoder:
+        given["decoder_input_ids"] = token
+        if module.main_input_name != "input_ids":
+            given["encoder_outputs"] = made_up_encoding(module)
+            del given["input_ids"]
+    caches = _caches(module, given)
+    names = dict.fromkeys([*caches, *sorted(arguments_of(module) - given.keys())]) if caches else ()
+    for name in names:
+        for cache in caches.values():
+            if any(back is cache for back in _caches(module, given | {name: cache}).values()):
+                return name
+    return None
+
+
+@torch.inference_mode()
+def _caches(module: PreTrainedModel, given: dict[str, Any]) -> dict[str, Any]:
+    """The caches of transformers in a model's output, by their names there; none where it refuses what is given."""
+    try:
+        return {name: value for name, value in module(**given).items() if isinstance(value, cache_utils.Cache)}
+    except REFUSALS:
+        return {}
+
+
+def cache_option(module: PreTrainedModel, cache: Any) -> dict[str, Any]:
+    """A cache of transformers as an argument of the model's forward pass.
+
+    Raises:
+        TypeError: the model takes none.
+    """
+    name = cache_argument(module)
+    if name is None:
+        raise TypeError(f"{type(module).__name__} takes no cache of transformers")
+    return {name: cache}
 
 
 def read_ids(module: PreTrainedModel, ids: Sequence[int], first: int, cache: Any, **options: Any) -> Tensor:
@@ -98,7 +167,7 @@ def read_ids(module: PreTrainedModel, ids: Sequence[int], first: int, cache: Any
     """
     inputs = upload_one([[list(ids)], [list(range(first, first + len(ids)))]], device_of(module))
     options["decoder_input_ids" if module.config.is_encoder_decoder else "input_ids"] = inputs[0]
-    options[cache_argument(module) or "past_key_values"] = cache
+    options |= cache_option(module, cache)
     if "position_ids" in arguments_of(module):
         options["position_ids"] = inputs[1]
     logits: Tensor = module(use_cache=True, return_dict=True, **options).logits[0]

@@ -22,12 +22,9 @@ from transformers.cache_utils import DynamicLayer
 
 from structgen.errors import RunError
 from structgen.models.grouping import packed
-from structgen.models.layers import arguments_of
+from structgen.models.layers import REFUSALS, arguments_of, cache_option
 from structgen.models.row import Row
 from structgen.models.transfer import device_of, near, upload_one
-
-REFUSALS = RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError
-"""What models raise on inputs that do not fit each other; the message becomes the row's error."""
 
 
 def reads_both_ways(module: PreTrainedModel) -> bool:
@@ -131,8 +128,9 @@ def _read(module: PreTrainedModel, rows: Sequence[Row], cache: Any, options: Map
         tokens = given.get("inputs_embeds", ids)
         positions = own._prepare_position_ids_for_generation(tokens, {**given, "attention_mask": mask})
         given["position_ids"] = positions
+    given |= cache_option(module, cache)
     arguments = own.prepare_inputs_for_generation(
-        ids, past_key_values=cache, attention_mask=mask, use_cache=True, is_first_iteration=True, **given
+        ids, attention_mask=mask, use_cache=True, is_first_iteration=True, **given
     )
     output = own(**{**arguments, **options, "return_dict": True})
     _require_tokens_only(module, cache, width)

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.models.layers import BOTH, STATES_ONLY, StateLayer, layer_kinds, read_ids
-from structgen.models.multimodal import REFUSALS
+from structgen.models.layers import BOTH, REFUSALS, STATES_ONLY, StateLayer, layer_kinds, probe_ids, read_ids
 from structgen.models.transfer import device_of
 
 CHUNK = 64
@@ -35,9 +34,6 @@ SNAPSHOT_EVERY = 8
 
 MAX_SNAPSHOTS = 4
 """The most snapshots of a row, beside the one of its prompt."""
-
-BEGINNING, REST = list(range(2, 10)), list(range(11, 14))
-"""Ids that every model knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +99,10 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
     Args:
         module: a causal model that `has_state_layers`.
     """
+    rest = probe_ids(module)[9:12]
     try:
-        together, wiped = (_layers(module, [REST], wipe=wipe) for wipe in (False, True))
-        true = _layers(module, [[i] for i in REST])
+        together, wiped = (_layers(module, [rest], wipe=wipe) for wipe in (False, True))
+        true = _layers(module, [[i] for i in rest])
     except REFUSALS:
         return ONE_BY_ONE
     bound = AGREEMENT.get(module.dtype, 0.05)
@@ -120,17 +117,18 @@ def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
 
 
 def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bool = False) -> list[StateLayer]:
-    """The layers with states after `BEGINNING` and the parts were read, each by a forward pass of its own.
+    """The layers with states after eight ids and the parts were read, each by a forward pass of its own.
 
     Args:
         wipe: set the recurrent states behind the beginning to zero.
     """
     cache, length = DynamicCache(config=module.config), 0
     layers = [layer for layer in cache.layers if isinstance(layer, StateLayer)]
-    for ids in [BEGINNING, *parts]:
+    beginning = probe_ids(module)[:8]
+    for ids in [beginning, *parts]:
         read_ids(module, ids, length, cache)
         length += len(ids)
-        for state in _recurrent(layers) if wipe and ids is BEGINNING else ():
+        for state in _recurrent(layers) if wipe and ids is beginning else ():
             state.zero_()
     return layers
 

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.models.attention import Experts, attention_of
-from structgen.models.layers import NOTHING, arguments_of, cache_argument, empty_layer, layer_kinds
+from structgen.models.layers import NOTHING, arguments_of, cache_option, empty_layer, layer_kinds
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
 """Kinds of layers that see only a part of what was read."""
@@ -170,7 +170,7 @@ class SlotModel:
         self._places: list[SlotPlaces] = [SlotPlaces(slice(0), (slice(0), slice(0)), 0, (0, 0))]
         self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
         self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
-        self._argument = cache_argument(module) or "past_key_values"
+        self._cache_option = cache_option(module, self._cache)
         self._takes_positions = "position_ids" in accepted
         self.options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self.tells_prompts = "prompt_tokens" in accepted
@@ -204,7 +204,8 @@ class SlotModel:
                 attention_mask=self._masks(slots, places),
                 use_cache=True,
                 return_dict=True,
-                **{self._argument: self._cache, **options},
+                **self._cache_option,
+                **options,
             )
         logits: Tensor = output.logits[:, -last:]
         return logits

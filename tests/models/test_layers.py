@@ -8,7 +8,8 @@ import pytest
 from transformers import DynamicCache, LlamaConfig, cache_utils
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
-from structgen.models.layers import NOTHING, WITHOUT_CACHE, empty_layer, layer_kinds
+from structgen.models.layers import NOTHING, WITHOUT_CACHE, arguments_of, cache_argument, empty_layer, layer_kinds
+from tests.support.architectures import make
 from tests.support.tiny_configurations import tiny
 
 THEIRS: Any = getattr(cache_utils, "get_layer_types_and_kwargs", None)
@@ -67,3 +68,24 @@ def test_layers_that_use_what_others_keep_keep_nothing() -> None:
         (NOTHING, None),
     ]
     assert layer_kinds(config) == kinds
+
+
+@pytest.mark.parametrize("name", ["llama", "t5", "mamba"])
+def test_the_model_tells_under_which_name_it_takes_a_cache(name: str) -> None:
+    """Whatever a release calls it: the same model with another name, and one whose wrapper names nothing."""
+    module: Any = make(name)
+    usual, forward = cache_argument(module), type(module).forward
+    renamed, wrapped = make(name), make(name)
+
+    def forward_of_another_release(input_ids=None, decoder_input_ids=None, kept=None, **options):
+        return forward(renamed, input_ids, decoder_input_ids=decoder_input_ids, **{usual: kept}, **options)
+
+    def causal(input_ids=None, kept=None, **options):
+        return forward(renamed, input_ids, **{usual: kept}, **options)
+
+    renamed.forward = forward_of_another_release if module.config.is_encoder_decoder else causal
+    wrapped.forward = lambda *given, **options: forward(wrapped, *given, **options)
+    assert usual is not None
+    assert cache_argument(renamed) == "kept"
+    assert cache_argument(wrapped) == usual
+    assert arguments_of(wrapped) == arguments_of(module) | {"self"}

@@ -25,7 +25,7 @@ from structgen.models.row import Row
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
 """The inputs that become the prompt's tokens."""
 
-OURS = {"past_key_values", "cache_params", "use_cache", "position_ids", "cache_position", "encoder_outputs"}
+OURS = {"cache", "past_key_values", "cache_params", "use_cache", "position_ids", "cache_position", "encoder_outputs"}
 OURS |= {"labels", "return_dict", "logits_to_keep", "output_attentions", "output_hidden_states", "prompt_tokens"}
 """The model's inputs that a prompt must not have."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.cache_utils import Cache
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
@@ -115,9 +116,9 @@ def _require_possible(owner: Model, stopping: Any, config: Any, inputs: Mapping[
     ends = {int(end) for end in as_ids(config.eos_token_id, "eos_token_id")} - set(owner.vocabulary.end_ids)
     if ends:
         raise OptionError(f"eos_token_id={min(ends)}: set it in model.generation_config, where every reader finds it")
-    cache = inputs.get("past_key_values")
-    if cache is not None and cache.get_seq_length():
-        raise OptionError("past_key_values: the loop has a cache of its own; give the whole prompt")
+    for name, value in inputs.items():
+        if isinstance(value, Cache) and value.get_seq_length():
+            raise OptionError(f"{name}: the loop has a cache of its own; give the whole prompt")
 
 
 def _sampling(config: Any, processors: Sequence[Any], rows: int) -> Sampling | list[Sampling]:
