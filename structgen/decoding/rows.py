@@ -29,14 +29,13 @@ from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_of_rows, thinking_session
-from structgen.errors import OptionError, UnsatisfiableSchema, excerpt, quoted
+from structgen.errors import OptionError, UnsatisfiableSchema, quoted
 from structgen.guards import BannedWords, Guard
-from structgen.guards.unavoidable import in_every_text, in_schema
 from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.phrases.kinds import Phrase, Wanted
-from structgen.phrases.progress import PhraseGuard, PhraseSet, may_have_strings
+from structgen.phrases.progress import PhraseSet, may_have_strings
 from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
 
@@ -77,8 +76,8 @@ class RowBuilder:
         """The target and the session of each row.
 
         Raises:
-            RequestError: a schema, an option or a prompt is invalid, a limit cannot be kept, guards refuse what a
-                constraint forces, or options do not go together.
+            RequestError: a schema, an option or a prompt is invalid, a limit cannot be kept, or options do not go
+                together.
         """
         options, count = self._options, len(prompts)
         targets = targets_of(schemas, options.whitespace, options.order)
@@ -94,8 +93,7 @@ class RowBuilder:
         for given, each in zip(wanted, limits, strict=True):
             _require_unstopped(given, each.stop)
         grammars = shared(self._grammar, targets)
-        shared(_require_a_text, grammars, guards)
-        shared(_require_possible, grammars, phrases, guards)
+        shared(_require_strings, grammars, phrases)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
@@ -262,33 +260,9 @@ def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> N
                 raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
 
 
-def _require_possible(grammar: Grammar | None, phrases: PhraseSet | None, guards: Sequence[Guard[Any]]) -> None:
-    """Refuses a constraint none of whose few texts has all phrases and passes the guards, and a schema without strings
-    at a place that phrases are bound to.
-    """
-    if grammar is None or phrases is None:
+def _require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
+    """Refuses a schema without strings at a place that phrases are bound to."""
+    if grammar is None or phrases is None or not isinstance(grammar.automaton, JsonAutomaton):
         return
-    automaton = grammar.automaton
-    if isinstance(automaton, JsonAutomaton):
-        for pointer in (each for each in phrases.pointers if not may_have_strings(automaton.root, each)):
-            raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
-    if phrases.are_lost:  # the row raises that error
-        return
-    offence = in_every_text(grammar, [PhraseGuard(phrases), *guards])
-    if offence is not None:
-        others = f"; other texts: {excerpt(' or '.join(offence.others))}" if offence.others else ""
-        raise UnsatisfiableSchema(
-            f"the constraint allows no text with all phrases=: {excerpt(offence.forced)} is {offence.reason}{others}"
-        )
-
-
-def _require_a_text(grammar: Grammar | None, guards: Sequence[Guard[Any]]) -> None:
-    """Refuses a constraint that forces an offence, as far as this can be found out."""
-    if grammar is None or not guards:
-        return
-    automaton = grammar.automaton
-    offence = in_schema(automaton.root, guards) if isinstance(automaton, JsonAutomaton) else None
-    offence = offence or in_every_text(grammar, guards)
-    if offence is not None:
-        forced = f"every allowed text has it: {excerpt(offence.forced)}"
-        raise UnsatisfiableSchema(f"{offence.reason}: {forced}; ban less or allow more", offence.pointer)
+    for pointer in (each for each in phrases.pointers if not may_have_strings(grammar.automaton.root, each)):
+        raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")

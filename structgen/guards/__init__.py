@@ -1,8 +1,8 @@
 """Guards read the text as it comes, and may veto it from an earlier byte on.
 
 `protocol` is the interface. `banned` forbids words and patterns, `validators` values that a type's validators refuse.
-`lookahead` joins several guards, and makes masks for loops that cannot go back. `unavoidable` finds texts that a
-constraint forces and a guard forbids. The decode loop itself is in `decoding`.
+`lookahead` joins several guards, and makes masks for loops that cannot go back. The decode loop itself is in
+`decoding`.
 """
 
 from structgen.guards.banned import BannedPattern, BannedWords

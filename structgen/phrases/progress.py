@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
 from structgen.guards.banned import Offence
-from structgen.guards.protocol import Guard, Veto
+from structgen.guards.protocol import Guard
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
 from structgen.masks import Grammar
 from structgen.memo import cached_method, cached_up_to
@@ -118,11 +118,6 @@ class PhraseSet:
                     return " and ".join(phrase.lost for phrase in each)
         return ""
 
-    @property
-    def are_lost(self) -> bool:
-        """Do the guards leave no text for one of the phrases?"""
-        return self.owed(self.start) >= NEVER
-
     @cached_up_to(_REMEMBERED)
     def owed(self, state: Progress) -> int:
         """The fewest bytes that all phrases together still need."""
@@ -214,22 +209,6 @@ def _read(phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
         else:
             place = 0 if "*" in phrase.at else _MISSED  # without a star there is one string at most
     return place
-
-
-class PhraseGuard(Guard[Progress]):
-    """Refuses a text that ends without its phrases, or cannot have them any more."""
-
-    def __init__(self, phrases: PhraseSet) -> None:
-        self._phrases = phrases
-
-    def start(self) -> Progress:
-        return self._phrases.start
-
-    def feed(self, state: Progress, text: bytes) -> Progress | Veto:
-        return self._phrases.feed(state, text) or Veto(0, f"without {self._phrases.unmet(state)}")
-
-    def finish(self, state: Progress) -> Veto | None:
-        return Veto(0, f"without {self._phrases.unmet(state)}") if self._phrases.owed(state) else None
 
 
 def may_have_strings(root: Node, pointer: str) -> bool:

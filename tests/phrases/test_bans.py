@@ -156,15 +156,6 @@ def test_a_name_may_have_what_string_values_must_not():
     assert "hello" in run.value
 
 
-def test_the_schema_and_the_bans_together_leave_no_string():
-    schema = {"type": "object", "required": ["a"], "additionalProperties": False,
-              "properties": {"a": {"pattern": "^(is fast|rain)$", "type": "string"}}}  # fmt: skip
-    phrases = PhraseSet([sg.Phrase("is", at="/a")], [BannedWords(["fast"], scope="strings")], is_json=True)
-    assert not phrases.are_lost  # of itself
-    with pytest.raises(sg.UnsatisfiableSchema, match=r"without 'is'.*banned word 'fast'|banned word 'fast'.*'is'"):
-        sg.generate(make(), "x", schema, phrases=[sg.Phrase("is", at="/a")], banned=["fast"], beams=2)
-
-
 def test_a_phrase_with_a_form_that_is_not_banned_is_not_lost():
     grammar = sg.JsonSchema(SCHEMA).compile(byte_vocabulary())
     phrases = PhraseSet([sg.AnyOf("hello", "b")], [BannedWords(["ell"], scope="strings")], is_json=True)
