@@ -1,23 +1,22 @@
 """Compiles all kernels ahead of their first use.
 
 `python -m structgen.compile_ahead` compiles them for all machines of this kind and puts them into the package, where
-`structgen.kernels` finds them. The build of a wheel runs it (`hatch_build.py`), and the build of an image may.
+`structgen.kernels` finds them; what is there already is not compiled again. The build of a wheel runs it
+(`hatch_build.py`), and the build of an image may.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from structgen.kernels import KERNELS, SHORT
-from structgen.kernels.shipped import level, shipped_folder
+from structgen.kernels.folders import level, shipped_folder
 
 SCHEMA = {
     "type": "object",
@@ -92,13 +91,12 @@ def use_canonical_kernels() -> None:
 
 
 def ship() -> None:
-    """Compiles each kernel into the folder of shipped ones, which is made here."""
-    from structgen.kernels.short_way import ship
-
+    """Makes the folder of shipped kernels hold each kernel in its present form, and no other of this Python's."""
     use_kernels()
-    shipped_folder().mkdir(parents=True)
-    for kernel in KERNELS:
-        ship(kernel)
+    files = {file for kernel in KERNELS for file in kernel._cache.ship()}
+    for old in shipped_folder().glob(f"*.{sys.implementation.cache_tag}*"):
+        if old not in files:
+            old.unlink()
 
 
 def main() -> None:
@@ -108,15 +106,9 @@ def main() -> None:
         unknown = "this architecture" if SHORT else "this version of numba"
         sys.exit(f"{unknown} is not known to structgen: kernels are compiled at their first use")
     with TemporaryDirectory() as folder:
-        places = {"NUMBA_CACHE_DIR": f"{folder}/kept", "STRUCTGEN_KERNELS": f"{folder}/shipped"}
-        for_all = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
+        changed = {"NUMBA_CACHE_DIR": folder, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ""}
         command = [sys.executable, "-c", "from structgen.compile_ahead import ship; ship()"]
-        subprocess.run(command, env=os.environ | places | for_all, check=True)
-        target.mkdir(parents=True, exist_ok=True)
-        for old in target.glob(f"*.{sys.implementation.cache_tag}*"):
-            old.unlink()
-        for file in Path(folder, "shipped", target.name).iterdir():
-            shutil.move(file, target / file.name)
+        subprocess.run(command, env=os.environ | changed, check=True)
     print(target)
 
 

@@ -1,6 +1,6 @@
 """Kernels compiled ahead: all of them, into a folder from which other processes load them.
 
-Covers `kernels.shipped`.
+Covers `kernels.folders`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from structgen.compile_ahead import main
-from structgen.kernels import SHORT, shipped
-from structgen.kernels.shipped import runs_here, shipped_folder
+from structgen.kernels import SHORT, folders
+from structgen.kernels.folders import runs_here, shipped_folder
 
 USE = """
 import importlib, json, pkgutil
@@ -55,10 +55,10 @@ def test_what_is_shipped_is_loaded_and_not_compiled(tmp_path, monkeypatch):
     monkeypatch.setenv("STRUCTGEN_KERNELS", str(tmp_path / "shipped"))
     main()
     assert used(tmp_path / "kept")[2] == 0
-    assert not (tmp_path / "kept").exists() or not list((tmp_path / "kept").rglob("*.nbi"))
-    next(shipped_folder().glob("structgen.vocabulary.trie.fill_trie.*.nbi")).unlink()
+    assert not (tmp_path / "kept").exists() or not list((tmp_path / "kept").rglob("*.nbc"))
+    next(shipped_folder().glob("structgen.vocabulary.trie.fill_trie.*.nbc")).unlink()
     assert used(tmp_path / "kept")[2] == 1
-    assert [path.name.split(".cpython")[0] for path in (tmp_path / "kept").rglob("*.nbi")] == [
+    assert [path.name.split(".cpython")[0] for path in (tmp_path / "kept").rglob("*.nbc")] == [
         "structgen.vocabulary.trie.fill_trie"
     ]
 
@@ -67,14 +67,14 @@ def test_what_is_shipped_is_loaded_and_not_compiled(tmp_path, monkeypatch):
 def test_kernels_are_for_processors_of_the_level(tmp_path, monkeypatch, features, expected):
     """One that lacks an instruction compiles for itself; so does an architecture of which no level is known."""
     monkeypatch.setenv("STRUCTGEN_KERNELS", str(tmp_path))
-    monkeypatch.setattr(shipped, "get_host_cpu_features", lambda: {"avx": True} if features == {} else _Every())
-    monkeypatch.setattr(shipped.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(folders, "get_host_cpu_features", lambda: {"avx": True} if features == {} else _Every())
+    monkeypatch.setattr(folders.platform, "machine", lambda: "x86_64")
     runs_here.cache_clear()
     assert not runs_here()  # no folder for this version of numba
     shipped_folder().mkdir(parents=True)
     runs_here.cache_clear()
     assert runs_here() is expected
-    monkeypatch.setattr(shipped.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(folders.platform, "machine", lambda: "riscv64")
     runs_here.cache_clear()
     assert not runs_here()
     runs_here.cache_clear()

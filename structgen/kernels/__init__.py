@@ -2,11 +2,11 @@
 
 - `short_way`: numba's compiler, cut down to what kernels of integers and arrays need; a first use takes half as long.
 - `contents`: a digest of what a kernel is made of, so that it is compiled again when that changes.
-- `shipped`: kernels that were compiled when the package was built.
+- `store`: compiled kernels on disk; `folders`: where those lie.
 - `announcing`: what a user sees while kernels are compiled.
 - `views`: arrays by address.
 
-The short way subclasses private parts of numba, so it is taken only with versions that it was tested with (`KNOWN`).
+The short way and the store use private parts of numba, so only with versions that they were tested with (`KNOWN`).
 With all others the decorators are `numba.njit` with documented options, and kernels give the same results. Setting the
 environment variable STRUCTGEN_PLAIN_NUMBA forces that, to find out whether the short way is at fault.
 """
@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 
-from structgen.kernels.announcing import announce
+from structgen.kernels.announcing import announce, tell_not_kept
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -36,7 +36,8 @@ KERNELS: list[Any] = []
 """The kernels that Python calls, of the modules imported so far."""
 announce()
 if SHORT:
-    from structgen.kernels.short_way import INNER_OPTIONS, OPTIONS, keep_by_contents
+    from structgen.kernels.short_way import INNER_OPTIONS, OPTIONS
+    from structgen.kernels.store import Store
 
     _options |= OPTIONS
     _inner_options |= INNER_OPTIONS
@@ -48,10 +49,15 @@ def kernel(function: _F) -> _F:
     In the short way a variable has one type in the whole function. Make it int64 wherever types meet: uint64 with int64
     would give a float, and a module's constant has a type of its own until `int64(...)` converts it.
     """
-    compiled = numba.njit(cache=True, **_options)(function)
+    compiled: Any = numba.njit(**_options)(function)
     KERNELS.append(compiled)
     if SHORT:
-        keep_by_contents(compiled)
+        compiled._cache = Store(compiled)
+    else:
+        try:
+            compiled.enable_caching()
+        except RuntimeError as error:
+            tell_not_kept(str(error).partition(":")[2])
     return cast(_F, compiled)
 
 

@@ -1,4 +1,4 @@
-"""Tells a user that kernels are being compiled: a line on a terminal, and a log record."""
+"""Tells a user that kernels are being compiled, by a line on a terminal and a log record, and that none can be kept."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numba.core.event import Event, Listener, register
 from structgen.waiting import waiting
 
 _log = logging.getLogger("structgen.kernels")
+_told_not_kept = False
 
 
 class _Announcement(Listener):  # type: ignore[misc]
@@ -30,7 +31,7 @@ class _Announcement(Listener):  # type: ignore[misc]
         self._depth += 1
         if self._depth == 1:
             if not self._count:
-                _log.info("compiling the kernels for this machine, once: some 10 seconds in all")
+                _log.info("compiling the kernels for this machine, once: some 30 seconds in all")
             self._count += 1
             told = f"compiles its kernels for this machine, once: {self._count} of some 40"
             self._told.enter_context(waiting(told, at_once=True))
@@ -46,3 +47,13 @@ class _Announcement(Listener):  # type: ignore[misc]
 def announce() -> None:
     """From now on, compilations are told."""
     register("numba:compile", _Announcement())
+
+
+def tell_not_kept(reasons: str) -> None:
+    """Warns, the first time, that compiled kernels cannot be kept on this machine."""
+    global _told_not_kept
+    if not _told_not_kept:
+        _log.warning(
+            "each start compiles kernels anew, as no folder keeps them (NUMBA_CACHE_DIR names one): %s", reasons
+        )
+    _told_not_kept = True

@@ -1,17 +1,14 @@
 """The short way through numba's compiler: cut down to what kernels of integers and arrays need.
 
-Numba's front end takes 20 s for seventy kernels, all of it before the first mask on a machine. Four things take most of
-that time and do nothing for our kernels:
+Numba needs 65 s of CPU for our kernels where this needs 28 s, all of it before the first mask on a machine. Four things
+take most of that time and do nothing for our kernels; behind each stands what 28 s become without it:
 
 - Every operator in the source is looked up among some sixty overloads, again at each place. `_Remembering` is numba's
-  typing context, but each operator remembers its signature for given types.
-- Passes for closures, literals, rewrites, single assignment and objects' lifetimes: `_Compiler` leaves them out.
+  typing context, but each operator remembers its signature for given types. 38 s.
+- Passes for closures, literals, rewrites, single assignment and objects' lifetimes: `_Compiler` leaves them out. 38 s.
 - A kernel that only kernels call is optimised, made into machine code and written to disk although it is inlined at
-  every call: `_InnerCode` keeps only its intermediate code.
-- A kernel is optimised three times, twice for the sake of reference counts: `_KernelCode` does it once.
-
-Numba takes a kernel from disk until its own file changes, but constants and kernels from other files may be compiled
-into it. `_KernelFile` compares digests of the kernel's contents instead.
+  every call: `_InnerCode` keeps only its intermediate code. 40 s.
+- A kernel is optimised three times, twice for the sake of reference counts: `_KernelCode` does it once. 34 s.
 
 All of this subclasses private parts of numba, so `kernels` imports it only with versions that it was tested with.
 """
@@ -19,64 +16,15 @@ All of this subclasses private parts of numba, so `kernels` imports it only with
 from __future__ import annotations
 
 import copy
-import sys
 from functools import cache
 from typing import Any
 
 from numba.core import typed_passes, types, untyped_passes
-from numba.core.caching import IndexDataCacheFile
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import PassManager
 from numba.core.typing import Context
 from numba.extending import models, register_model
-
-from structgen.kernels.contents import contents
-from structgen.kernels.shipped import PORTABLE, runs_here, shipped_folder
-
-
-def keep_by_contents(compiled: Any) -> None:
-    """Keeps a kernel on disk until its contents change."""
-    compiled._cache._cache_file = _KernelFile(compiled)
-
-
-def ship(compiled: Any) -> None:
-    """Writes a compiled kernel to the folder of shipped ones."""
-    cache = compiled._cache
-    file = cache._cache_file.shipped()
-    for signature, result in compiled.overloads.items():
-        key = cache._index_key(signature, result.target_context.codegen())
-        file.save((key[0], PORTABLE, key[2]), cache._impl.reduce(result))
-
-
-class _KernelFile(IndexDataCacheFile):  # type: ignore[misc]
-    """A kernel on disk, valid until its contents change. Its name has no line number, unlike numba's."""
-
-    def __init__(self, compiled: Any) -> None:
-        function, abi = compiled.py_func, getattr(sys, "abiflags", "")
-        name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
-        self._base = f"{name}.{sys.implementation.cache_tag}{abi}"
-        super().__init__(compiled._cache.cache_path, self._base, "")
-        self._kernel = compiled
-
-    def load(self, key: Any) -> Any:
-        """The kernel from this machine's disk, else from the package; None where it must be compiled."""
-        kept = super().load(key)
-        if kept is not None or not runs_here():
-            return kept
-        return self.shipped().load((key[0], PORTABLE, key[2]))
-
-    def shipped(self) -> Any:
-        """The kernel's file in the package; `load` has set the stamp that it must have."""
-        return IndexDataCacheFile(str(shipped_folder()), self._base, self._source_stamp)
-
-    def _load_index(self) -> Any:
-        """The index on disk; empty where the contents have changed.
-
-        They are digested here, at the first call: only then is the kernel's module complete.
-        """
-        self._source_stamp = contents(self._kernel)
-        return super()._load_index()
 
 
 class _Operator(types.Function):

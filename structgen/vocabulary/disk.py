@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import tempfile
 import zipfile
 import zlib
@@ -15,28 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.kernels.folders import cache_directory
+
 MAX_FILES = 32
 """Files kept; those written longest ago are deleted first. A vocabulary takes 5 to 15 MB."""
 
 _log = logging.getLogger(__name__)
 
 
-def cache_directory() -> Path:
-    """The folder of the cache: `$STRUCTGEN_CACHE_DIR`, or `structgen` in the platform's cache folder."""
-    chosen = os.environ.get("STRUCTGEN_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "structgen" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "structgen"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "structgen"
-
-
 def load(key: str) -> dict[str, NDArray[Any]] | None:
     """The arrays stored under a key; None without a file, or with a damaged one (arrays have a CRC)."""
-    path = _path(key)
     try:
+        path = _path(key)
         stored = np.load(path, allow_pickle=False)
         if not isinstance(stored, np.lib.npyio.NpzFile):
             raise ValueError("not an archive of arrays")
@@ -51,13 +39,13 @@ def load(key: str) -> dict[str, NDArray[Any]] | None:
 
 def store(key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Store the arrays under a key. Where the folder cannot be written, that is logged, not raised."""
-    path = _path(key)
     try:
+        path = _path(key)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_whole(path, arrays)
         _forget_old(path.parent)
     except OSError as error:
-        _log.warning("the vocabulary could not be cached in %s: %s", path.parent, error)
+        _log.warning("the vocabulary could not be cached: %s", error)
 
 
 def _write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
