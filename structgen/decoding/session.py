@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -177,14 +176,11 @@ class Session(Said):
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        spread, sampling = self._rollback.uniform, self.sampling
-        if spread is not None:
-            uniform, sampling = spread, replace(sampling, temperature=1.0)
-        if not sampling.reads_text:
-            return Ask(words, sampling, uniform)
+        if not self.sampling.reads_text:
+            return Ask(words, self.sampling, uniform)
         said = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(said)]  # the prompt that the decoder has read, and thinking
-        return Ask(words, sampling, uniform, before, said)
+        return Ask(words, self.sampling, uniform, before, said)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the chosen token, and the tokens that must follow it.

@@ -1,35 +1,18 @@
-"""The tokens that one row may take next: the constraint's mask, less what limits, guards and earlier tries forbid.
-
-A greedy row does not begin a text twice in other tokens. A text of n bytes has up to 2 ** (n - 1) tokenisations. A
-model that is sure of a refused text would say them one after the other, and each costs forward passes, although the
-text itself is refused. So after a rollback the row passes over each token that only leads to a text it has begun
-before: a refused text of n bytes has n beginnings, and each retry reaches a new one. Such a token is not forbidden: it
-may come if nothing else is left. A row that samples passes over nothing, since each tokenisation has its own
-probability. (`benchmarks/validators.py` solves 270 of 288 so, 257 without.)
-
-A budget closes a value in the fewest tokens. If a validator refuses the last part then, other parts do not fit, because
-the text before is too long. So the row goes back to the last token that leaves more tokens than the refused part had,
-twice as many each time, and keeps them in *reserve* until the part begins. The text before that token stays.
-"""
+"""The tokens that one row may take next: the constraint's mask, less what limits, guards and earlier tries forbid."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
 
 from structgen.decoding.refusals.guarding import Guarding, conflict
-from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
+from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
-
-FIRST_RESERVE = 4
-"""The least reserve, in tokens."""
 
 
 class Allowed:
@@ -44,21 +27,12 @@ class Allowed:
     ) -> None:
         self.budget = budget
         self._vocabulary, self._transcript, self._checks, self._retries = vocabulary, transcript, checks, retries
-        self._seen = SeenTexts(vocabulary) if retries.is_greedy else None
-        self._kept = self._values = 0  # tokens in reserve, until so many scalar values are complete
 
     def fork(self, transcript: Transcript, checks: Checks) -> Allowed:
         """The masks of another text that begins like this one; refused texts count for both."""
         twin = copy(self)
         twin._transcript, twin._checks = transcript, checks
-        twin._kept = twin._values = 0
         return twin
-
-    @property
-    def reserve(self) -> int:
-        """The tokens of the budget that are kept for a later value."""
-        validating = self._checks.validating
-        return self._kept if self._kept and validating is not None and validating.complete < self._values else 0
 
     def exceeded(self, *, forced: bool = False) -> str | None:
         """The name of the limit because of which the row must not go on from here; None if it may.
@@ -69,21 +43,7 @@ class Allowed:
         said, steering = self._transcript, self._checks.steering
         if steering is None or said.matcher is None:
             return None
-        return steering.exceeded(said.matcher, said, forced=forced, reserve=self.reserve)
-
-    def with_reserve(self, refusal: Refusal) -> Refusal:
-        """A validator's refusal; if the budget cut the value short, one that goes back to where more can be kept."""
-        start, steering, matcher = refusal.depths[0], self._checks.steering, self._transcript.matcher
-        if steering is None or matcher is None or not steering.cuts_behind(start):
-            return refusal
-        count, entries = len(matcher.token_ids), self._transcript.entries
-        spare = [steering.spare(matcher.earlier(count - depth), depth) for depth in range(start + 1)]
-        for wanted in (max(FIRST_RESERVE, 2 * spare[start]), spare[start] + 1):
-            depth = next((depth for depth in range(start - 1, -1, -1) if entries[depth] and spare[depth] >= wanted), -1)
-            if depth >= 0:
-                self._kept, self._values = wanted, refusal.values
-                return replace(refusal, depths=(depth, *(other for other in refusal.depths if other < depth)))
-        return refusal
+        return steering.exceeded(said.matcher, said, forced=forced)
 
     @property
     def is_free(self) -> bool:
@@ -115,11 +75,7 @@ class Allowed:
             words = phrases.allowed(words, tokens)
         if (canonical := self._checks.canonical) is not None:
             words = canonical.allowed(words, self._transcript.matcher, tokens)
-        again = self._begun_again()
-        if words is None or again is None:  # what was tried is forbidden in a mask
-            return words
-        new = words & ~again
-        return new if new.any() else words
+        return words
 
     def waived(self) -> Words | None:
         """The mask without caps, if caps have left nothing; None if none held. May be empty."""
@@ -137,21 +93,6 @@ class Allowed:
             return np.zeros_like(everything)
         left = self.left(everything if words is None else words)
         return everything if left is None else left
-
-    def note_refused(self, tokens: Sequence[int], start: int) -> None:
-        """Notes a refused text, whose tokens from number `start` on may be spelled in other ways."""
-        if self._seen is not None:
-            self._seen.add(tokens, start)
-
-    def anything_new(self) -> bool:
-        """True if a token is allowed at the place the row has gone back to that begins no text again."""
-        again = self._begun_again()
-        return again is None or bool((self.after_rollback() & ~again).any())
-
-    def _begun_again(self) -> Words | None:
-        """After a rollback, the tokens that only begin a seen text again; None if there are none."""
-        said = self._transcript
-        return self._seen.again(said.said) if self._seen is not None and self._retries.tried(said.tokens) else None
 
     def why_nothing(self, words: Words | None) -> str:
         """Why no token is left of a mask."""
@@ -171,25 +112,3 @@ class Allowed:
         reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
         why = conflict(vetoes[0], text, self._transcript.matcher, self._transcript.tokens, reasons)
         return f"{why}; the guards refuse every token that the constraint allows there"
-
-
-class SeenTexts:
-    """The texts that one row has begun before it went back."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._texts = set[bytes]()
-
-    def add(self, tokens: Sequence[int], start: int) -> None:
-        """Adds the texts of a refused text's first `start + 1`, `start + 2`, ... tokens, except the whole text."""
-        text = self._vocabulary.decode(tokens[:start])
-        for token in tokens[start:-1]:
-            text += self._vocabulary.token(token)
-            self._texts.add(text)
-
-    def again(self, text: bytes | bytearray) -> Words | None:
-        """The mask of the tokens with which a text becomes a seen one; None if there are none."""
-        prefix, size = bytes(text), len(text)
-        rests = {seen[size:] for seen in self._texts if len(seen) > size and seen.startswith(prefix)}
-        tokens = {token for rest in rests for token in self._vocabulary.trie.tokens_of(rest)}
-        return pack(np.array(sorted(tokens), np.int64), self._vocabulary.width) if tokens else None

@@ -130,18 +130,14 @@ class Steering:
         """The budget for messages; empty if it has not changed the text."""
         return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
 
-    def exceeded(self, matcher: Matcher, text: Transcript, *, forced: bool = False, reserve: int = 0) -> str | None:
+    def exceeded(self, matcher: Matcher, text: Transcript, *, forced: bool = False) -> str | None:
         """The name of the limit because of which the last token must be refused; None if the row may go on.
 
         Args:
             forced: only the last token was allowed, so it exceeds no cap.
-            reserve: tokens that are kept for a later value, as long as there is a choice.
         """
         if self._closes_in_time:
-            before = self._refused.get(len(text.tokens) - 1)
-            if before is not None and before.tries >= TRIES:
-                reserve = 0  # only the close is allowed
-            left = self._budget - len(text.tokens) - reserve
+            left = self._budget - len(text.tokens)
             cost = self._costs.get(matcher.position)  # without a call, since this runs for every token
             if cost is None:
                 cost = self._closing.cost(matcher.position)
@@ -182,14 +178,6 @@ class Steering:
         """May the row leave the known close, if there is one, for a text for which no close is known?"""
         left = self._budget - count
         return left > count and (not known or left > 2 * len(known) + ROOM_TO_ROAM)
-
-    def spare(self, position: int, count: int) -> int:
-        """The tokens that the cheapest close from a position behind `count` tokens leaves of the budget."""
-        return self._budget - count - self._closing.cost(position)
-
-    def cuts_behind(self, count: int) -> bool:
-        """Has the budget forbidden a token behind the first `count` ones?"""
-        return any(place >= count and self._name in refused.names for place, refused in self._refused.items())
 
     def _listener(self, tokens: Sequence[int], said: bytes | bytearray) -> Listener | None:
         guards = None if self._guards is None else self._guards.listener(said)

@@ -9,10 +9,7 @@ text lies behind exactly one node. So no text comes twice, none is lost, and a f
 
 A row that samples draws the place by the untried probability. This gives each text its probability given that it is
 none of the refused ones, as far as the row samples by the model's probabilities (Shi, Bieber and Sutton, *Incremental
-Sampling Without Replacement for Sequence Models*, 2020). A greedy row goes where most is untried. A model that is sure
-of a value would then retry the same places with tokens of one kind. So after `STUBBORN` refused values, every second
-retry starts at the first place of the value or at another one in turn, and draws the token there. Both numbers come
-from Halton's sequence (1960), which is spread evenly. (`benchmarks/validators.py` solves 270 of 288 so, 254 without.)
+Sampling Without Replacement for Sequence Models*, 2020). A greedy row goes where most is untried.
 
 `RetryTree.places` generates the places, nearest first. Whoever runs the row goes there, closes the place if nothing is
 allowed there, and takes the next. The policy knows no forward passes, caches or batches: it is the same in every loop.
@@ -32,9 +29,6 @@ from structgen.errors import DeadEnd, StructgenError
 
 PATIENCE = 16
 """Texts behind which no place was left before the steps back grow."""
-
-STUBBORN = 4
-"""Values that validators refuse before a greedy row starts every second retry elsewhere."""
 
 LEAST = 1e-9
 """The untried probability if the model sees hardly any other token: other tokens may still be allowed."""
@@ -60,7 +54,6 @@ class RetryPlace:
 
     path: Path  # of the text before the place
     node: TriedNode  # the path's last node
-    uniform: float | None = None  # draws the next token of a greedy row; None for the likeliest
 
     @property
     def tokens(self) -> list[int]:
@@ -81,7 +74,6 @@ class Refusal:
         depths: how many of the tokens to keep: the first number that leaves another text counts.
         error: makes the error to raise if no other text is left.
         pointer: of the JSON value that a validator refuses; None for any other reason.
-        values: the scalar values that are complete before the first one to be changed; for a validator's refusal.
     """
 
     tokens: tuple[int, ...]
@@ -89,7 +81,6 @@ class Refusal:
     reason: str
     error: Callable[[], StructgenError]
     pointer: str | None = None
-    values: int = 0
 
 
 class RetryTree:
@@ -110,11 +101,6 @@ class RetryTree:
         self._root = TriedNode()
         self._exhausted = 0
         self._draw, self._budget = draw, rollbacks
-
-    @property
-    def is_greedy(self) -> bool:
-        """True if the row goes where most is untried, False if it draws the place."""
-        return self._draw is None
 
     @property
     def rollbacks_are_spent(self) -> bool:
@@ -155,15 +141,6 @@ class RetryTree:
             node = child
         node.left = 0.0
 
-    def prune(self, tokens: Sequence[int]) -> None:
-        """Removes all places behind a tried text."""
-        path = self._path(tokens)
-        if path is not None:
-            node = path[-1][1]
-            node.left = 0.0
-            node.children.clear()
-            node.chances.clear()
-
     def tried(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that were tried next to a text."""
         path = None if self.is_empty else self._path(tokens)
@@ -174,11 +151,9 @@ class RetryTree:
 
         The caller closes a place where nothing is allowed before it asks for the next.
         """
-        count = self.refused_values.total()
-        spread = refusal.pointer is not None and self.is_greedy and count > STUBBORN and count % 2
         for number, depth in enumerate(refusal.depths):
             self._exhausted += number == 1
-            while (place := self._next(refusal.tokens[:depth], turn=count // 2 if spread else None)) is not None:
+            while (place := self._next(refusal.tokens[:depth])) is not None:
                 yield place
 
     def depths(self, nearest: int) -> list[int]:
@@ -189,14 +164,12 @@ class RetryTree:
         step = 1 << min(self._exhausted // PATIENCE, 16)
         return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
-    def _next(self, tokens: Sequence[int], turn: int | None) -> RetryPlace | None:
-        """The next place behind these tokens: the `turn`-th of the spread ones, the likeliest, or a drawn one."""
+    def _next(self, tokens: Sequence[int]) -> RetryPlace | None:
+        """The next place behind these tokens: the likeliest, or a drawn one."""
         path = self._path(tokens)
         places = [] if path is None else list(self._open(path))
         if not places:
             return None
-        if turn is not None:
-            return _spread([place for _, place in places], turn)
         if self._draw is None:
             return max(places, key=lambda each: each[0])[1]
         logs = np.array([log for log, _ in places])
@@ -223,24 +196,6 @@ class RetryTree:
                 return None
             path.append((token, node))
         return tuple(path)
-
-
-def _spread(places: Sequence[RetryPlace], turn: int) -> RetryPlace:
-    """Every second turn the first place, else one of them in turn; the token there is drawn."""
-    pair, other = divmod(turn, 2)
-    index = int(_halton(pair, 3) * len(places)) if other else 0
-    place = sorted(places, key=lambda each: len(each.path))[index]
-    return RetryPlace(place.path, place.node, _halton(pair, 2))
-
-
-def _halton(number: int, base: int) -> float:
-    """The digits of a number in reverse behind the point, in [0, 1): 6 = 110 in base 2 gives 0.011."""
-    result, unit = 0.0, 1.0
-    while number:
-        number, digit = divmod(number, base)
-        unit /= base
-        result += digit * unit
-    return result
 
 
 def exhausted(why: DeadEnd) -> DeadEnd:

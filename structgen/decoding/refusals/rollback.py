@@ -50,13 +50,6 @@ class Rollback:
         """How often the row was sent back."""
         return self.retries.rollbacks + self.retries.refused_values.total()
 
-    @property
-    def uniform(self) -> float | None:
-        """The number that draws the next token, right after a rollback; None if it is chosen as always."""
-        if self._retry is None or len(self._retry.place.path) != len(self.transcript.tokens):
-            return None
-        return self._retry.place.uniform
-
     def clear(self) -> None:
         """The row is done and will not go back."""
         self._retry = None
@@ -79,12 +72,6 @@ class Rollback:
         chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
         chances[measured:] = [self._chance(index) for index in range(measured, count)]
         self.retries.add(refusal.tokens, entries[:count], chances)
-        self.allowed.note_refused(refusal.tokens, nearest)
-        if refusal.pointer is not None:
-            earlier = self.allowed.with_reserve(refusal)
-            if earlier is not refusal:
-                self.retries.prune(refusal.tokens[: earlier.depths[0] + 1])  # nothing behind it leaves the reserve
-            refusal = earlier
         self._go_to_first(refusal, self.retries.places(refusal))
 
     def move_on(self) -> bool:
@@ -100,36 +87,14 @@ class Rollback:
         return True
 
     def _go_to_first(self, refusal: Refusal, places: Iterator[RetryPlace]) -> None:
-        """Goes to the first place where a new text may begin; if there is none, where an untried token is allowed."""
-        again = list[tuple[RetryPlace, float]]()  # places that only begin seen texts, with their untried probability
-        is_new = self._go_to_new(refusal, places, again)
-        for place, left in again:
-            place.node.left = left
-        if is_new:
-            return
-        if not again:
-            raise refusal.error()
-        others = iter([place for place, _ in again])
-        place = next(others)
-        self._retry = _Retry(refusal, place, others)
-        self._go_to(place, refusal)
-
-    def _go_to_new(self, refusal: Refusal, places: Iterator[RetryPlace], again: list[tuple[RetryPlace, float]]) -> bool:
-        """Goes to the first place where a new text may begin; False if there is none. Closes the places before it."""
+        """Goes to the first place where an untried token is allowed, and closes those before it."""
         for place in places:
             self._retry = _Retry(refusal, place, places)
             self._go_to(place, refusal)
-            if self._is_open():
-                if self.allowed.anything_new():
-                    return True
-                again.append((place, place.node.left))
+            if self.allowed.after_rollback().any():
+                return
             place.close()
-        return False
-
-    def _is_open(self) -> bool:
-        """Is an untried token allowed here, with the reserve kept?"""
-        has_room = not self.transcript.tokens or not self.allowed.reserve or not self.allowed.exceeded(forced=True)
-        return has_room and bool(self.allowed.after_rollback().any())
+        raise refusal.error()
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
         """Takes back the tokens that are not on the way to a place, and takes those that are."""

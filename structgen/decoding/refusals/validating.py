@@ -53,11 +53,6 @@ class Validating(RowCheck):
         return self._guard.accepted
 
     @property
-    def complete(self) -> int:
-        """The number of complete scalar values in the text."""
-        return self._reader.scalars
-
-    @property
     def _reader(self) -> PointerReader:
         reader: PointerReader = self._watch.state[0]
         return reader
@@ -88,7 +83,7 @@ class Validating(RowCheck):
         retries.refused_values[veto.pointer] += 1
         widths = _widths(retries.refused_values[veto.pointer], len(starts))
         depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
-        return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer, len(starts) - 1)
+        return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer)
 
     def _error(self, veto: ValueVeto, text: str, retries: RetryTree) -> ValidationFailed:
         """The error for the case that no other text is left. Raises it if the budget is spent."""

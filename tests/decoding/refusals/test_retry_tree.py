@@ -121,33 +121,6 @@ def test_a_greedy_row_goes_where_most_is_left():
     assert where == [[1, 2], [1], []]  # the nearest first; behind [] the node behind [1] has 0.54, [] itself 0.1
 
 
-def test_what_is_pruned_is_not_gone_on_from():
-    """Nothing behind the pruned text is left, but its token counts as tried, and what is before it stays open."""
-    retries = RetryTree()
-    retries.add([1, 2, 3], [None] * 3, [0.5, 0.5, 0.5])
-    retries.prune([1, 2])
-    where = []
-    for place in retries.places(Refusal((1, 2, 3), [2, 1, 0], "", RunError())):
-        where.append(place.tokens)
-        place.close()
-    assert where == [[1], []]
-    assert retries.tried([1]) == [2]
-
-
-def test_a_greedy_row_spreads_its_tries_over_a_stubborn_value():
-    """After four refused values every second place is drawn from, first and other places in turn, spread evenly."""
-    retries = RetryTree()
-    retries.add([1, 2, 3, 4], [None] * 4, [0.1, 0.2, 0.3, 0.4])
-    refusal = Refusal((1, 2, 3, 4), [0], "", RunError(), pointer="/name")
-    places = []
-    for _ in range(16):
-        retries.refused_values["/name"] += 1
-        places.append(next(retries.places(refusal)))
-    drawn = [(place.tokens, place.uniform) for place in places if place.uniform is not None]
-    assert [place.uniform for place in places[:4]] == [None] * 4
-    assert drawn == [([], 0.5), ([1], 0.5), ([], 0.25), ([1, 2], 0.25), ([], 0.75), ([], 0.75)]
-
-
 def test_bans_belong_to_their_prefix():
     retries = RetryTree()
     retries.add([1, 2, 7], [None] * 3, [0.5, 0.5, 0.5])
