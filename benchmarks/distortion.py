@@ -42,8 +42,8 @@ from transformers import NoBadWordsLogitsProcessor
 
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, GuardMask
 from structgen.masks.words import bits_of

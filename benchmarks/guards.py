@@ -38,8 +38,8 @@ from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedWords, Veto

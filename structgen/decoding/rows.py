@@ -19,14 +19,8 @@ from structgen.decoding.healing import healing_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
 from structgen.decoding.prompts.targets import Target, targets_of
-from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Steering, require_room
-from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.continuations import Continuations
-from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.phrase_row import PhraseRow
-from structgen.decoding.refusals.row_policies import Checks
-from structgen.decoding.refusals.validating import Validating
+from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
+from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_of_rows, thinking_session
 from structgen.errors import OptionError, UnsatisfiableSchema, quoted
@@ -36,7 +30,6 @@ from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.phrases.kinds import Phrase, Wanted
 from structgen.phrases.progress import PhraseSet, may_have_strings
-from structgen.schema.python.validators import validators_of
 from structgen.values.json_automaton import JsonAutomaton
 
 ANY_TEXT = Regex(r"[\s\S]*")
@@ -138,7 +131,11 @@ class RowBuilder:
         """The checks and the other options of a row's session."""
         limits, bound = self._within_context(plan.prompt, plan.limits)
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
-        return self._checks(plan, grammar, limits, bound), {
+        checks = checks_for(
+            self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
+            canonical=str(self._options.canonical),
+        )  # fmt: skip
+        return checks, {
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
             "limits": limits,
@@ -191,32 +188,6 @@ class RowBuilder:
             raise OptionError(
                 f"{given}: each would choose other tokens; pass Sampling(seed=...), the same in all of them"
             )
-
-    def _checks(self, plan: RowPlan, grammar: Grammar | None, limits: Limits, bound: str) -> Checks:
-        """The checks and limits of a row."""
-        vocabulary = self._model.vocabulary
-        guards = Guarding(plan.guards, vocabulary) if plan.guards else None
-        phrases = None if plan.phrases is None else PhraseRow(plan.phrases, vocabulary)
-        steering = None
-        if grammar is not None:
-            budget = limits.max_new_tokens
-            closes = require_room(grammar, budget, bound) and not limits.strict
-            caps = CapReader(limits) if plan.target.is_json else None
-            steering = Steering(
-                grammar, bound, budget, guards=guards, phrases=phrases, closes=closes, cap_reader=caps,
-                plain=plan.target.constraint is None,
-            )  # fmt: skip
-        validators = None if plan.target.type is Any else validators_of(plan.target.type)
-        validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
-        return Checks(guards, validating, steering, self._canonical(grammar), phrases)
-
-    def _canonical(self, grammar: Grammar | None) -> CanonicalRow | None:
-        """What keeps a row's tokens canonical."""
-        if self._options.canonical == "off":
-            return None
-        vocabulary = self._model.vocabulary
-        continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
-        return CanonicalRow(vocabulary, continuations, strict=self._options.canonical == "strict")
 
 
 def _require_searchable(plan: RowPlan) -> None:

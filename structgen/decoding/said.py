@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.rollback import Rollback
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted

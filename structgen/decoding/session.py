@@ -19,9 +19,9 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.check import RowCheck
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.rollback import Rollback
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.said import Said
 from structgen.endings.closing import Closing

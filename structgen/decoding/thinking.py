@@ -23,8 +23,8 @@ from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 import structgen as sg
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of

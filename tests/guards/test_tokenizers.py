@@ -19,8 +19,8 @@ import torch
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.loop import decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto

@@ -14,8 +14,8 @@ from structgen.constraints.basic import Regex
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.guards import BannedPattern

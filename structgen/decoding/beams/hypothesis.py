@@ -19,10 +19,10 @@ from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.rollback import Rollback
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted

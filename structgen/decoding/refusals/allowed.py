@@ -6,9 +6,9 @@ from copy import copy
 
 import numpy as np
 
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding, conflict
 from structgen.decoding.refusals.retry_tree import RetryTree
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.masks.words import Words, pack

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from structgen.decoding.choosing.measure import Ledger, RecentLogits
 from structgen.decoding.refusals.allowed import Allowed
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, RetryTree, exhausted
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.models.row import common

@@ -20,7 +20,7 @@ from structgen.automaton.pointers import pointer_at
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.row_policies import Checks
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens

@@ -17,8 +17,8 @@ from structgen.decoding.loop import Execution, decode
 from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.caps import CapReader
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.demo import load_demo

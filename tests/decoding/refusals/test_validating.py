@@ -1,6 +1,6 @@
 """Validators in the decode loop: a refused value is tried again, in other words, until it is accepted or told.
 
-Covers `check` and `row_policies`.
+Covers `check` and `checks`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from typing_extensions import TypedDict
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
-from structgen.decoding.refusals.row_policies import Checks
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.demo import load_demo

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from structgen.decoding.refusals.budget import Steering
+from structgen.decoding.prompts.targets import Target
+from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
+from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.check import RowCheck
+from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
+from structgen.guards import Guard
+from structgen.masks import Grammar
+from structgen.options import Limits
+from structgen.phrases.progress import PhraseSet
+from structgen.schema.python.validators import validators_of
+from structgen.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +61,47 @@ class Checks:
         canonical = None if self.canonical is None else self.canonical.fork()
         validating = None if self.validating is None else self.validating.fork(steering)
         return Checks(guards, validating, steering, canonical, phrases)
+
+
+def checks_for(
+    vocabulary: Vocabulary,
+    grammar: Grammar | None,
+    target: Target,
+    limits: Limits,
+    bound: str,
+    guards: Sequence[Guard[Any]],
+    phrases: PhraseSet | None,
+    *,
+    canonical: str,
+) -> Checks:
+    """The checks and limits of a row.
+
+    Args:
+        bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget of `limits`.
+        canonical: "off", "prefer" or "strict".
+
+    Raises:
+        OptionError: the budget is too small for any text.
+        VocabularyError: no text can be spelled.
+    """
+    guarding = Guarding(guards, vocabulary) if guards else None
+    phrase_row = None if phrases is None else PhraseRow(phrases, vocabulary)
+    steering = None
+    if grammar is not None:
+        steering = Steering(
+            grammar,
+            bound,
+            limits.max_new_tokens,
+            guards=guarding,
+            phrases=phrase_row,
+            closes=require_room(grammar, limits.max_new_tokens, bound) and not limits.strict,
+            cap_reader=CapReader(limits) if target.is_json else None,
+            plain=target.constraint is None,
+        )
+    validators = None if target.type is Any else validators_of(target.type)
+    validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
+    row = None
+    if canonical != "off":
+        continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
+        row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
+    return Checks(guarding, validating, steering, row, phrase_row)
