@@ -12,7 +12,6 @@ from html import escape
 from pathlib import Path
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.testing import byte_vocabulary, scripted
 
@@ -128,7 +127,7 @@ def going_back() -> str:
 
 def forced_text() -> str:
     """One answer of the demo model: tokens that it chose, and tokens that were forced."""
-    model = sg.Model.of(*load_demo())
+    model = sg.load("demo")
     prompt = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
     run = sg.generate(model, prompt, Person, details=True)
     parts: list[str] = []

@@ -1,9 +1,8 @@
 """Canonical tokens: only the tokenizer's own spelling of a text, also where the answer joins the prompt."""
 
 import structgen as sg
-from structgen.demo import load_demo
 
-model = sg.Model.of(*load_demo())
+model = sg.load("demo")
 
 
 def encode(text):

@@ -5,7 +5,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Person  # name: str, age: int, city: str
 
 PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
@@ -15,7 +14,7 @@ LETTERS = {
     "log.txt": "x" * 9000,  # longer than the model can read
 }
 
-model = sg.Model.of(*load_demo())
+model = sg.load("demo")
 with TemporaryDirectory() as folder:
     letters, out = Path(folder, "letters"), Path(folder, "people.jsonl")
     letters.mkdir()

@@ -5,7 +5,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Person  # name: str, age: int, city: str
 from structgen.integrations.ray import extract_on_ray
 
@@ -15,7 +14,7 @@ LETTERS = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg is 51 years old and lives
 
 def load_model() -> sg.Model:
     """Each actor calls this once: here for the demo model, otherwise with `sg.load("a folder or Hugging Face id")`."""
-    return sg.Model.of(*load_demo())
+    return sg.load("demo")
 
 
 if __name__ == "__main__":

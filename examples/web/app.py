@@ -16,14 +16,13 @@ from pydantic import BaseModel
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Order  # customer: str, items: list of product and quantity, express: bool
 
 TASK = "Extract the order: customer, items (list of product, quantity), express (true or false)."
 PAGE = Path(__file__).with_name("page.html")
 
 app = FastAPI()
-model = sg.Model.of(*load_demo())  # or sg.load("a folder or Hugging Face id")
+model = sg.load("demo")  # or sg.load("a folder or Hugging Face id")
 
 
 @app.get("/")

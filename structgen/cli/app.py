@@ -16,7 +16,7 @@ from rich.console import Console
 
 import structgen as sg
 from structgen.cli.heaps import share_heaps
-from structgen.cli.named import HELP, load_model, read_schema, registry_of, schema_of
+from structgen.cli.named import HELP, read_schema, registry_of, schema_of
 from structgen.errors import OptionError, StructgenError, excerpt, quoted
 from structgen.waiting import each_waited, waiting
 
@@ -60,7 +60,7 @@ def generate(
         given = _prompt(prompt, chat=chat)
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = sg.Sampling(temperature=temperature, top_p=top_p, seed=seed), sg.Limits(max_new_tokens)
-        loaded = load_model(model, device)
+        loaded = sg.load(model, device=device)
         run = sg.generate(loaded, given, wanted, sampling=sampling, limits=limits, beams=beams, details=True)
         value = to_jsonable_python(run.value)
         if as_json:
@@ -98,7 +98,7 @@ def trace(
             given, wanted = _prompt(prompt, chat=chat), _wanted(schema, None, None, None)
             sampling, limits = sg.Sampling(temperature=temperature, seed=seed), sg.Limits(max_new_tokens)
             options: dict[str, Any] = {"banned": banned or [], "sampling": sampling, "limits": limits}
-            report = sg.generate(load_model(source, device), given, wanted, details=True, **options).report()
+            report = sg.generate(sg.load(source, device=device), given, wanted, details=True, **options).report()
         elif source.lower().endswith(".json"):
             report = Report.read(Path(source))
         else:
@@ -153,7 +153,7 @@ def doctor(
             sound = examine_format(Console(), model)
         else:
             wanted, sound = schema_of(schema), True
-            for finding in each_waited(diagnose(load_model(model), wanted), "examining the model"):
+            for finding in each_waited(diagnose(sg.load(model), wanted), "examining the model"):
                 sound &= finding.state != FAULT
                 _print(json.dumps(asdict(finding)) if as_json else str(finding))
         if not sound:
@@ -197,7 +197,7 @@ def bench(
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
     _import_engine()
     with _told():
-        wanted, loaded = schema_of(schema), load_model(model, device)
+        wanted, loaded = schema_of(schema), sg.load(model, device=device)
         options: dict[str, Any] = {
             "limits": sg.Limits(max_new_tokens), "batch_size": batch_size,
             "sampling": sg.Sampling(temperature=1.0, seed=0),
@@ -244,7 +244,7 @@ def extract(
             "progress": progress and sys.stderr.isatty(),
         }  # fmt: skip
         source = _standard_input().splitlines() if inputs == "-" else inputs
-        report = sg.extract_many(load_model(model, device), source, wanted, out=out, **job)
+        report = sg.extract_many(sg.load(model, device=device), source, wanted, out=out, **job)
         if out is None:
             for entry in report.results:
                 _print(json.dumps(entry, ensure_ascii=False))
@@ -295,7 +295,7 @@ def serve(
             max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds, row_seconds=row_seconds,
             max_schema_bytes=max_schema_bytes, request_seconds=request_seconds, grace_seconds=grace_seconds,
         )  # fmt: skip
-        server.serve(load_model(model, device), settings, host=host, port=port, log=log)
+        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log)
 
 
 def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:

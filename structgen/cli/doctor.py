@@ -15,12 +15,12 @@ from transformers import AutoTokenizer
 
 from structgen import api
 from structgen.chat import call_format
-from structgen.cli.named import is_demo, load_model
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import OptionError, StructgenError, VocabularyError, excerpt
 from structgen.explanation import explain
 from structgen.models.forward import forward_for
+from structgen.models.local_files import is_demo
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
@@ -41,7 +41,7 @@ def examine_format(console: Console, source: str) -> bool:
     try:
         with waiting("reading the chat template"):
             if path.suffix == ".gguf" or is_demo(source):
-                model = load_model(source)
+                model = api.load(source)
                 format_ = call_format(model.tokenizer, model.vocabulary)
             elif path.is_file():
                 format_ = call_format(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""What the arguments of commands name: a model, a schema in a file or a module, the documents of `--registry`."""
+"""What the arguments of commands name: a schema in a file or a module, the documents of `--registry`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from referencing import Registry, Resource
@@ -16,33 +16,10 @@ from referencing.jsonschema import DRAFT202012
 
 from structgen.errors import excerpt, quoted
 
-if TYPE_CHECKING:
-    from structgen.models.model import Model
-
 HELP = (
     "A file or folder with schemas that references of --schema lead to, each known by its $id; URI=FILE and URI=FOLDER "
     "name what has none, files of a folder by their paths. Give it several times. Nothing is fetched."
 )
-
-
-def is_demo(name: str) -> bool:
-    """Is this the bundled model, and not a folder of that name?"""
-    return name == "demo" and not Path("demo").exists()
-
-
-def load_model(name: str, device: str | None = None) -> Model:
-    """Loads a model.
-
-    Args:
-        name: a folder, an id on the Hugging Face hub, or `demo` if no folder has this name.
-    """
-    from structgen import api
-
-    if is_demo(name):
-        from structgen.demo import load_demo
-
-        return api.Model.of(*load_demo())
-    return api.load(name, device=device)
 
 
 def schema_of(given: str) -> Any:

@@ -1,13 +1,12 @@
 """The tiny model that ships with the package, for `structgen demo`, examples and tests.
 
-`load_demo` loads it. `tasks` has the Pydantic models that it was trained to fill; `show` is the body of `structgen
-demo`. Its training is outside of the package, in `training/`.
+`structgen.load("demo")` loads it. `tasks` has the Pydantic models that it was trained to fill; `show` is the body of
+`structgen demo`. Its training is outside of the package, in `training/`.
 """
 
 from __future__ import annotations
 
-from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -24,9 +23,10 @@ def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    with as_file(files(__name__) / "model") as folder:
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True
+    from structgen.models.local_files import demo_folder
+
+    with demo_folder() as folder:
+        return (
+            AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True),
+            AutoTokenizer.from_pretrained(folder, local_files_only=True),
         )
-        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    return model, tokenizer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -50,13 +50,24 @@ class Banned(Guard[BanState], Generic[S]):
         texts: the banned words, or the pattern, for the reasons of vetoes.
     """
 
-    def __init__(self, search: S, scope: str, kind: str, texts: Sequence[str]) -> None:
+    def __init__(self, search: S, scope: str, kind: str, texts: tuple[str, ...]) -> None:
         known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
         require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
         self.scope, self._kind, self._texts = scope, kind, texts
         self._search: S = search
         is_pointer = scope not in (EVERYTHING, STRING_VALUES)
         self._strings = None if scope == EVERYTHING else StringFinder(scope if is_pointer else None)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal bans were made with equal arguments."""
+        return self._made_of == other._made_of if isinstance(other, Banned) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._made_of)
+
+    @property
+    def _made_of(self) -> tuple[Hashable, ...]:
+        return type(self), self.scope, self._texts, self._search.fold if isinstance(self._search, WordSearch) else None
 
     @cached_property
     def _tokens(self) -> WeakKeyDictionary[Vocabulary, Any]:
@@ -194,7 +205,7 @@ class BannedWords(Banned[WordSearch]):
         for name, flag in flags.items():
             require_flag(name, flag)
         fold = Fold(ignore_case, normalised, any_space, whole_word)
-        self.words = tuple(words)
+        self.words = tuple(texts)
         search = WordSearch(self.words, fold)
         for word, units in zip(self.words, search.units, strict=True):
             if not units.strip(BOUNDARY):
@@ -230,7 +241,7 @@ class BannedPattern(Banned[PatternSearch]):
         require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
         require_unicode("pattern", pattern)
         self.pattern = pattern
-        super().__init__(PatternSearch(pattern), scope, "pattern", [pattern])
+        super().__init__(PatternSearch(pattern), scope, "pattern", (pattern,))
 
     def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         if vocabulary not in self._tokens:

@@ -26,7 +26,7 @@ from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
 from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
-from structgen.models.local_files import require_there
+from structgen.models.local_files import demo_folder, is_demo, require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.ends import declared_ends, declared_width
@@ -129,7 +129,8 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     sounds.
 
     Args:
-        id_or_path: a folder, a repository's id on the Hugging Face hub, or a GGUF file.
+        id_or_path: a folder, a repository's id on the Hugging Face hub, a GGUF file, or "demo": the tiny model that
+            comes with structgen, in float32, unless there is a folder of that name.
         tokenizer: a tokenizer, or the id or path of one, instead of the model's own. For a GGUF file the one that it
             was made from: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: where the model is moved; transformers' `device_map=` works, too.
@@ -145,7 +146,10 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"):
-        return _loaded(id_or_path, tokenizer, device, options)
+        if not is_demo(id_or_path):
+            return _loaded(id_or_path, tokenizer, device, options)
+        with demo_folder() as folder:
+            return _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
 
 
 def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:

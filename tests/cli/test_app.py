@@ -13,9 +13,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import structgen
 import structgen as sg
-from structgen import api
 from structgen.cli import app
 from structgen.testing import scripted
 
@@ -35,7 +33,7 @@ def loaded(monkeypatch):
         asked.append((name, options))
         return scripted('{"name": "Zoë"}')
 
-    monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(sg, "load", load)
     return asked
 
 
@@ -219,7 +217,7 @@ def test_a_faulty_file_is_told_without_a_traceback(loaded, tmp_path, command, na
 def test_odd_arguments_are_told_without_a_traceback(arguments, monkeypatch):
     """Folders in place of files, names that are no text, counts beyond what is possible."""
     if arguments[1] == "m":
-        monkeypatch.setattr(api, "load", lambda name, **options: scripted("x"))
+        monkeypatch.setattr(sg, "load", lambda name, **options: scripted("x"))
     result = run(*arguments)
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code in (1, 2)
@@ -275,7 +273,7 @@ def test_extract_reads_lines_and_prints_them(tmp_path):
 
 def test_serve_names_the_extra_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "structgen.server", None)
-    monkeypatch.delattr(structgen, "server", raising=False)  # another test may have imported it
+    monkeypatch.delattr(sg, "server", raising=False)  # another test may have imported it
     result = run("serve", "demo")
     assert result.exit_code == 1
     assert "structgen[server]" in result.stderr

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from structgen import api
 from structgen.cli import app
 from structgen.testing import scripted
 
@@ -18,7 +17,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 
 @pytest.fixture(autouse=True)
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "load", lambda name, **options: scripted('{"name": "bad Zoë"}'))
+    monkeypatch.setattr(structgen, "load", lambda name, **options: scripted('{"name": "bad Zoë"}'))
 
 
 def run(*arguments: object) -> tuple[int, str]:

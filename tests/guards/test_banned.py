@@ -218,6 +218,19 @@ def test_a_ban_can_be_pickled_before_and_behind_its_use(guard):
             assert other.suspects(state, vocabulary).tolist() == expected.tolist()
 
 
+def test_equal_bans_are_equal_and_hash_alike():
+    """Also before and behind their use; each option counts."""
+    made = {
+        BannedWords(["talk", "listen"]), BannedWords(["listen", "talk"]), BannedWords(["talk", "listen"], scope="/a"),
+        BannedWords(["talk", "listen"], ignore_case=True), BannedPattern("talk"), BannedPattern("talk", scope="/a"),
+    }  # fmt: skip
+    assert len(made) == 6
+    used = BannedWords(word for word in ("talk", "listen"))
+    assert isinstance(verdict(used, b"I talk"), Veto)
+    assert {used, BannedPattern("talk", scope="/a")} < made
+    assert used not in (BannedPattern("talk"), "talk")
+
+
 def test_rests_of_a_word_are_as_long_as_a_token_at_most():
     """A word of a million equal letters has a rest at each of them."""
     search = WordSearch(["a" * 1000, "ab"], Fold())

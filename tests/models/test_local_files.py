@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub import constants
 from huggingface_hub.utils import http_backoff
 
@@ -29,6 +30,17 @@ def asked(monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     return calls
+
+
+def test_demo_is_the_bundled_model_unless_there_is_such_a_folder(asked, tmp_path, monkeypatch):
+    model = sg.load("demo")
+    assert model.module.dtype == torch.float32
+    assert sg.generate(model, "1 + 1 =", sg.Choice(["2"])) == "2"
+    assert sg.load("demo", dtype=torch.bfloat16).module.dtype == torch.bfloat16
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    with pytest.raises(sg.OptionError, match="cannot load"):
+        sg.load("demo")
 
 
 @pytest.mark.parametrize(
