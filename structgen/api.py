@@ -140,7 +140,8 @@ def generate(
 
     Args:
         model: what `load` gave, a `Remote`, or a transformers model (causal or encoder-decoder, of text, images or
-            sounds) with `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count.
+            sounds) with `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count;
+            `Sampling.from_model(model)` reads how it is sampled. A text-generation pipeline stands for its model.
         prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
             returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
             of any of those runs as one batch; an empty list gives an empty list.

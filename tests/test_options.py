@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import BaseModel
+from transformers import GenerationConfig
 
 import structgen as sg
 from structgen.decoding.request import CallOptions
@@ -166,3 +167,32 @@ def test_more_beams_than_a_batch_holds_are_refused(count):
     """By the limit's name and at once."""
     with pytest.raises(sg.OptionError, match="at most 256 beams"):
         sg.Beams(count)
+
+
+def test_a_models_own_settings_are_read_and_what_is_left_out_is_named():
+    model = sg.load("demo")
+    assert sg.Sampling.from_model(model) == sg.Sampling()  # it has none
+    model.module.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.6, top_k=20, top_p=0.9, repetition_penalty=1.1, eos_token_id=[1], use_cache=True
+    )
+    own = sg.Sampling(temperature=0.6, top_k=20, top_p=0.9, repetition_penalty=1.1, seed=4)
+    assert sg.Sampling.from_model(model.module, seed=4) == own
+    model.module.generation_config = GenerationConfig(temperature=0.6, top_p=0.9, repetition_penalty=1.1)
+    assert sg.Sampling.from_model(model) == sg.Sampling(repetition_penalty=1.1)  # without do_sample it is greedy
+    model.module.generation_config = GenerationConfig(bad_words_ids=[[7]], max_new_tokens=9, epsilon_cutoff=0.1)
+    told = r"bad_words_ids=.*banned=.*epsilon_cutoff=0.1 \(nothing alike\), max_new_tokens=9 \(pass limits="
+    with pytest.warns(UserWarning, match=told):
+        assert sg.Sampling.from_model(model) == sg.Sampling()
+    with pytest.raises(sg.OptionError, match="with a generation_config"):
+        sg.Sampling.from_model("demo")
+
+
+def test_suppressed_tokens_are_chosen_only_where_nothing_else_is_allowed():
+    model = sg.load("demo")
+    prompt, either = "1 + 1 =", sg.Choice(["yes", "no"])
+    first = sg.generate(model, prompt, either, details=True)
+    model.module.generation_config = GenerationConfig(suppress_tokens=[first.token_ids[0]])
+    suppressing = sg.Sampling.from_model(model)
+    assert sg.generate(model, prompt, either, sampling=suppressing) != first.value
+    only = sg.Choice([first.value])
+    assert sg.generate(model, prompt, only, sampling=suppressing, fast_forward=False) == first.value

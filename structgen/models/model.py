@@ -243,7 +243,7 @@ def _moved(module: Any, device: str) -> Any:
 
 
 def as_model(model: Any, tokenizer: Any = None) -> Model:
-    """The `Model` itself, or one of a transformers model and its tokenizer.
+    """The `Model` itself, or one of a transformers model and its tokenizer, which a pipeline has both.
 
     Raises:
         OptionError: neither, or a `tokenizer` beside a `Model`, which has its own.
@@ -252,6 +252,8 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         if tokenizer is not None and tokenizer is not model.tokenizer:
             raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
         return model
+    if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):
+        model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
     if not isinstance(model, PreTrainedModel):
         raise OptionError(_no_model(model))
     if tokenizer is None:

@@ -15,7 +15,25 @@ A control token is recognised by its brackets. So are the user-defined pieces of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 _BRACKETS = {"<": ">", "[": "]"}
+
+
+def declared_special(tokenizer: Any, added: Mapping[int, Any]) -> frozenset[int]:
+    """The ids that a tokenizer of transformers holds to be special.
+
+    `all_special_ids` also lists the user-defined symbols of a SentencePiece model (braces, digits), which are added
+    tokens like any word: they are not special to the tokenizer's own decoder, and have no role such as `eos_token`.
+    """
+    roles = {text for text in getattr(tokenizer, "special_tokens_map", {}).values() if isinstance(text, str)}
+    return frozenset(
+        i
+        for i in tokenizer.all_special_ids
+        if i is not None  # the configuration has a special token that is not in the vocabulary
+        and (i not in added or added[i].special or added[i].content in roles)
+    )
 
 
 def is_word(content: str, spelled: bytes) -> bool:

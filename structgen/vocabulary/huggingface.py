@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.vocabulary.added import is_word
+from structgen.vocabulary.added import is_word, looks_like_control
 from structgen.vocabulary.decoders import spell
 from structgen.vocabulary.table import Source, TokenTable, digest, digest_tokens
 
@@ -26,7 +26,16 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> Sourc
     described = sorted((i, token.content, token.special) for i, token in added.items())
     notes = repr((described, sorted(unknown), sorted(special), decoder))
     signature = digest("tokenizers", notes, digest_tokens(pieces))
-    return Source(ends, signature, lambda: _table(pieces, decoder, added, special | unknown), backend)
+
+    def table() -> TokenTable:
+        read = _table(pieces, decoder, added, special | unknown)
+        written = [
+            i for i, token in added.items() if i not in special | unknown and not looks_like_control(token.content)
+        ]
+        read.require_decoded(written, lambda ids: backend.decode(ids, skip_special_tokens=True))
+        return read
+
+    return Source(ends, signature, table, backend)
 
 
 def _table(

@@ -23,7 +23,9 @@ def sentencepiece_source(processor: Any) -> Source:
         tokens: list[bytes | None] = list(map(spell_piece, pieces, processor.is_byte(ids)))
         for i in special:
             tokens[i] = None
-        return TokenTable(tokens, {i: pieces[i] for i in special})
+        table = TokenTable(tokens, {i: pieces[i] for i in special})
+        table.require_decoded([], processor.decode)
+        return table
 
     end: int = processor.eos_id()
     signature = digest("sentencepiece", processor.serialized_model_proto())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from structgen.errors import VocabularyError, quoted
-from structgen.vocabulary.added import is_word
+from structgen.vocabulary.added import declared_special, is_word
 from structgen.vocabulary.decoders import spell
 from structgen.vocabulary.pieces import special_pieces, spell_piece
 from structgen.vocabulary.table import Source, TokenTable, table_source
@@ -23,7 +23,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> Source:
     vocab: Mapping[Any, int] = tokenizer.get_vocab()
     added: Mapping[int, Any] = tokenizer.added_tokens_decoder
     rows = max(max(vocab.values(), default=-1), max(added, default=-1)) + 1
-    special = {i for i in tokenizer.all_special_ids if i is not None} | _special_in_model(tokenizer, vocab)
+    special = declared_special(tokenizer, added) | _special_in_model(tokenizer, vocab)
     tokens: list[bytes | None] = [None] * rows
     pieces = {i: piece for piece, i in vocab.items() if i not in added}
     speller = _speller(tokenizer, pieces)
@@ -32,7 +32,7 @@ def slow_source(tokenizer: Any, ends: list[int]) -> Source:
     for i, token in added.items():
         tokens[i] = token.content.encode()
         if token.special or not is_word(token.content, token.content.encode()):
-            special.add(i)
+            special |= {i}
     for i in special:
         tokens[i] = None
     names = {i: added[i].content if i in added else str(pieces.get(i, "")) for i in special}

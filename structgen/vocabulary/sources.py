@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from structgen.errors import VocabularyError
+from structgen.vocabulary.added import declared_special
 from structgen.vocabulary.ends import as_ids
 from structgen.vocabulary.huggingface import fast_source
 from structgen.vocabulary.pieces import sentencepiece_source
@@ -47,9 +48,7 @@ def _transformers_source(tokenizer: Any) -> Source:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return slow_source(tokenizer, ends)
-    # A special token of the configuration that is not in the vocabulary has the id None.
-    special = frozenset(i for i in tokenizer.all_special_ids if i is not None)
-    return fast_source(backend, special, ends)
+    return fast_source(backend, declared_special(tokenizer, backend.get_added_tokens_decoder()), ends)
 
 
 def _mistral_source(tokenizer: Any) -> Source:

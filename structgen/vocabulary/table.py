@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from structgen.errors import VocabularyError, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,36 @@ class TokenTable:
 
     tokens: list[bytes | None]
     special: Mapping[int, str]
+
+    def require_decoded(self, added: Sequence[int], decode: Callable[[list[int]], str]) -> None:
+        """Compares tokens with what the tokenizer itself decodes them to: a sample of the text, and added tokens.
+
+        Args:
+            added: tokens that are text if the tokenizer's decoder writes them.
+            decode: of the tokenizer, without its special tokens.
+
+        Raises:
+            VocabularyError: the table has other bytes for a token, or none.
+        """
+        step = len(self.tokens) // _SAMPLE + 1
+        word = next((i for i, token in enumerate(self.tokens) if token and _WORD.fullmatch(token)), None)
+        if word is None:
+            return
+        before = decode([word, word])  # decoders drop a space at the start of a text
+        texts = [i for i in range(0, len(self.tokens), step) if self.tokens[i]]
+        for i in [*added[:: len(added) // _SAMPLE + 1], *texts]:
+            own = (self.tokens[i] or b"").decode("utf-8", "replace")
+            decoded = decode([word, word, i])
+            if "\ufffd" not in own + decoded and decoded != before + own:
+                wrong = (
+                    f"token {i} is {quoted(own)} here, and {quoted(decoded[len(before) :])} to the tokenizer's decoder"
+                )
+                raise VocabularyError(f"{wrong}; use Vocabulary.from_tokens(tokens, end_ids)")
+
+
+_SAMPLE = 100
+"""Tokens of each kind that are decoded for the comparison, at equal distances: that takes a millisecond."""
+_WORD = re.compile(rb" ?[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)

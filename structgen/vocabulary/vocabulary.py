@@ -23,7 +23,7 @@ from structgen.vocabulary.table import TokenTable, digest
 from structgen.vocabulary.trie import Trie
 from structgen.waiting import waiting
 
-_FORMAT = 2
+_FORMAT = 3
 """Is increased when the stored arrays, or the way a tokenizer is read, change."""
 
 

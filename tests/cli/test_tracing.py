@@ -17,7 +17,7 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 
 @pytest.fixture(autouse=True)
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structgen, "load", lambda name, **options: scripted('{"name": "bad Zoë"}'))
+    monkeypatch.setattr("structgen.load", lambda name, **options: scripted('{"name": "bad Zoë"}'))
 
 
 def run(*arguments: object) -> tuple[int, str]:

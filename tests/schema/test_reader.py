@@ -453,3 +453,8 @@ def test_what_takes_more_is_left_to_the_library(schema: dict[str, Any]) -> None:
     scan = SchemaScan(schema)
     scan.walk(schema, "", DIALECTS[4])
     assert scan.identified or references._any_rebased(scan)
+
+
+def test_an_empty_dialect_is_the_default():
+    """As for Ajv and jsonschema; draft 4 would read `exclusiveMinimum` as a flag."""
+    assert dialect_of({"$schema": ""}) is dialect_of({}) is DIALECTS[2020]

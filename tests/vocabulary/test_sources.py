@@ -1,23 +1,35 @@
-"""The readers on small tokenizers: holes, unknown tokens, raw and wrapped, slow ones of every habit.
+"""The readers on small tokenizers: symbols, holes, unknown tokens, raw and wrapped, slow ones of every habit.
 
 Covers `slow` and `table`.
 """
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sentencepiece
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import ByT5Tokenizer, GPTSw3Tokenizer, PreTrainedTokenizerFast
+from transformers import (
+    ByT5Tokenizer,
+    GPTSw3Tokenizer,
+    LlamaTokenizer,
+    MBartTokenizer,
+    PreTrainedTokenizerFast,
+    T5Tokenizer,
+    XLMRobertaTokenizer,
+)
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
+import structgen as sg
 from structgen.errors import VocabularyError
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.decoders import CODE_POINTS
 from structgen.vocabulary.pieces import spell_piece
+from structgen.vocabulary.sources import source_of
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +44,64 @@ def slow(vocab: dict[Any, int], **habits: Any) -> SimpleNamespace:
         get_vocab=lambda: vocab,
         added_tokens_decoder=added,
         all_special_ids=[0],
+        special_tokens_map={"eos_token": "</s>"},
         eos_token_id=0,
         convert_ids_to_tokens=None,
         **habits,
     )
+
+
+SYMBOLS = ["{", "}", '"', ":", "7", "<tool>"]
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a SentencePiece model that was trained with symbols of its user, under the names it may have."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([f"the fox {i} jumps over the dog {j}" for i in range(40) for j in range(20)]),
+        model_writer=model, vocab_size=70, model_type=request.param, user_defined_symbols=SYMBOLS,
+        hard_vocab_limit=False, minloglevel=2,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp(request.param)
+    for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
+        (folder / name).write_bytes(model.getvalue())
+    return folder
+
+
+@pytest.mark.parametrize("kind", [T5Tokenizer, XLMRobertaTokenizer, LlamaTokenizer, MBartTokenizer])
+def test_symbols_of_a_sentencepiece_models_user_are_text(trained: Path, kind: Any) -> None:
+    """transformers lists them among the special ids, but decodes them; those that look like control tokens stay so."""
+    tokenizer = kind.from_pretrained(trained)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    for symbol in SYMBOLS:
+        (i,) = tokenizer.convert_tokens_to_ids([symbol])
+        assert vocabulary.token(i) == (b"" if symbol == "<tool>" else symbol.encode())
+    named = tokenizer.convert_tokens_to_ids(["</s>", "<unk>", "<pad>", "<tool>"])
+    assert set(named) <= vocabulary.special_ids
+    matcher = sg.JsonSchema({"const": {"the": 7}}, whitespace=sg.Whitespace.COMPACT).compile(vocabulary).matcher()
+    for piece in ("{", '"', "the", '"', ":", "7", "}"):
+        options = [i for i in range(vocabulary.width) if vocabulary.token(i) == piece.encode()]
+        if not options:  # `the` in letters
+            options = [next(i for i in range(vocabulary.width) if vocabulary.token(i) == b"t")]
+            for letter in b"th":
+                matcher.advance(next(i for i in range(vocabulary.width) if vocabulary.token(i) == bytes([letter])))
+            options = [next(i for i in range(vocabulary.width) if vocabulary.token(i) == b"e")]
+        matcher.advance(options[0])
+    assert matcher.can_finish
+
+
+def test_a_token_that_the_tokenizer_decodes_to_another_text_is_refused() -> None:
+    """A sample of all tokens is compared with the tokenizer's own decoder when the vocabulary is made."""
+    made = Tokenizer(models.WordLevel({"</s>": 0, "a": 1, "b": 2}, unk_token="</s>"))
+    made.decoder = decoders.Fuse()
+    table = source_of(made).table()
+    table.tokens[2] = b"c"
+    with pytest.raises(VocabularyError, match="token 2 is 'c' here, and 'b' to the tokenizer's decoder"):
+        table.require_decoded([], made.decode)
+    table.tokens[2] = None
+    with pytest.raises(VocabularyError, match="token 2 is '' here, and 'b'"):
+        table.require_decoded([2], made.decode)
 
 
 def test_holes_between_ids() -> None:

@@ -70,7 +70,7 @@ _NAMES = {"json-schema.org/schema": 2020, **{uri.partition("://")[2]: number for
 
 
 def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] | None = None) -> Dialect:
-    """The draft that `$schema` names, `default` without one.
+    """The draft that `$schema` names, `default` without one; an empty text names none, as for Ajv and jsonschema.
 
     Args:
         registry: it may hold the meta-schemas of other dialects.
@@ -80,7 +80,7 @@ def dialect_of(schema: Any, default: Dialect = DEFAULT, registry: Registry[Any] 
             may have another meaning.
     """
     name = schema.get("$schema") if isinstance(schema, dict) else None
-    if name is None:
+    if name is None or name == "":
         return default
     expected = "the URI of draft 4, 6, 7, 2019-09 or 2020-12"
     if not isinstance(name, str):
