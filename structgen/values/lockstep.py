@@ -1,4 +1,4 @@
-"""Choices: the nodes that a value is read against in lockstep, and the lanes in which its containers are read.
+"""The nodes that a value is read against in lockstep, and the lanes in which its containers are read.
 
 A *driver* keeps a value alive: a byte is allowed only if the value may still satisfy one of the drivers. A *watched*
 node allows no byte; only whether the finished value satisfies it matters. A *lane* is one set of arrays or of objects

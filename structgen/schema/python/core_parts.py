@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
+from structgen.schema.python.number_text import bounds_of
 from structgen.schema.python.object_fields import fields_of, tag_names
 
 Node = Mapping[str, Any]
@@ -168,13 +169,15 @@ class CoreParts:
 
 
 def is_custom(node: Node) -> bool:
-    """Does this node run code whose demands no schema can express?"""
+    """Has this node demands that its schema does not express, such as those of the user's code?"""
     if node["type"] in FUNCTIONS:
         function = node["function"]["function"]
         inner = getattr(function, "func", function)  # of a partial
         return not str(getattr(inner, "__module__", "")).startswith(_OURS)
     if node["type"] == "tagged-union":
         return callable(node["discriminator"])
+    if node["type"] == "timedelta":  # no pattern says that a duration is within bounds
+        return bool(bounds_of(node))
     return bool(node.get("post_init") or node.get("custom_init") or node.get("now_op"))
 
 

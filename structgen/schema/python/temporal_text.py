@@ -1,4 +1,4 @@
-"""Patterns of the dates, times and durations that Pydantic reads from strings, within bounds.
+"""Patterns of the dates, times and durations that Pydantic reads from strings; dates and times within bounds.
 
 They follow Python, not the formats of JSON Schema: no year 0, no leap second, offsets below 24 hours, and the time
 zone may be missing. Dates and times are written as `isoformat` writes them, with fixed widths: the order of the texts
@@ -8,10 +8,9 @@ is the order of time, so a bound is a comparison digit by digit.
 from __future__ import annotations
 
 import datetime
-from itertools import product
 from typing import Any
 
-from structgen.schema.python.number_text import NOTHING, beyond, bounds_of, either, integers
+from structgen.schema.python.number_text import NOTHING, beyond, bounds_of, integers
 
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _LEAP = "(?:(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26]))|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -117,69 +116,15 @@ _TIME = rf"T(?:[0-9]{{1,6}}H(?:[0-9]{{1,7}}M)?(?:{_SECONDS})?|[0-9]{{1,7}}M(?:{_
 _DAYS = "[0-9]{1,8}D"
 _SPAN = rf"(?:[0-9]{{1,6}}Y(?:[0-9]{{1,6}}M)?(?:{_DAYS})?|[0-9]{{1,6}}M(?:{_DAYS})?|{_DAYS})"
 _DURATION = rf"(?:P{_SPAN}(?:{_TIME})?|P{_TIME}|P[0-9]{{1,7}}W)"
-_COUNTS = ((2_739_725, "Y"), (364, "D"), (23, "H"), (59, "M"), (59, "S"))
-_SECONDS_IN = (365 * 86_400, 86_400, 3_600, 60, 1)
 
 
 def timedelta(schema: Any) -> dict[str, Any]:
     """Durations in all notations of ISO 8601 with counts of few digits, and all that Pydantic writes.
 
-    With bounds only what Pydantic writes: years of 365 days, days, hours, minutes and seconds, each in its range.
+    Bounds are left to the validator: `P1DT1H` and `PT25H` are one duration, and text tells no order of them.
     """
-    bounds = bounds_of(schema)
-    if bounds:
-        return text(*(_duration_side(name, bound) for name, bound in bounds.items()))
     second = rf"[1-5]?[0-9]{_FINE}S"
     hour, minute = "(?:1?[0-9]|2[0-3])H", "[1-5]?[0-9]M"
     clock = f"T(?:{hour}(?:{minute})?(?:{second})?|{minute}(?:{second})?|{second})"
     longest = f"P(?:{integers(1_000_000, 2_739_725)}Y(?:{integers(1, 364)}D)?|2739726Y[1-8]D)(?:{clock})?"
     return text(rf"-?(?:{_DURATION}|{longest})|P2739726Y9DT23H59M59\.999999S|-P2739726Y9D")
-
-
-def _duration_side(name: str, bound: datetime.timedelta) -> str:
-    """The written durations that keep a bound."""
-    above, strict, negative = name[0] == "g", name[1] == "t", bound < datetime.timedelta(0)
-    if negative != above:
-        larger = _beside(abs(bound), strict, larger=True)
-        return f"-(?:{larger})" if negative else larger
-    smaller = _beside(abs(bound), strict, larger=False)
-    any_size = _written([(0, maximum) for maximum, _ in _COUNTS], fine=True)
-    return f"-(?:{smaller})|{any_size}" if negative else f"-(?:{any_size})|{smaller}"
-
-
-def _beside(size: datetime.timedelta, strict: bool, *, larger: bool) -> str:
-    """The durations larger or smaller than `size` >= 0; unless `strict`, that one too."""
-    rest, counts = size.days * 86_400 + size.seconds, []
-    for unit in _SECONDS_IN:
-        count, rest = divmod(rest, unit)
-        counts.append(count)
-    ranges = [
-        (count + 1, maximum) if larger else (0, count - 1) for count, (maximum, _) in zip(counts, _COUNTS, strict=True)
-    ]
-    options = [
-        _written([*((c, c) for c in counts[:n]), (low, high), *((0, m) for m, _ in _COUNTS[n + 1 :])], fine=True)
-        for n, (low, high) in enumerate(ranges)
-        if low <= high
-    ]
-    if (not strict and not size.microseconds) if larger else (size.microseconds or not strict):
-        options.append(_written([(count, count) for count in counts], fine=larger))
-    return "|".join(options) or NOTHING
-
-
-def _written(ranges: list[tuple[int, int]], *, fine: bool) -> str:
-    """Durations whose counts lie in these ranges; a count of zero may be left out, not all of them.
-
-    Args:
-        fine: seconds may have a fraction.
-    """
-    units: list[list[str]] = []
-    for (low, high), (_, unit) in zip(ranges, _COUNTS, strict=True):
-        fraction = _FINE if fine and unit == "S" else ""
-        units.append([integers(max(low, 1), high) + fraction + unit] if high > 0 else [])
-        if low == 0:
-            units[-1] += [r"0\.[0-9]{1,6}S", ""] if fraction else [""]
-    dates, times = (["".join(counts) for counts in product(*part)] for part in (units[:2], units[2:]))
-    options = ["P" + date + (f"T{time}" if time else "") for date in dates for time in times if date or time]
-    if all(low == 0 for low, _ in ranges):
-        options.append("PT0S")
-    return either(options)

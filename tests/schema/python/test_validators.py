@@ -5,6 +5,7 @@ Covers `core_parts`.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -196,3 +197,26 @@ def test_a_refusal_says_where_in_the_value_and_why():
 def test_a_mistake_of_a_validator_names_the_type_and_the_value():
     with pytest.raises(sg.ValidatorError, match=r"Pair raised KeyError: 'first' for /second, text '3'"):
         validators_of(Pair).refusal(("second",), b"3", b'{"second": 3}', "/second")
+
+
+class Timed(BaseModel):
+    span: Annotated[timedelta, Field(ge=timedelta(hours=1), lt=timedelta(days=2))]
+    by_span: dict[Annotated[timedelta, Field(gt=timedelta(0))], int] = {}
+
+
+def test_bounds_of_durations_are_judged_when_the_value_ends() -> None:
+    """No pattern holds them; without bounds the schema says all."""
+    assert validators_of(timedelta) is None
+    judge = validators_of(Timed)
+    assert judge is not None
+    for span, taken in (
+        ("PT1H", True),
+        ("P1DT23H59M59.5S", True),
+        ("PT90M", True),
+        ("PT59M59S", False),
+        ("P2D", False),
+    ):
+        text = f'"{span}"'.encode()
+        assert (judge.refusal(("span",), text, b'{"span": %b}' % text, "/span") is None) == taken, span
+    assert judge.judges(("by_span",))
+    assert judge.refusal(("by_span",), b'{"-PT1S": 1}', b'{"by_span": {"-PT1S": 1}}', "/by_span")
