@@ -5,22 +5,27 @@ VENV    ?= .venv
 WORKERS ?= 2
 LOWEST_PYTHON ?= python3.10
 LOWEST  ?= .venv-lowest
+NEWEST  ?= .venv-newest
 BIN     := $(VENV)/bin
+LOCKED  := $(VENV)/.locked-$(shell cksum requirements-dev.lock | cut -d' ' -f1)
 STAMP   := $(VENV)/.installed
 
 # Two cores are shared by the test workers; libraries that start a thread per core each would only fight.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
 
-.PHONY: environment demo test test-slow lowest lint types docs check bench clean
+.PHONY: environment demo test test-all lowest newest lint types docs check bench clean
 
 environment: $(STAMP)
 
 # torch comes first and alone, pinned by the lock, so that no other package pulls in another build of it.
-$(STAMP): requirements-dev.lock pyproject.toml
+$(LOCKED):
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements-dev.lock)"
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.lock
+	touch $(LOCKED)
+
+$(STAMP): $(LOCKED) pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
@@ -30,8 +35,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m slow
+# What is too long for every change too, and more examples of each property: before an issue is called resolved.
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "slow or not slow" --hypothesis-profile thorough
 
 # The oldest Python with the oldest packages that pyproject.toml permits, each of them pinned. Not in CI: torch of that age comes
 # from the index with CUDA's libraries, 6 GB in all.
@@ -41,6 +47,22 @@ lowest:
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --requirement requirements-lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
+# The newest packages that pyproject.toml permits, whatever the lock says: how models are read, in how many forward passes,
+# and one run of each engine that installs in seconds (llama-cpp-python is built for ten minutes). torch alone is the lock's:
+# the index gives the newest one with CUDA's libraries, gigabytes of them. NEWEST_TORCH=torch takes it all the same.
+NEWEST_TORCH ?= $(shell grep '^torch==' requirements-dev.lock)
+NEWEST_READING := $(wildcard tests/models/test_ways.py) tests/models/test_forward.py
+NEWEST_ENGINES := tests/integrations/transformers/test_logits_processor.py \
+  tests/models/hosts/test_onnx_genai.py::test_logits_are_those_of_transformers_behind_every_token \
+  tests/integrations/test_onnxruntime_genai.py::test_a_loop_with_the_constraint_says_what_ours_says
+newest:
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager "$(NEWEST_TORCH)" \
+	  $$($(NEWEST)/bin/python .ci/requirements.py onnxruntime-genai onnx onnx-ir pytest hypothesis)
+	$(NEWEST)/bin/python -m pip list | grep -iE '^(transformers|torch|tokenizers|numba|numpy|pydantic|onnxruntime) '
+	$(NEWEST)/bin/python -m pytest -q $(NEWEST_READING)
+	$(NEWEST)/bin/python -m pytest -q -m "slow or not slow" $(NEWEST_ENGINES)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -53,7 +75,8 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # What the continuous integration runs.
-check: test lint types docs test-slow
+check:
+	.ci/run
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/maskbench.py --readme README.md

@@ -172,7 +172,7 @@ def test_a_seed_draws_the_same_with_drafts_and_without(demo):
 
 
 @pytest.mark.parametrize("fast_forward", [True, False])
-@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_whatever_a_request_asks_for_it_gets_with_drafts(seed, fast_forward):
     found = [everything(seed, Execution(drafts=drafts), fast_forward=fast_forward) for drafts in (True, False)]
     assert found[0] == found[1]

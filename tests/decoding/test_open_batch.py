@@ -17,6 +17,7 @@ from structgen.demo.tasks import Person
 from structgen.errors import RunError
 from structgen.models.evaluation_mode import evaluating
 from structgen.testing import scripted
+from tests.support.thinning import thinned
 
 NAMES = ["Ada Moreau", "Tom Berg", "Nadia Petrova", "Wilhelm Roth", "Marta Kowalczyk", "Ravi Menon"]
 
@@ -30,8 +31,7 @@ def prompt(name, age):
     return f"Extract the person: name, age, city.\nText: {name}, {age}, lives in Lyon.\nJSON: "
 
 
-@pytest.mark.parametrize("overlap", [False, True])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("overlap", "seed"), thinned([(False, 0), (False, 1), (True, 0), (True, 1)], 3))
 def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
     rng = random.Random(seed)
     prompts = [prompt(rng.choice(NAMES), rng.randrange(20, 90)) for _ in range(9)]

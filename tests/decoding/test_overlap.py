@@ -44,13 +44,14 @@ def test_the_overlapped_loop_says_what_the_plain_one_says(seed, on_device, monke
     assert sum(row[3] for row in found[0]) > 0
 
 
-def test_sixty_four_rows_say_the_same_in_both_orders_and_alone():
+@pytest.mark.parametrize("count", [16, pytest.param(64, marks=pytest.mark.slow)])
+def test_many_rows_say_the_same_in_both_orders_and_alone(count):
     """Greedy, half of the rows sent back by dead ends."""
     module = llama()
 
     def rows() -> list[Session]:
         made = []
-        for row in range(64):
+        for row in range(count):
             matcher = Regex("([a-x]z|yb){2}" if row % 2 else PATTERNS[0]).compile(WITHOUT_Z).matcher()
             prompt = Prompt([row, 7, 3 * row % 256])
             made.append(Session(prompt, WITHOUT_Z, matcher=matcher, sampling=sg.Sampling(), limits=sg.Limits(40)))
@@ -62,7 +63,7 @@ def test_sixty_four_rows_say_the_same_in_both_orders_and_alone():
     for session in alone:
         decode(module, WITHOUT_Z, [session])
     assert [s.tokens for s in together] == [s.tokens for s in plain] == [s.tokens for s in alone]
-    assert sum(s.rollbacks > 0 for s in together) >= 20
+    assert sum(s.rollbacks > 0 for s in together) >= 0.3 * count
 
 
 @pytest.mark.parametrize("fast_forward", [True, False])

@@ -24,6 +24,7 @@ from structgen.regular.patterns import pattern_language
 from structgen.values.name_frames import NameWriter
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
+from tests.support.thinning import diagonal
 from tests.support.walking import random_schema, tokens_of
 
 MAX_BYTES = 9
@@ -79,8 +80,7 @@ SCHEMAS: dict[str, Any] = {
 LAYOUTS = [Whitespace.SPACED, Whitespace.COMPACT, Whitespace("flexible", bound=2), Whitespace.INDENTED(1)]
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-@pytest.mark.parametrize("whitespace", LAYOUTS, ids=lambda layout: layout.kind)
+@pytest.mark.parametrize(("whitespace", "name"), diagonal(LAYOUTS, SCHEMAS))
 def test_no_shorter_way_exists_than_the_one_found(name: str, whitespace: Whitespace) -> None:
     """From the start and from places on random walks."""
     grammar = JsonSchema(SCHEMAS[name], whitespace=whitespace).compile(byte_vocabulary())

@@ -19,6 +19,7 @@ from structgen.masks.grammar import Grammar
 from structgen.vocabulary import Vocabulary
 from tests.masks.test_walk import assert_equal_at, llama3, tokenised  # noqa: F401 - llama3 is a fixture
 from tests.support.matching import Checked, allowed, vocabulary_of
+from tests.support.thinning import diagonal
 
 PIECES = [
     b"</", b"</think>", b"think", b"k>", b"> x", b"<x", b"a<", b"a</think>b", b". ", b".\n", b"!!", b"one", b"two",
@@ -115,8 +116,7 @@ def test_masks_of_text_are_the_plain_twins(constraint: Any) -> None:
         assert_equal_along(grammar, text, seed)
 
 
-@pytest.mark.parametrize("most", [1, 9, 60, 400])
-@pytest.mark.parametrize("bounded", BOUNDED)
+@pytest.mark.parametrize(("most", "bounded"), diagonal([1, 9, 60, 400], BOUNDED, 2))
 def test_masks_of_bounded_text_are_the_plain_twins(bounded: Any, most: int) -> None:
     """With room for every token, for some, and for none."""
     try:
@@ -127,8 +127,7 @@ def test_masks_of_bounded_text_are_the_plain_twins(bounded: Any, most: int) -> N
         assert_equal_along(grammar, text, seed, lead=b"x" * max(0, most - 30))
 
 
-@pytest.mark.parametrize("most", [None, 9, 30, 400])
-@pytest.mark.parametrize("strings", QUOTED, ids=str)
+@pytest.mark.parametrize(("most", "strings"), diagonal([None, 9, 30, 400], QUOTED))
 def test_masks_inside_quotes_are_the_plain_twins(strings: dict[str, Any], most: int | None) -> None:
     """With any length, and with room for every token, for some, and for none; as a value and as a name."""
     limits = {} if most is None else {"maxLength": most}

@@ -98,7 +98,7 @@ def test_what_is_banned_in_string_values_is_not_banned_in_names(seed):
     phrase = sg.Phrase(["ab", "xab", "a b", 'b": ', "b\\\\", "a"][seed])
     left, count = left_of(phrase, guard, is_json=True).table, 0
     pieces = ["ab", "xab", "a b", "a", "b", " ", "x", "y", "\\", "é", "日", "😀", '"']
-    for _ in range(3000):
+    for _ in range(1000):
         some = ["".join(chance.choices(pieces, k=chance.randrange(5))) for _ in range(4)]
         value = chance.choice([some[0], {some[0]: some[1], some[2]: [some[3]]}, [{some[0]: {some[1]: 1}}, some[2]]])
         text = json.dumps(value, ensure_ascii=chance.random() < 0.5)
@@ -106,7 +106,7 @@ def test_what_is_banned_in_string_values_is_not_banned_in_names(seed):
         if phrase.text in text and veto_of(guard, text) is None:
             count += 1
             assert has(left, text), text
-    assert count > 5
+    assert count > 1
 
 
 def test_a_string_is_known_to_be_a_value_by_what_comes_behind_it():

@@ -341,7 +341,7 @@ def test_integers_are_exact_at_any_length_and_never_infinite() -> None:
 
 def test_automata_of_random_bounds_are_minimal_and_count_whole_digits() -> None:
     """No state could be left out, those of the run of 308 digits included, nor is one of these too many or too few."""
-    for seed in range(300):
+    for seed in range(120):
         draw = random.Random(seed)
         low, high = sorted(random_bound(draw) or Fraction(draw.choice([0, 9, -(10**300)])) for _ in range(2))
         for numbers in (

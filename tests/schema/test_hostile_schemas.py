@@ -109,9 +109,36 @@ SLOW = frozenset(
         "5,000 strings of 200 characters",
         "unique items of 30 values that contain others",
         "dependentSchemas in a circle",
+        "a const of 20,000 items",
+        "50 look-aheads",
+        "prefixItems of 10,000",
+        "a pattern of 50,000 repetitions",
+        "50 overlapping patternProperties",
+        "oneOf of 60 overlapping numbers",
+        "required of 1,000 undeclared names",
+        "4 rules of contains",
+        "items nested 10,000 deep",
+        "a pattern of 20,000 characters",
+        "oneOf of 1,000 tagged objects",
+        "10,000 properties",
+        "anyOf of 1,000 objects",
+        "unique items of 60 values, all of them",
+        "contains a million times",
+        "a pattern of 2^500 states",
+        "oneOf nested 500 deep",
+        "dependentRequired of everything",
+        "8 exploding patterns at once",
+        "a pattern of 10,000 characters 20 times",
+        "a pattern of 100,000 brackets",
+        "40 rules of contains with counts",
+        "not nested 500 deep",
     ]
 )
-"""What takes a second or more."""
+"""What takes half a second or more, where a smaller row of its kind or another kind of limit is fast."""
+
+
+MEMBERS = ("propert", "required", "object", "names", "dependent", "unevaluated")
+"""What slow rows are about whose schemas have members: in any order they are another automaton."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +271,7 @@ def test_a_hostile_schema_ends_in_seconds(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [name for name in ROWS if name not in SLOW or any(word in name for word in MEMBERS)])
 def test_a_hostile_schema_ends_in_seconds_in_any_order(name: str) -> None:
     """With members in any order."""
     check(name, "any")

@@ -271,7 +271,7 @@ def test_walks_under_the_masks_end_in_valid_documents(order: str) -> None:
 @pytest.mark.usefixtures("_objects_drawn")
 def test_instances_are_taken_in_any_order() -> None:
     """Whatever hypothesis-jsonschema draws."""
-    instances_are_taken(100)
+    instances_are_taken(30)
 
 
 @pytest.mark.slow

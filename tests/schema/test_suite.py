@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import lzma
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jsonschema.validators import validator_for
 
 from structgen.errors import SchemaError, UnsupportedSchema
@@ -63,11 +65,12 @@ def test_the_official_suite_is_answered_right_wherever_the_reader_takes_the_sche
     assert taken >= LEAST_GROUPS
 
 
-def test_documents_of_real_schemas_are_judged_as_jsonschema_judges_them(data_folder: Path) -> None:
+@pytest.mark.parametrize("stride", [15, pytest.param(1, marks=pytest.mark.slow)])
+def test_documents_of_real_schemas_are_judged_as_jsonschema_judges_them(data_folder: Path, stride: int) -> None:
     """On every document of the dev split the normal form and `jsonschema` agree."""
     wrong, taken = [], 0
     with lzma.open(data_folder / "maskbench-dev.jsonl.xz", "rt") as lines:
-        for line in lines:
+        for line in islice(lines, 0, None, stride):
             row = json.loads(line)
             try:
                 node = read(row["schema"])
@@ -85,4 +88,4 @@ def test_documents_of_real_schemas_are_judged_as_jsonschema_judges_them(data_fol
             ]
     print(f"{taken} schemas are read")
     assert not wrong
-    assert taken >= LEAST_SCHEMAS
+    assert taken >= LEAST_SCHEMAS // stride - 1

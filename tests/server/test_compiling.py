@@ -195,6 +195,7 @@ sys.setprofile(None)
 """
 
 
+@pytest.mark.slow
 def test_no_interrupt_is_left_that_has_not_come():
     """Python would look for it before every call, and 3.11 would hang there under a profiler."""
     subprocess.run([sys.executable, "-c", PROFILED], check=True, timeout=300)

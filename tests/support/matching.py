@@ -118,32 +118,43 @@ def splits(text: bytes, seed: int, count: int) -> list[list[bytes]]:
     return [[text[a:b] for a, b in zip([0, *cut], [*cut, len(text)], strict=True)] for cut in cuts]
 
 
-def accepts(constraint: Any, text: str | bytes, *, seed: int = 0) -> bool:
-    """The verdict on a text, the same whole, byte by byte and at random token splits."""
-    data = text.encode() if isinstance(text, str) else text
-    ways = splits(data, seed, 3) if data else []
-    pieces = sorted({piece for way in ways for piece in way} | ({data} if data else set()))
+def verdicts(constraint: Any, texts: Iterable[str | bytes], *, seed: int = 0) -> list[bool]:
+    """The verdict on each text, the same whole, byte by byte and at random token splits, by one grammar."""
+    data = [text.encode() if isinstance(text, str) else text for text in texts]
+    ways = [splits(text, seed, 3) if text else [] for text in data]
+    pieces = sorted({piece for each in ways for way in each for piece in way} | {text for text in data if text})
     ids = {piece: END + 1 + i for i, piece in enumerate(pieces)}
-    grammar, masks = constraint.compile(vocabulary_of(pieces)), {}
-    verdicts = {
-        "bytes": takes(grammar, list(data), masks),
-        "whole": takes(grammar, [ids[data]] if data else [], masks),
-    } | {f"split {way}": takes(grammar, [ids[piece] for piece in way], masks) for way in ways}
-    assert len(set(verdicts.values())) == 1, verdicts
-    return verdicts["bytes"]
+    grammar, masks = constraint.compile(vocabulary_of(pieces)), dict[FullPosition, Any]()
+    found = []
+    for text, each in zip(data, ways, strict=True):
+        told = {
+            "bytes": takes(grammar, list(text), masks),
+            "whole": takes(grammar, [ids[text]] if text else [], masks),
+        } | {f"split {way}": takes(grammar, [ids[piece] for piece in way], masks) for way in each}
+        assert len(set(told.values())) == 1, told
+        found.append(told["bytes"])
+    return found
+
+
+def accepts(constraint: Any, text: str | bytes, *, seed: int = 0) -> bool:
+    """The verdict on one text."""
+    return verdicts(constraint, [text], seed=seed)[0]
 
 
 def takes_exactly(constraint: Any, good: Iterable[str], bad: Iterable[str]) -> None:
     """Asserts the verdict on each text."""
-    for text in good:
-        assert accepts(constraint, text), text
-    for text in bad:
-        assert not accepts(constraint, text), text
+    expected = {**dict.fromkeys(good, True), **dict.fromkeys(bad, False)}
+    assert dict(zip(expected, verdicts(constraint, expected), strict=True)) == expected
+
+
+def judged(schema: Any, values: Iterable[Any], **options: Any) -> list[bool]:
+    """The verdict on each value as `json.dumps` writes it, characters beyond ASCII as themselves."""
+    return verdicts(JsonSchema(schema, **options), [json.dumps(value, ensure_ascii=False) for value in values])
 
 
 def valid(schema: Any, value: Any, **options: Any) -> bool:
-    """The verdict on a value as `json.dumps` writes it, characters beyond ASCII as themselves."""
-    return accepts(JsonSchema(schema, **options), json.dumps(value, ensure_ascii=False))
+    """The verdict on one value."""
+    return judged(schema, [value], **options)[0]
 
 
 def plain_verdict(grammar: Grammar, data: bytes) -> bool:

@@ -29,7 +29,7 @@ from structgen.schema.normal import (
     Strings,
 )
 from structgen.values.json_automaton import JsonAutomaton
-from tests.support.matching import allowed, byte_vocabulary, plain_verdict, rich_vocabulary, valid
+from tests.support.matching import allowed, byte_vocabulary, judged, plain_verdict, rich_vocabulary
 from tests.support.walking import assert_valid, random_walk
 
 ARRAY: dict[str, Any] = {"type": "array"}
@@ -87,17 +87,14 @@ ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
 def test_a_value_is_taken_exactly_when_it_is_valid(name: str, order: str) -> None:
     """Every value is judged rightly; what an order forbids is at least never taken wrongly."""
     schema, good, bad = ROWS[name]
-    for value in good:
-        if order == "any" or not isinstance(value, dict):
-            assert valid(schema, value, order=order), (name, value)
-    for value in bad:
-        assert not valid(schema, value, order=order), (name, value)
+    good = [value for value in good if order == "any" or not isinstance(value, dict)]
+    assert judged(schema, [*good, *bad], order=order) == [True] * len(good) + [False] * len(bad)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_walks_end_validly(name: str) -> None:
     """Any walk under the masks finds an end, and `jsonschema` accepts the document."""
-    for seed, order in enumerate(["schema", "any"] * 3):
+    for seed, order in enumerate(["schema", "any"]):
         grammar = JsonSchema(ROWS[name][0], order=order).compile(rich_vocabulary())
         assert_valid(ROWS[name][0], random_walk(grammar, seed, longest=20))
 

@@ -104,7 +104,7 @@ def again(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
 
 def texts() -> list[str]:
     draw = random.Random(0)
-    soup = ["".join(draw.choices(ALPHABET, k=120)) for _ in range(60)]
+    soup = ["".join(draw.choices(ALPHABET, k=120)) for _ in range(20)]
     return [*ARTICLE_ONE.values(), *ODD, *soup]
 
 
@@ -115,13 +115,13 @@ def test_what_the_tokenizer_writes_is_canonical(tokenizer: Tokenizer, vocabulary
         if again(tokenizer, ids) == ids:  # the decoder of SentencePiece takes a space away
             assert vocabulary.is_canonical(ids), text
             taken += 1
-    assert taken > 40
+    assert taken > 15
 
 
 def test_what_is_canonical_the_tokenizer_writes(tokenizer: Tokenizer, vocabulary: Vocabulary):
     """Random walks over the masks, of any tokens and of short ones, which are seldom canonical."""
     canonical, draw = vocabulary.canonical, random.Random(1)
-    for walk in range(120):
+    for walk in range(40):
         state, ids = canonical.start, list[int]()
         for _ in range(30):
             allowed = ids_in(canonical, state)

@@ -82,7 +82,7 @@ MODELS = ["llama", "gemma3", "mamba"]
 def test_every_result_has_every_phrase(name):
     """Random models, phrases, budgets and options; every beam that is kept."""
     chance, model = random.Random(name), make(name, end=4.0)
-    for _ in range(8):
+    for _ in range(3):
         words = ["".join(chance.choices("ab ", k=chance.randrange(1, 6))) for _ in range(chance.randrange(1, 4))]
         options = {"limits": sg.Limits(chance.randrange(18, 60)), "beams": chance.choice([2, 3, 8])}
         run = sg.generate(model, ["one", "another"], phrases=words, details=True, **options)
@@ -103,7 +103,7 @@ def test_every_result_has_every_phrase_in_the_tokens_of_any_tokenizer(size):
     config = hf.LlamaConfig(**SIZES | {"vocab_size": len(tokenizer)}, eos_token_id=tokenizer.eos_token_id)
     module = hf.LlamaForCausalLM(config).eval()
     pieces = ["rain", "is fast", "Für", "日本", "in", "ys", "ä", " ", "the"]
-    for _ in range(4):
+    for _ in range(2):
         words = chance.sample(pieces, 4)
         ordered = sg.Ordered(words[0], words[1])
         template = sg.Template(words[1], sg.Gap(characters=(1, 3)), words[2], ignore_case=True)
@@ -359,7 +359,7 @@ def shared_out(words):
             yield [*groups[:number], [words[0], *group], *groups[number + 1 :]]
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
 def test_phrases_in_items_of_one_array_are_met_as_long_as_the_budget_has_room(seed):
     """The shortest text is known by brute force: with one token less there is none, with more there always is one."""
     chance = random.Random(seed)

@@ -20,6 +20,7 @@ from structgen.masks.canonical_walk import DEPTH, WIDE
 from structgen.masks.words import ids_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
+from tests.support.thinning import diagonal
 from tests.vocabulary.test_canonical import trained
 
 SCHEMAS: list[Any] = [
@@ -70,8 +71,7 @@ class PlainSearch:
         return after >= 0 and then is not None and self.alive(after, then, depth)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+@pytest.mark.parametrize(("name", "schema"), diagonal(TOKENIZERS, SCHEMAS))
 def test_what_kernels_tell_is_what_masks_tell(name: str, schema: Any):
     """Along random texts whose tokens are allowed and canonical, at each place and behind each of its tokens."""
     vocabulary, draw = vocabulary_of(name), random.Random(0)
