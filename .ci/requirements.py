@@ -2,8 +2,9 @@
 
 import re
 import sys
-import tomllib
 from pathlib import Path
+
+import tomllib
 
 project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
 asked = [each.partition(";")[0] for each in project["optional-dependencies"]["dev"]]

@@ -161,7 +161,7 @@ class Sampling:
         Raises:
             OptionError: the model has no `generation_config`, or one with values that `Sampling` does not take.
         """
-        config = getattr(getattr(model, "module", model), "generation_config", None)
+        config: Any = getattr(getattr(model, "module", model), "generation_config", None)
         allowed = "what structgen.load(...) returns, or a transformers model, with a generation_config"
         require(hasattr(config, "to_diff_dict"), "model", model, allowed)
         given = {name: value for name, value in config.to_diff_dict().items() if value is not None}

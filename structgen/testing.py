@@ -137,7 +137,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
             said = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
             logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in said]))
-        return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)  # type: ignore[arg-type]
+        return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
         """The number of a row's script, by the ids it has read and the values noted beside them."""

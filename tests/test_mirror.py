@@ -39,7 +39,7 @@ def covering(module: Path) -> list[Path]:
 
 @cache
 def reached(path: Path) -> frozenset[str]:
-    """The modules that a test file imports or names in a text, those of `sg.name`, those that they import, and so on."""
+    """The modules that a test file imports or names, those of `sg.name`, those that they import, and so on."""
     text = path.read_text(encoding="utf-8")
     named = {name for _, name in imports(ast.parse(text), everywhere=True)}
     for shared in [name for name in named if name.startswith("tests.") and name.count(".") > 1]:
@@ -63,9 +63,11 @@ def test_who_covers_a_module_reaches_it() -> None:
     idle = []
     for module in MODULES:
         name = name_of(PACKAGE / module)
-        for path in covering(module):
-            if name not in reached(path):
-                idle.append(f"{path.relative_to(TESTS)} does not come to {name}")
+        idle += [
+            f"{path.relative_to(TESTS)} does not come to {name}"
+            for path in covering(module)
+            if name not in reached(path)
+        ]
     assert idle == []
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -26,7 +26,6 @@ def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     from structgen.models.local_files import demo_folder
 
     with demo_folder() as folder:
-        return (
-            AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True),
-            AutoTokenizer.from_pretrained(folder, local_files_only=True),
-        )
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return model, tokenizer

@@ -85,7 +85,8 @@ class Rules:
 
     def only(self, *honoured: str) -> bool:
         """Are all fields but these neutral?"""
-        return all(getattr(self, name) == neutral for name, neutral in _other_fields(type(self), honoured))
+        record: Any = type(self)
+        return all(getattr(self, name) == neutral for name, neutral in _other_fields(record, honoured))
 
     def check_only(self, reader: str, *honoured: str) -> None:
         """For a reader that has to know every field.

@@ -6,8 +6,8 @@
 All mutants are compiled into one program, each behind a switch: `a < b` becomes
 `(a <= b if __mutant__(7) else a < b)`. `record` runs the tests with all switches off and writes which test comes to
 which switch, and its CPU time. `judge` forks a process per mutant, turns its switch on and runs the tests that come to
-it, short ones first, until one fails. With several files of hits, tests of a later file run only where those before let a
-mutant live: so one run tells what a smaller suite loses. Functions that are compiled (kernels) are left as they are.
+it, short ones first, until one fails. With several files of hits, tests of a later file run only where those before let
+a mutant live: so one run tells what a smaller suite loses. Functions that are compiled (kernels) are left as they are.
 The sample is the same in each run over the same code: `SEED`, `NUMBER`.
 """
 
