@@ -6,7 +6,7 @@ import inspect
 import os
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -55,15 +55,20 @@ class Model:
         module: the transformers model, on any device and in any dtype; or a `Host`, which another engine runs.
         tokenizer: encodes prompts; only `encode` and, for chat messages, `apply_chat_template` are used.
         vocabulary: the tokenizer's tokens as bytes, and every id that ends the text.
+        set_context: the `context` that the caller has set; None for that of the model.
     """
 
     module: PreTrainedModel | Host
     tokenizer: Any
     vocabulary: Vocabulary
+    set_context: int | None = None
 
     @classmethod
-    def of(cls, module: PreTrainedModel, tokenizer: Any) -> Model:
+    def of(cls, module: PreTrainedModel, tokenizer: Any, *, context: int | None = None) -> Model:
         """Wraps a loaded model. The vocabulary is made once per model and tokenizer, until they change.
+
+        Args:
+            context: the longest sequence in tokens, instead of what the configuration says (see `context`).
 
         Raises:
             OptionError: no model that generates text.
@@ -79,16 +84,23 @@ class Model:
                 tokenizer, model_config=module.config, generation_config=module.generation_config
             )
             known[tokenizer] = declared, vocabulary
-        return cls(module, tokenizer, vocabulary)
+        require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
+        return cls(module, tokenizer, vocabulary, context)
 
     @property
     def context(self) -> int | None:
-        """The longest sequence that the model can read, in tokens; None where its configuration does not say it."""
+        """The longest sequence that the model can read, in tokens; None where its configuration does not say it.
+
+        Rotary embeddings that are scaled reach further than `max_position_embeddings`.
+        """
+        if self.set_context is not None:
+            return self.set_context
         if isinstance(self.module, Host):
             return self.module.context
         config = self.module.config.get_text_config(decoder=True)
         lengths = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
-        return next((length for length in lengths if isinstance(length, int) and length > 0), None)
+        length = next((length for length in lengths if isinstance(length, int) and length > 0), None)
+        return length and _scaled_by_rope(config, length)
 
     @property
     def start(self) -> list[int] | None:
@@ -121,7 +133,27 @@ class Model:
         return f"Model({kind}, {self.module.dtype}, device={str(device_of(self.module))!r}, {self.vocabulary!r})"
 
 
-def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str | None = None, **options: Any) -> Model:
+def _scaled_by_rope(config: Any, length: int) -> int:
+    """A context with the factor of its rotary embeddings.
+
+    `yarn` counts from the original context, which `length` may contain already; `linear` and `dynamic` count from
+    `length`, except where each kind of layer has its own embeddings (Gemma 3), whose `length` has the factor already.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    factor = rope.get("factor") or 1
+    if rope.get("rope_type") == "yarn":
+        return max(length, int((rope.get("original_max_position_embeddings") or length) * factor))
+    return int(length * factor) if rope.get("rope_type") in ("linear", "dynamic") else length
+
+
+def load(
+    id_or_path: str | PathLike[str],
+    *,
+    tokenizer: Any = None,
+    device: str | None = None,
+    context: int | None = None,
+    **options: Any,
+) -> Model:
     """Loads a model that generates text, and its tokenizer.
 
     A path that ends with `.gguf` is loaded by llama.cpp, with the file's tokenizer and chat template. A folder with a
@@ -134,6 +166,8 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
         tokenizer: a tokenizer, or the id or path of one, instead of the model's own. For a GGUF file the one that it
             was made from: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: where the model is moved; transformers' `device_map=` works, too.
+        context: the longest sequence in tokens, instead of what the model's configuration says. Other engines have an
+            option of their own.
         options: for transformers' `from_pretrained` (`dtype`, `device_map`, `revision`, ...); for a GGUF file
             `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`; for a folder of onnxruntime-genai
             `max_length`, `max_sequences`, `intra_op_num_threads`, `provider`.
@@ -145,11 +179,16 @@ def load(id_or_path: str | PathLike[str], *, tokenizer: Any = None, device: str 
     """
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
+    require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
     with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"):
-        if not is_demo(id_or_path):
-            return _loaded(id_or_path, tokenizer, device, options)
-        with demo_folder() as folder:
-            return _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
+        if is_demo(id_or_path):
+            with demo_folder() as folder:
+                model = _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
+        else:
+            model = _loaded(id_or_path, tokenizer, device, options)
+    if context is not None and isinstance(model.module, Host):
+        raise OptionError("context=: llama.cpp takes n_ctx=, onnxruntime-genai max_length=")
+    return replace(model, set_context=context)
 
 
 def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:

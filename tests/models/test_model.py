@@ -1,0 +1,57 @@
+"""The context of a model: what its configuration and its rotary embeddings say, or what the caller sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.testing import ByteTokenizer, byte_vocabulary
+
+SIZES = {"vocab_size": 257, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": 256}
+
+
+def model_of(rope: dict[str, object], context: int | None = None) -> sg.Model:
+    """A model that reads 64 tokens with plain embeddings."""
+    module = LlamaForCausalLM(LlamaConfig(rope_parameters={"rope_theta": 10000.0, **rope}, **SIZES)).eval()
+    model = sg.Model(module, ByteTokenizer(), byte_vocabulary())
+    return replace(model, set_context=context)
+
+
+@pytest.mark.parametrize(
+    ("rope", "context"),
+    [
+        ({"rope_type": "default"}, 64),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}, 256),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}, 64),
+        ({"rope_type": "linear", "factor": 2.0}, 128),
+        ({"rope_type": "dynamic", "factor": 3.0}, 192),
+    ],
+)
+def test_the_context_follows_the_rope(rope, context):
+    """`yarn` may be in `max_position_embeddings` already; Qwen2.5's card adds it without changing that."""
+    assert model_of(rope).context == context
+
+
+def test_an_extended_context_is_used_to_its_end():
+    """A prompt beyond 64 tokens was refused, and an answer ended there."""
+    model = model_of({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64})
+    limits = sg.Limits(max_new_tokens=90)
+    run = sg.generate(model, "x" * 97, schema=sg.Regex("[a-z]{80}"), limits=limits, details=True)
+    assert len(run.value) == 80
+    assert run.finish == "complete"
+
+
+def test_a_context_can_be_set():
+    assert model_of({}, context=32).context == 32
+    assert sg.load("demo", context=100).context == 100
+    with pytest.raises(OptionError, match="97 tokens"):
+        sg.generate(model_of({}, context=32), "x" * 97)
+    with pytest.raises(OptionError, match=r"context=0"):
+        sg.load("demo", context=0)
+    demo = sg.load("demo")
+    assert sg.Model.of(demo.module, demo.tokenizer, context=7).context == 7
