@@ -1,6 +1,8 @@
 """What type checkers know of the public names: `typing/claims.py` is checked by mypy and by pyright, and not run.
 
-Covers `api_options`: type checkers read `structgen.api_options` for what the calls take.
+Type checkers read what calls take in `structgen.api_options`.
+
+Covers `api_options`.
 """
 
 from __future__ import annotations

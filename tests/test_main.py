@@ -1,6 +1,6 @@
-"""The command line by the Python that runs.
+"""The command line by the Python that runs: a process runs `structgen.__main__`.
 
-Covers `__main__`: a process runs `structgen.__main__`.
+Covers `__main__`.
 """
 
 from __future__ import annotations
