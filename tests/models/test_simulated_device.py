@@ -31,6 +31,7 @@ from structgen.decoding.prompts.processor_prompts import Prompt
 from structgen.decoding.session import Session
 from structgen.models import graphs, static
 from structgen.models.attention import of_any_shape
+from structgen.models.forward import forward_for
 from structgen.models.graphs import Captured, warm_up
 from structgen.models.hybrid import HybridForward
 from structgen.models.layers import KNOWS_STATES
@@ -161,6 +162,7 @@ def test_beams_find_on_a_device_what_they_find_on_the_host(device):
     found = []
     for module in (llama(), device.to_device(llama())):
         model = sg.Model(module, ByteTokenizer(), WITHOUT_Z)
+        forward_for(module)  # asks, once per model, how it can be read
         device.waits.clear()
         run = sg.generate(model, "abc", schema=sg.Regex("[a-m]{3}[0-9]{2}"), beams=sg.Beams(3), details=True)
         found.append([beam.text for beam in run.beams])
@@ -414,6 +416,7 @@ def test_experts_are_read_on_a_device_as_generate_has_them(device, monkeypatch):
         lambda self, states, *_: read.append((len(states), self.config._experts_implementation)) or states,
     )
     forward, rows = SlotForward(module), [Row([5, 6, 7 + n]) for n in range(2)]
+    read.clear()  # of the probe for the cache's name
     with torch.inference_mode():
         for _ in range(2):
             forward.read(rows)
