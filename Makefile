@@ -52,7 +52,7 @@ lowest:
 # and one run of each engine that installs in seconds (llama-cpp-python is built for ten minutes). torch alone is the lock's:
 # the index gives the newest one with CUDA's libraries, gigabytes of them. NEWEST_TORCH=torch takes it all the same.
 NEWEST_TORCH ?= $(shell grep '^torch==' requirements-dev.lock)
-NEWEST_READING := $(wildcard tests/models/test_ways.py) tests/models/test_forward.py
+NEWEST_READING := tests/models/test_ways_of_reading.py tests/models/test_forward.py
 NEWEST_ENGINES := tests/integrations/transformers/test_logits_processor.py \
   tests/models/hosts/test_onnx_genai.py::test_logits_are_those_of_transformers_behind_every_token \
   tests/integrations/test_onnxruntime_genai.py::test_a_loop_with_the_constraint_says_what_ours_says
