@@ -6,25 +6,11 @@ import numpy as np
 from numba import types
 
 from structgen.kernels import kernel
-from structgen.kernels.views import (
-    field,
-    register,
-    set_field,
-    table,
-    view,
-    view_int32,
-    view_int64,
-    view_uint8,
-    view_uint16,
-    view_uint32,
-)
+from structgen.kernels.views import table, view, view_int32, view_int64, view_uint8, view_uint16, view_uint32
 
 VIEWS = {"int32": view_int32, "int64": view_int64, "uint8": view_uint8, "uint16": view_uint16, "uint32": view_uint32}
 _rows = view(types.int32, 3)
 _third = table(types.int64, 2, 2)
-_small = table(types.int8, 2, 0)
-_depth, _byte, _token, _count = field(0, shift=8), field(0, mask=255), field(2), field(1)
-_set_count, _third_register = set_field(1), register(2)
 
 
 @kernel
@@ -54,21 +40,6 @@ def put(base: int, row: int, value: int) -> None:
     _third(base)[row, 1] = value
 
 
-@kernel
-def fields(address: int, row: int, out: np.ndarray) -> None:
-    """The fields of a row of int32[., 3]."""
-    rows = _rows(address)
-    out[0], out[1], out[2] = _depth(rows, row), _byte(rows, row), _token(rows, row)
-
-
-@kernel
-def recount(base: int, row: int, value: int) -> int:
-    """Writes the count into int8[., 2], and returns what stands there, plus the third register."""
-    rows = _small(base)
-    _set_count(rows, row, value)
-    return _count(rows, row) + _third_register(base)
-
-
 def test_views_of_one_dimension_read_and_write_every_kind_of_number() -> None:
     arrays = [np.arange(1, 101).astype(name) for name in VIEWS]
     assert sums(*(int(array.ctypes.data) for array in arrays), 100) == 5 * 5050
@@ -90,20 +61,3 @@ def test_a_table_is_found_through_its_register() -> None:
         assert array.tolist() == [[0, 0], [0, 0], [0, 0], [0, 7]]
         array[3, 1] = 0
     assert not first.any(), "the register leads to the second array by now"
-
-
-def test_fields_are_cells_by_name():
-    """Signed cells keep their sign, and a packed cell gives its parts."""
-    array, out = np.array([[0, 0, 0], [7 << 8 | 200, 5, -3], [-2, 5, 6]], np.int32), np.zeros(3, np.int64)
-    found = []
-    for row in (1, 2):
-        fields(int(array.ctypes.data), row, out)
-        found.append(out.tolist())
-    assert found == [[7, 200, -3], [-1, 254, 6]]
-
-
-def test_a_field_that_is_written_is_cut_to_its_width():
-    rows = np.zeros((3, 2), np.int8)
-    registers = np.array([rows.ctypes.data, 0, 1000])
-    assert recount(int(registers.ctypes.data), 1, 255) == 999
-    assert rows.tolist() == [[0, 0], [0, -1], [0, 0]]
