@@ -24,13 +24,11 @@ model, tokenizer = load_demo()
 vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
 matcher = sg.JsonSchema(SCHEMA).compile(vocabulary).matcher()
 ids = torch.tensor([tokenizer.encode(PROMPT)])
-cache = None
 
 with torch.inference_mode():
     while not matcher.finished:
-        out = model(ids if cache is None else ids[:, -1:], past_key_values=cache, use_cache=True)
-        cache = out.past_key_values
-        token = int(matcher.apply(out.logits[0, -1]).argmax())
+        logits = model(ids).logits[0, -1]  # all ids at each step: give your loop the cache that it has
+        token = int(matcher.apply(logits).argmax())
         matcher.advance(token)
         ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
 

@@ -24,6 +24,7 @@ from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import BatchEncoding, BatchFeature, PreTrainedModel
     from typing_extensions import TypeForm, TypeVar, Unpack
 
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from structgen.phrases.kinds import Wanted
 
     Message = dict[str, Any]
-    Prompt = str | list[int] | list[Message] | Mapping[str, Any]
-    Prompts = list[str] | list[list[int]] | list[list[Message]] | list[BatchFeature] | list[BatchEncoding]
+    Prompt = str | list[int] | Tensor | list[Message] | Mapping[str, Any]
+    Prompts = (
+        list[str] | list[list[int]] | list[Tensor] | list[list[Message]] | list[BatchFeature] | list[BatchEncoding]
+    )
     AnyModel = Model | PreTrainedModel | Remote
     Text = Regex | Choice | Composition | Lark | Machine
     YES = Literal[True]
@@ -142,9 +145,10 @@ def generate(
         model: what `load` gave, a `Remote`, or a transformers model (causal or encoder-decoder, of text, images or
             sounds) with `tokenizer=`. Of its `generation_config` only the tokens that begin and end a text count;
             `Sampling.from_model(model)` reads how it is sampled. A text-generation pipeline stands for its model.
-        prompt: a string, chat messages (dicts with role and content), token ids, or what a processor of transformers
-            returns for one prompt with images or sounds (`input_ids`, `pixel_values`, ...; `inputs_embeds` too). A list
-            of any of those runs as one batch; an empty list gives an empty list.
+        prompt: a string, chat messages (dicts with role and content), token ids (a list, or a tensor with one row), or
+            what a tokenizer or processor of transformers returns for one prompt, with images or sounds (`input_ids`,
+            `pixel_values`, ...; `inputs_embeds` too). A list of any of those runs as one batch; an empty list gives an
+            empty list.
         schema: a Pydantic model or any other type that Pydantic knows, a function (for the arguments it can be called
             with; it is not called), a JSON Schema as a dict, a constraint (`JsonSchema`, `Regex`, `Choice`, `Lark`,
             `Machine`, or a composition of them), or None for plain text. For a list of prompts, a list of these gives

@@ -58,11 +58,17 @@ class ByteTokenizer:
         return bytes(i for i in token_ids if i < END).decode("utf-8", errors="replace")
 
     def apply_chat_template(
-        self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = False, **options: Any
-    ) -> dict[str, list[int]]:
-        """One line per message, and the opening of the assistant's."""
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        add_generation_prompt: bool = False,
+        tokenize: bool = True,
+        **options: Any,
+    ) -> dict[str, list[int]] | str:
+        """One line per message, and the opening of the assistant's; as ids, or as text without `tokenize`."""
         lines = [f"{message['role']}: {message['content']}\n" for message in messages]
-        return {"input_ids": self.encode("".join(lines) + "assistant: " * add_generation_prompt)}
+        text = "".join(lines) + "assistant: " * add_generation_prompt
+        return {"input_ids": self.encode(text)} if tokenize else text
 
 
 class ScriptedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]

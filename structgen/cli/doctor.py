@@ -19,6 +19,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import OptionError, StructgenError, VocabularyError, excerpt
 from structgen.explanation import explain
+from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.local_files import is_demo
 from structgen.options import Limits
@@ -113,7 +114,8 @@ def _calls(model: api.Model, schema: Any) -> Told:
 
 
 def _cache(model: api.Model, schema: Any) -> Told:
-    forward = forward_for(model.module)
+    with evaluating(model.module):
+        forward = forward_for(model.module)
     yield FINE if not forward.why_slow else NOTE, forward.kind + (f": {forward.why_slow}" if forward.why_slow else "")
     context = model.context
     yield FINE, "a context without a known end" if context is None else f"a context of {context:,} tokens"

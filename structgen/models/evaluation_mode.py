@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from transformers import PreTrainedModel
@@ -13,13 +14,16 @@ from transformers import PreTrainedModel
 from structgen.models.attention import switch_attention
 from structgen.models.hosts.host import Host
 
+COMPILED = "torch.compile is left out: it would compile the model anew for each length and number of rows"
+
 
 @dataclass(slots=True)
 class _Runs:
-    """The runs that decode with a model: how many are not over, and what restores the model then."""
+    """The runs that decode with a model: how many are not over, what restores the model then, and was it compiled?"""
 
     count: int = 0
     restored: ExitStack = field(default_factory=ExitStack)
+    compiled: bool = False
 
 
 _runs: WeakKeyDictionary[PreTrainedModel, _Runs] = WeakKeyDictionary()
@@ -28,18 +32,15 @@ _lock = Lock()
 
 @contextmanager
 def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
-    """A block in which the model has no dropout, and attention that takes our masks; the last block restores it."""
+    """A block in which the model has no dropout, is not compiled, gives its outputs by name, and has attention that
+    takes our masks; the last block restores it."""
     if isinstance(module, Host):
         yield
         return
     with _lock:
         runs = _runs.setdefault(module, _Runs())
-        if not runs.count and (attention := switch_attention(module)):
-            runs.restored.callback(module.set_attn_implementation, attention)
-        for part in module.modules() if module.training else ():
-            if part.training:
-                part.training = False
-                runs.restored.callback(setattr, part, "training", True)
+        if not runs.count:
+            _prepare(module, runs)
         runs.count += 1
     try:
         yield
@@ -48,3 +49,31 @@ def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
             runs.count -= 1
             if not runs.count:
                 _runs.pop(module).restored.close()
+
+
+def why_uncompiled(module: PreTrainedModel) -> str:
+    """Why a model that was compiled is read without that, while it is `evaluating`; empty if it was not."""
+    return COMPILED if module in _runs and _runs[module].compiled else ""
+
+
+def _prepare(module: PreTrainedModel, runs: _Runs) -> None:
+    if attention := switch_attention(module):
+        runs.restored.callback(module.set_attn_implementation, attention)
+    for part in module.modules():
+        config = getattr(part, "config", None)
+        uncompiled = getattr(vars(part).get("forward"), "_torchdynamo_orig_callable", None)
+        if part.training:
+            _set(runs, part, "training", False)
+        if getattr(config, "return_dict", True) is False:  # parts of a model rely on each other's names
+            _set(runs, config, "return_dict", True)
+        if getattr(part, "_compiled_call_impl", None) is not None:  # by part.compile()
+            _set(runs, part, "_compiled_call_impl", None)
+            runs.compiled = True
+        if uncompiled is not None:  # by part.forward = torch.compile(part.forward)
+            _set(runs, part, "forward", uncompiled)
+            runs.compiled = True
+
+
+def _set(runs: _Runs, owner: Any, name: str, value: Any) -> None:
+    runs.restored.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)

@@ -104,12 +104,16 @@ def made_up_encoding(module: PreTrainedModel) -> BaseModelOutput:
 def arguments_of(module: PreTrainedModel) -> frozenset[str]:
     """The names of the arguments that the model's forward pass takes.
 
-    A wrapper that names none (`lambda *given, **options: ...`) passes on what the class takes.
+    A wrapper or subclass that names none (`*given, **options`) passes on what the class or its base takes.
     """
-    for forward in (module.forward, type(module).forward):
+    for forward in (
+        module.forward,
+        *(vars(kind)["forward"] for kind in type(module).__mro__ if "forward" in vars(kind)),
+    ):
         parameters = inspect.signature(forward).parameters.values()
-        if named := {each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}:
-            return frozenset(named)
+        named = {each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+        if named - {"self"}:
+            return frozenset(named - {"self"})
     return frozenset()
 
 
@@ -120,13 +124,7 @@ def cache_argument(module: PreTrainedModel) -> str | None:
     It reads a token, and reads it again with the cache that it gave the first time: under the right name it gives the
     same cache back. Names are tried that its output has for a cache, then those of its arguments.
     """
-    token = torch.tensor([probe_ids(module)[:1]], device=device_of(module))
-    given: dict[str, Any] = {"input_ids": token, "use_cache": True, "return_dict": True}
-    if module.config.is_encoder_decoder:
-        given["decoder_input_ids"] = token
-        if module.main_input_name != "input_ids":
-            given["encoder_outputs"] = made_up_encoding(module)
-            del given["input_ids"]
+    given = _one_token(module) | {"use_cache": True}
     caches = _caches(module, given)
     names = dict.fromkeys([*caches, *sorted(arguments_of(module) - given.keys())]) if caches else ()
     for name in names:
@@ -134,6 +132,25 @@ def cache_argument(module: PreTrainedModel) -> str | None:
             if any(back is cache for back in _caches(module, given | {name: cache}).values()):
                 return name
     return None
+
+
+@once_per_object
+@torch.inference_mode()
+def logits_width(module: PreTrainedModel) -> int:
+    """The number of the model's logits, which not every model's configuration or head tells."""
+    return int(module(**_one_token(module)).logits.shape[-1])
+
+
+def _one_token(module: PreTrainedModel) -> dict[str, Any]:
+    """Arguments of a forward pass over one token."""
+    token = torch.tensor([probe_ids(module)[:1]], device=device_of(module))
+    given: dict[str, Any] = {"input_ids": token, "return_dict": True}
+    if module.config.is_encoder_decoder:
+        given["decoder_input_ids"] = token
+        if module.main_input_name != "input_ids":
+            given["encoder_outputs"] = made_up_encoding(module)
+            del given["input_ids"]
+    return given
 
 
 @torch.inference_mode()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import torch
 from transformers import (
@@ -21,6 +23,8 @@ from transformers import (
     AutoTokenizer,
     PreTrainedModel,
 )
+from transformers.utils.import_utils import is_peft_available
+from transformers.utils.peft_utils import find_adapter_config_file
 
 from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
@@ -68,14 +72,14 @@ class Model:
         """Wraps a loaded model. The vocabulary is made once per model and tokenizer, until they change.
 
         Args:
+            module: a transformers model, or a `PeftModel` around one: its layers have the adapters that are active.
             context: the longest sequence in tokens, instead of what the configuration says (see `context`).
 
         Raises:
             OptionError: no model that generates text.
             VocabularyError: the tokenizer cannot be represented, or has no end token.
         """
-        if not isinstance(module, PreTrainedModel):
-            raise OptionError(_no_model(module))
+        module = _unwrapped(module)
         _require_generative(module)
         known, declared = _vocabularies.setdefault(module, _Vocabularies()), _declared(module, tokenizer)
         before, vocabulary = known.get(tokenizer, (None, None))
@@ -124,7 +128,8 @@ class Model:
         if isinstance(self.module, Host):
             return self.vocabulary.width
         embeddings: Any = self.module.get_input_embeddings()
-        return int(embeddings.weight.shape[0])
+        weight = embeddings.weight
+        return int(weight.shape[0] if isinstance(weight, torch.Tensor) else embeddings.num_embeddings)
 
     def __repr__(self) -> str:
         kind = type(self.module).__name__
@@ -202,17 +207,32 @@ def _loaded(id_or_path: str | PathLike[str], tokenizer: Any, device: str | None,
             require(bool(os.fspath(given)), name, given, "a folder, or an id on the Hugging Face hub")
             require_there(name, given, shared)
     try:
-        config = AutoConfig.from_pretrained(id_or_path, **shared)
+        source, config = _base(id_or_path, shared)
         kinds: tuple[Any, ...] = _ENCODER_DECODER if config.is_encoder_decoder else _CAUSAL
         kind = next((kind for kind in kinds if type(config) in kind._model_mapping), kinds[-1])
         module: Any = kind.from_pretrained(id_or_path, **options)
         if tokenizer is None or isinstance(tokenizer, (str, PathLike)):
-            tokenizer = AutoTokenizer.from_pretrained(id_or_path if tokenizer is None else tokenizer, **shared)
+            tokenizer = AutoTokenizer.from_pretrained(source if tokenizer is None else tokenizer, **shared)
     except (OSError, ValueError, TypeError, AttributeError, LookupError) as error:  # the latter of unfit options
         raise OptionError(_cannot_load(id_or_path, options, error)) from error
     if device is not None:
         module = _moved(module, device)
     return Model.of(module, tokenizer)
+
+
+def _base(id_or_path: str | PathLike[str], shared: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Where a model's tokenizer is, and its configuration: where there is only an adapter, those of its base."""
+    try:
+        return id_or_path, AutoConfig.from_pretrained(id_or_path, **shared)
+    except (OSError, ValueError):
+        where = {name: value for name, value in shared.items() if name != "trust_remote_code"}
+        adapter = find_adapter_config_file(os.fspath(id_or_path), **where)
+        if adapter is None:
+            raise
+        if not is_peft_available():
+            raise OptionError(f"{quoted(str(id_or_path))} is an adapter, which needs peft: pip install peft") from None
+        base = json.loads(Path(adapter).read_text())["base_model_name_or_path"]
+        return base, AutoConfig.from_pretrained(base, **{**shared, "revision": None, "subfolder": ""})
 
 
 def _hosted(path: str | PathLike[str], tokenizer: Any, device: str | None, options: Mapping[str, Any]) -> Host | None:
@@ -293,17 +313,31 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         return model
     if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
-    if not isinstance(model, PreTrainedModel):
-        raise OptionError(_no_model(model))
+    model = _unwrapped(model)
     if tokenizer is None:
         name = type(model).__name__
         raise OptionError(f"a bare {name} needs its tokenizer: pass tokenizer=, or use structgen.load(...)")
     return Model.of(model, tokenizer)
 
 
-_INSIDE = {"PeftModel": "get_base_model()", "OptimizedModule": "_orig_mod"}
-_INSIDE |= {"DataParallel": "module", "DistributedDataParallel": "module"}
+_INSIDE = {"OptimizedModule": "_orig_mod", "DataParallel": "module", "DistributedDataParallel": "module"}
 """How to get the model out of a wrapper, by the name of the wrapper's class or of a base."""
+
+
+def _unwrapped(model: Any) -> PreTrainedModel:
+    """The transformers model itself, or the one inside of a `PeftModel`, whose layers have the adapters.
+
+    Raises:
+        OptionError: neither; or an adapter that is no part of the layers.
+    """
+    if "PeftModel" in [kind.__name__ for kind in type(model).__mro__]:
+        settings = model.active_peft_config
+        if settings.is_prompt_learning or getattr(settings, "alora_invocation_tokens", None):
+            raise OptionError(f"{settings.peft_type.value} is no part of the model's layers: structgen cannot read it")
+        model = model.get_base_model()
+    if not isinstance(model, PreTrainedModel):
+        raise OptionError(_no_model(model))
+    return model
 
 
 def _no_model(model: Any) -> str:
@@ -314,11 +348,7 @@ def _no_model(model: Any) -> str:
         expected = "what structgen.load(...) returns, or a transformers model"
         return f"model={quoted(model)}, of the class {kinds[0]}: expected {expected}{_instead(model)}"
     message = f"model is a {kinds[0]}, which wraps a transformers model: pass model.{inside}"
-    if "PeftModel" in kinds:
-        return (
-            f"{message}, whose layers have the adapters already (prompt tuning, which is no part of them, cannot work)"
-        )
-    return f"{message}; to have it compiled, call its compile()" if "OptimizedModule" in kinds else message
+    return f"{message}, which structgen reads uncompiled" if "OptimizedModule" in kinds else message
 
 
 def _instead(model: Any) -> str:
@@ -343,13 +373,13 @@ def _declared(module: PreTrainedModel, tokenizer: Any) -> tuple[Any, ...]:
 
 
 def _require_generative(module: PreTrainedModel) -> None:
-    name = type(module).__name__
-    head: Any = module.get_output_embeddings
+    if module.can_generate():
+        return
+    name, head = type(module).__name__, cast(Any, module.get_output_embeddings)
     if head() is None and not hasattr(module, "lm_head"):
         raise OptionError(f"{name} has no language-model head: load the variant that generates text")
-    if not module.can_generate():
-        kinds = "AutoModelForCausalLM or AutoModelForSeq2SeqLM"
-        raise OptionError(f"{name} does not generate text: load a causal or encoder-decoder model, with {kinds}")
+    kinds = "AutoModelForCausalLM or AutoModelForSeq2SeqLM"
+    raise OptionError(f"{name} does not generate text: load a causal or encoder-decoder model, with {kinds}")
 
 
 def _configured(module: PreTrainedModel, *names: str) -> int | None:

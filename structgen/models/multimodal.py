@@ -22,7 +22,7 @@ from transformers.cache_utils import DynamicLayer
 
 from structgen.errors import RunError
 from structgen.models.grouping import packed
-from structgen.models.layers import REFUSALS, arguments_of, cache_option
+from structgen.models.layers import REFUSALS, arguments_of, cache_option, logits_width
 from structgen.models.row import Row
 from structgen.models.transfer import device_of, near, upload_one
 
@@ -151,9 +151,7 @@ def _refusal(row: Row, error: Exception) -> RunError:
 
 def no_logits(module: PreTrainedModel) -> Tensor:
     """Not-a-numbers in the place of the logits of a row with an error: float[width]."""
-    model: Any = module
-    width = model.get_output_embeddings().weight.shape[0]
-    return torch.full((width,), torch.nan, dtype=module.dtype, device=device_of(module))
+    return torch.full((logits_width(module),), torch.nan, dtype=module.dtype, device=device_of(module))
 
 
 def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> None:

@@ -216,4 +216,6 @@ def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
 def _weights(module: PreTrainedModel) -> Hashable:
     """A key that is equal as long as graphs are valid: where the weights are, and how they are used."""
     attention = getattr(module.config.get_text_config(decoder=True), "_attn_implementation", None)
-    return attention, cannot_capture(module), tuple(p.data_ptr() for p in module.parameters())
+    parts: list[Any] = [part for part in module.modules() if hasattr(part, "merged_adapters")]  # peft's layers
+    adapters = tuple((*part.active_adapters, *part.merged_adapters, part.disable_adapters) for part in parts)
+    return attention, adapters, cannot_capture(module), tuple(p.data_ptr() for p in module.parameters())

@@ -102,13 +102,16 @@ class Download:
         return values
 
 
-def near(logits: Tensor, expected: Tensor) -> bool:
+def near(logits: Tensor, expected: Tensor, noise: float = 0.0) -> bool:
     """Do logits differ by rounding only, or are the expected ones not numbers? Waits for the device.
 
     Equal infinities count as equal: a model may give minus infinity to an id that it never says.
+
+    Args:
+        noise: a difference relative to the largest logit that counts as rounding, too.
     """
     dtype, logits, expected = logits.dtype, logits.float(), expected.float()
     error = (logits - expected).masked_fill(logits == expected, 0.0).abs().max()
     largest = expected.masked_fill(expected.isinf(), 0.0).abs().max()
-    bound = TOLERANCE.get(dtype, 0.1) * largest.clamp(min=1.0)
+    bound = TOLERANCE.get(dtype, 0.1) * largest.clamp(min=1.0) + noise * largest
     return bool(error <= bound) or bool(expected.isnan().any())

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
+from structgen.errors import OptionError
 from structgen.models.layers import read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.row import Foreseen, Forward, Row
@@ -42,12 +44,24 @@ def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
     """Do a model's logits depend on later tokens?
 
     They do in models that fill in masked words (BERT, XLNet), and in a decoder that a release of transformers forgets
-    to mask. The logits of all ids but the last are compared with and without the last one.
+    to mask. Two rows that differ in their last id are read by one forward pass, so whatever the model scales by the
+    largest number of a batch, as quantised ones do, it scales equally for both.
     """
     with torch.inference_mode():
-        seen = _after_each(module, row)[:-1]
-        row.truncate(len(row.ids) - 1)
-        return not near(seen, _after_each(module, row))
+        one, other = _after_each(module, row, [*row.ids[:-1], row.ids[-2]])[:, :-1]
+        return not near(one, other)
+
+
+def batch_noise(module: PreTrainedModel, row: Row) -> float:
+    """How much a row's logits depend on the row beside it, relative to the largest of them.
+
+    0 but for rounding, except in models that scale what they compute by the largest number of the batch.
+    """
+    with torch.inference_mode():
+        alone = _after_each(module, row)[0].float()
+        mates = row.ids[::-1], row.ids[-1:] * len(row.ids), [*row.ids[3:], *row.ids[:3]]
+        beside = [_after_each(module, row, ids)[0].float() for ids in mates]
+        return float(max((logits - alone).abs().max() for logits in beside) / alone.abs().max())
 
 
 def at_once(module: PreTrainedModel, row: Row) -> Tensor:
@@ -56,18 +70,27 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
     A prompt with inputs is read by itself, and the rest token by token, as transformers' `generate` does.
     """
     if not module.config.is_encoder_decoder:
-        return _after_each(module, row)[-1] if row.inputs is None else _behind_prompt(module, row)
+        return _after_each(module, row)[0, -1] if row.inputs is None else _behind_prompt(module, row)
     encoded(module, row)
-    return no_logits(module) if row.error is not None else _after_each(module, row)[-1]
+    return no_logits(module) if row.error is not None else _after_each(module, row)[0, -1]
 
 
-def _after_each(module: PreTrainedModel, row: Row) -> Tensor:
-    """The logits after each id of a row without inputs in its decoder: float[ids, width]."""
-    ids = upload_one([row.ids], device_of(module))
+def _after_each(module: PreTrainedModel, row: Row, *beside: Sequence[int]) -> Tensor:
+    """The logits after each id of a row without inputs in its decoder: float[1 + len(beside), ids, width].
+
+    Args:
+        beside: ids of further rows, as many as the row has, behind the same prompt of an encoder.
+    """
+    ids = upload_one([row.ids, *beside], device_of(module))
     given: dict[str, Any] = {"input_ids": ids}
     if module.config.is_encoder_decoder:
-        given = {"encoder_outputs": encoded(module, row), "decoder_input_ids": ids}
-    logits: Tensor = module(**given, use_cache=False, return_dict=True).logits[0]
+        output = encoded(module, row)
+        if beside:
+            output = BaseModelOutput(last_hidden_state=output.last_hidden_state.expand(len(ids), -1, -1))
+        given = {"encoder_outputs": output, "decoder_input_ids": ids}
+    logits: Tensor | None = getattr(module(**given, use_cache=False, return_dict=True), "logits", None)
+    if logits is None:
+        raise OptionError(f"{type(module).__name__} gives no logits: load the variant that generates text")
     return logits
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, pipeline
 
 import structgen as sg
 from structgen.errors import OptionError
@@ -55,3 +55,36 @@ def test_a_context_can_be_set():
         sg.load("demo", context=0)
     demo = sg.load("demo")
     assert sg.Model.of(demo.module, demo.tokenizer, context=7).context == 7
+
+
+def test_a_head_that_the_model_does_not_tell_is_no_matter():
+    """Only a model without one is refused."""
+
+    class Headed(LlamaForCausalLM):
+        """Its head has another name, and nothing leads to it."""
+
+        def get_output_embeddings(self):
+            return None
+
+        def forward(self, *given, **options):
+            self._modules["lm_head"] = self._modules["head"]
+            try:
+                return super().forward(*given, **options)
+            finally:
+                del self._modules["lm_head"]
+
+    tokenizer = sg.load("demo").tokenizer
+    config = LlamaConfig(**SIZES | {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id})
+    headed = Headed(config).eval()
+    headed._modules["head"] = headed._modules.pop("lm_head")
+    run = sg.generate(headed, "x", sg.Regex("[a-z]{5}"), tokenizer=tokenizer, details=True)
+    assert (len(run.value), run.stats.cache, run.stats.why_slow) == (5, "slots", ())
+    with pytest.raises(OptionError, match="LlamaModel has no language-model head"):
+        sg.Model.of(LlamaModel(config), tokenizer)
+
+
+def test_a_pipeline_stands_for_its_model():
+    demo = sg.load("demo")
+    texts = pipeline("text-generation", model=demo.module, tokenizer=demo.tokenizer)
+    limits = sg.Limits(max_new_tokens=8)
+    assert sg.generate(texts, "Text:", limits=limits) == sg.generate(demo, "Text:", limits=limits)

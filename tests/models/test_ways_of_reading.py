@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.cli.doctor import _PARTS
+from structgen.cli.doctor import _PARTS, diagnose
 from structgen.models.forward import forward_for
 from structgen.models.row import Row
-from structgen.testing import ByteTokenizer, byte_vocabulary
+from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.support import architectures
 from tests.support.architectures import make
 from tests.support.releases import require_release
@@ -67,6 +67,13 @@ def test_a_batch_of_the_demo_takes_few_forward_passes():
     stats = sg.generate(sg.load("demo"), prompts, person, details=True)[0].stats
     assert (stats.cache, stats.why_slow) == ("slots", ())
     assert stats.forwards <= 11
+
+
+def test_doctor_examines_a_model_of_bytes():
+    """Whose template writes no calls, as text or as ids."""
+    found = {finding.part: finding for finding in diagnose(scripted("true"), {"type": "boolean"})}
+    assert "fault" not in {finding.state for finding in found.values()}
+    assert "the template renders no calls" in found["tool format"].told
 
 
 def test_doctor_notes_a_model_that_is_read_whole():

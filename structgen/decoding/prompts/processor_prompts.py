@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.prompts.token_ids import checked, encode
+from structgen.decoding.prompts.token_ids import checked, encode, one_row
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.models.hosts.host import Host
 from structgen.models.model import Model
@@ -108,21 +108,21 @@ def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], 
 
 
 def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:
-    """One row of ids without padding."""
-    ids = _row(given[name], f"{where}[{quoted(name)}]")
+    """One row of ids. Padding is left out, unless there are other inputs, which may count it."""
+    ids = one_row(given[name], f"{where}[{quoted(name)}]")
     mask = given.get(name.replace("input_ids", "attention_mask"))
-    if mask is not None and _row(mask, f"{where}'s attention_mask") != [1] * len(ids):
+    seen = [1] * len(ids) if mask is None else one_row(mask, f"{where}'s attention_mask")
+    kept = [id_ for id_, is_seen in zip(ids, seen, strict=True) if is_seen]
+    if len(kept) < len(ids) and (given.keys() - set(IDS) or 0 in _between(seen)):
         raise OptionError(f"{where}: its attention_mask hides tokens; process each prompt by itself, without padding")
-    return ids
+    return kept
 
 
-def _row(value: Any, where: str) -> list[int]:
-    numbers = value.tolist() if hasattr(value, "tolist") else list(value)
-    if len(numbers) == 1 and isinstance(numbers[0], (list, tuple)):
-        numbers = list(numbers[0])
-    if not all(isinstance(number, int) for number in numbers):
-        raise OptionError(f"{where}: expected the ids of one prompt; for several, pass a list of processor outputs")
-    return numbers
+def _between(seen: list[int]) -> list[int]:
+    """A mask without the padding at its ends."""
+    if 1 not in seen:
+        return []
+    return seen[seen.index(1) : len(seen) - seen[::-1].index(1)]
 
 
 def _tensor(value: Any, where: str) -> Tensor:

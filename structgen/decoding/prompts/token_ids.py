@@ -12,7 +12,7 @@ from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
 
 EXPECTED = (
-    "a string, chat messages (dicts with role and content), token ids, what a processor returns, "
+    "a string, chat messages (dicts with role and content), token ids, what a tokenizer or processor returns, "
     "or a list of any of those"
 )
 
@@ -25,7 +25,7 @@ def is_batch(prompt: Any) -> bool:
     """
     if isinstance(prompt, Mapping) and "role" in prompt:
         raise OptionError("prompt is one chat message: pass a list of them, [{'role': ..., 'content': ...}]")
-    if isinstance(prompt, (str, Mapping)):
+    if isinstance(prompt, (str, Mapping)) or hasattr(prompt, "tolist"):
         return False
     if not isinstance(prompt, (list, tuple)):
         raise OptionError(f"prompt of type {type(prompt).__name__}: expected {EXPECTED}")
@@ -61,12 +61,26 @@ def _ids(model: Model, prompt: Any, where: str) -> list[int]:
     if isinstance(prompt, str):
         require_unicode(where, prompt)
         return _text(model.tokenizer, prompt) if prompt else []
+    if hasattr(prompt, "tolist"):
+        return one_row(prompt, where)
     if isinstance(prompt, (list, tuple)):
         if not prompt or _is_ids(prompt):
             return [int(token) for token in prompt]
         if _is_messages(prompt):
             return prompt_ids(model.tokenizer, prompt, where=where)
     raise OptionError(f"{where}={quoted(prompt)}: expected {EXPECTED}")
+
+
+def one_row(value: Any, where: str) -> list[int]:
+    """The ids of one prompt, from a list, a tensor or an array: [tokens] or [1, tokens]."""
+    numbers = value.tolist() if hasattr(value, "tolist") else list(value)
+    ids: list[Any] = numbers if isinstance(numbers, list) else [None]
+    if len(ids) == 1 and isinstance(ids[0], (list, tuple)):
+        ids = list(ids[0])
+    if not _is_ids(ids):
+        several = "for several, pass a list: of texts, of ids, or of what a tokenizer or processor returns for each"
+        raise OptionError(f"{where}: expected the ids of one prompt; {several}")
+    return ids
 
 
 def _text(tokenizer: Any, text: str) -> list[int]:

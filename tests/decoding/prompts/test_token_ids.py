@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from pydantic import BaseModel
@@ -198,3 +199,27 @@ def test_real_vocabularies_of_mistral_give_typed_values(name, width):
             assert run.error is None
             assert run.value[0] in ("größer", "kleiner 🙂")
             assert run.finish == "complete"
+
+
+def test_ids_may_be_a_tensor_or_what_the_tokenizer_returns(bpe):
+    """Of one prompt, with padding on either side too; for several there is a hint."""
+    model, schema = model_of(bpe, len(bpe)), sg.Regex("[a-z]{5}")
+    texts = ["The colour is red.", "The sizes are 1, 2 and 3."]
+    short, long = (bpe.encode(text) for text in texts)
+    bpe.pad_token = "</s>"
+    expected = sg.generate(model, short, schema)
+    padded = [bpe(texts[0], padding="max_length", max_length=20, padding_side=side) for side in ("left", "right")]
+    tensors = bpe(texts[0], return_tensors="pt")
+    alike = [torch.tensor(short), torch.tensor([short]), np.array(short), tensors, tensors["input_ids"], *padded]
+    for prompt in alike:
+        assert sg.generate(model, prompt, schema) == expected
+    assert sg.generate(model, [torch.tensor(short), tensors, texts[0]], schema) == [expected] * 3
+    both = bpe(texts, return_tensors="pt", padding=True)
+    for several in (both, both["input_ids"], torch.tensor([long, long]), list(torch.tensor(long))):
+        with pytest.raises(OptionError, match="ids of one prompt; for several, pass a list: of texts"):
+            sg.generate(model, several, schema)
+    for wrong in (torch.tensor([[0.5, 1.0]]), torch.tensor([[True]])):
+        with pytest.raises(OptionError, match="expected the ids of one prompt"):
+            sg.generate(model, wrong, schema)
+    with pytest.raises(OptionError, match="is empty"):
+        sg.generate(model, torch.tensor([], dtype=torch.long), schema)
