@@ -33,7 +33,7 @@ from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
 from structgen.models.local_files import demo_folder, is_demo, require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.ends import declared_ends, declared_width
+from structgen.vocabulary.table import declared_ends, declared_width
 from structgen.waiting import waiting
 
 _SHARED = ("cache_dir", "local_files_only", "revision", "subfolder", "token", "trust_remote_code")

@@ -1,8 +1,8 @@
 """Tokenizers as bytes: `Vocabulary` and its prefix tree.
 
-`sources` finds the reader for a tokenizer: `huggingface` (with `decoders` and `added`), `slow`, `pieces`. `ends` reads
-which ids end a text; `table` is what was read, `disk` caches it, and `trie` is the prefix tree as flat arrays.
-`canonical` knows which tokens a tokenizer itself makes. This folder knows no grammars.
+`sources` finds the reader for a tokenizer: `huggingface` (with `decoders`) or `pieces`. `table` is what was read, and
+`disk` caches it. `trie` is the prefix tree as flat arrays. `canonical` knows which tokens a tokenizer itself makes.
+This folder knows no grammars.
 """
 
 from __future__ import annotations

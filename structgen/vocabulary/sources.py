@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from structgen.errors import VocabularyError
-from structgen.vocabulary.added import declared_special
-from structgen.vocabulary.ends import as_ids
-from structgen.vocabulary.huggingface import fast_source
-from structgen.vocabulary.pieces import sentencepiece_source
-from structgen.vocabulary.slow import slow_source
-from structgen.vocabulary.table import Source, TokenTable, table_source
+from structgen.vocabulary.huggingface import declared_special, fast_source
+from structgen.vocabulary.pieces import sentencepiece_source, slow_source
+from structgen.vocabulary.table import Source, TokenTable, as_ids, table_source
 
 
 def source_of(tokenizer: Any) -> Source:

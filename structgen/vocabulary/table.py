@@ -1,10 +1,10 @@
-"""What is read from a tokenizer, before the model's configuration is known."""
+"""What is read from a tokenizer: its tokens as bytes, and which ids end a text by its own and by the model's word."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,3 +97,40 @@ def digest_tokens(tokens: Sequence[str | None] | Sequence[bytes | None]) -> byte
     if present and isinstance(present[0], str):
         return digest(lengths.tobytes(), "".join(present))  # type: ignore[arg-type]
     return digest(lengths.tobytes(), b"".join(present))  # type: ignore[arg-type]
+
+
+def declared_ends(model_config: Any, generation_config: Any) -> list[int]:
+    """The `eos_token_id` of both configurations, and of the text part of a composite model."""
+    ends: list[int] = []
+    for name, config in (("model", model_config), ("generation", generation_config)):
+        for part in (config, _text_part(config)):
+            ends += as_ids(_field(part, "eos_token_id"), f"eos_token_id of the {name} configuration")
+    return ends
+
+
+def declared_width(model_config: Any) -> int | None:
+    """`vocab_size` of the configuration, of its text part where it has one; None without a configuration."""
+    width = _field(_text_part(model_config), "vocab_size")
+    return None if width is None else int(width)
+
+
+def as_ids(value: Any, where: str) -> list[int]:
+    """An id, a list of ids or None as a list. A negative id is how some configurations say "none".
+
+    Raises:
+        VocabularyError: anything else.
+    """
+    ids = [] if value is None else list(value) if isinstance(value, Iterable) else [value]
+    if isinstance(value, str) or not all(hasattr(i, "__index__") for i in ids):
+        raise VocabularyError(f"{where} is {quoted(value)}: expected a token id or a list of them")
+    return [int(i) for i in ids if int(i) >= 0]
+
+
+def _text_part(config: Any) -> Any:
+    if isinstance(config, Mapping):
+        return config.get("text_config", config)
+    return config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
+
+
+def _field(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)

@@ -17,9 +17,8 @@ from structgen.errors import OptionError, VocabularyError, quoted
 from structgen.vocabulary.canonical import Canonical
 from structgen.vocabulary.canonical.model import encoder_model
 from structgen.vocabulary.disk import load, store
-from structgen.vocabulary.ends import declared_ends, declared_width
 from structgen.vocabulary.sources import source_of
-from structgen.vocabulary.table import TokenTable, digest
+from structgen.vocabulary.table import TokenTable, declared_ends, declared_width, digest
 from structgen.vocabulary.trie import Trie
 from structgen.waiting import waiting
 

@@ -1,9 +1,8 @@
 """Canonical tokens: what the tokenizer itself makes of a text is taken, nothing else is; on real tokenizers.
 
 Covers `vocabulary.canonical.added`, `vocabulary.canonical.canonical`, `vocabulary.canonical.classes`,
-`vocabulary.canonical.unicode_form`, `vocabulary.canonical.merge_kernels`, `vocabulary.canonical.merges`,
-`vocabulary.canonical.model`, `vocabulary.canonical.signatures`, `vocabulary.canonical.splits`,
-`vocabulary.canonical.step_kernels` and `vocabulary.canonical.step_tables`.
+`vocabulary.canonical.unicode_form`, `vocabulary.canonical.merges`, `vocabulary.canonical.model`,
+`vocabulary.canonical.signatures`, `vocabulary.canonical.splits` and `vocabulary.canonical.step_kernels`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A vocabulary comes back from disk as it was made, and nothing on the disk can make it wrong.
-
-Covers `huggingface`.
-"""
+"""A vocabulary comes back from disk as it was made, and nothing on the disk can make it wrong."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The readers on small tokenizers: symbols, holes, unknown tokens, raw and wrapped, slow ones of every habit.
 
-Covers `slow` and `table`.
+Covers `table`.
 """
 
 from __future__ import annotations

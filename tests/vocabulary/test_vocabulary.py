@@ -1,6 +1,6 @@
 """Ids, holes, twins, end ids, width and errors of a vocabulary.
 
-Covers `ends`.
+Covers `table`.
 """
 
 from __future__ import annotations

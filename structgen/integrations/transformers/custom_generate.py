@@ -22,7 +22,7 @@ from structgen.decoding.request import raise_first_error
 from structgen.errors import OptionError, RunError
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling
-from structgen.vocabulary.ends import as_ids
+from structgen.vocabulary.table import as_ids
 
 OUR_TEMPERATURE = {"TemperatureLogitsWarper", "InfNanRemoveLogitsProcessor"}
 """Processors for options that the loop has itself, or that hide an error."""

@@ -17,7 +17,7 @@ from structgen.arguments import require, require_count
 from structgen.errors import OptionError, RunError, excerpt, quoted
 from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.ends import as_ids
+from structgen.vocabulary.table import as_ids
 
 FILE = "genai_config.json"
 """The file that makes a folder one of onnxruntime-genai's."""

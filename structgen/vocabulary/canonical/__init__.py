@@ -1,6 +1,6 @@
 """Canonical tokens: the sequences that a tokenizer itself would make of their text.
 
-- `merges`: which tokens byte-pair encoding leaves side by side; `merge_kernels` do the work.
+- `merges`: which tokens byte-pair encoding leaves side by side.
 - `classes`, `splits`: where the pre-tokenizer cuts, learned by asking it; `signatures`: what that means for tokens.
 - `unicode_form`: texts that normalisation leaves as they are.
 - `added`: the contents of added tokens, which no other tokens may spell.

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structgen.memo import cached_up_to
+from structgen.vocabulary.canonical import step_kernels as kernels
 from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.merges import Merges
 from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
-from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, among, follow, joins
-from structgen.vocabulary.canonical.step_tables import StepTables, TokenSets
+from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, StepTables, among, follow, joins
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.trie import Trie
@@ -28,8 +29,9 @@ REMEMBERED = 256
 """Cached masks of each kind: on JSON, nine of ten requests are for one of them."""
 REMEMBERED_STATES = 4096
 
-
 Recent = tuple[tuple[int, int], ...]
+Chunk = tuple[int, ...]
+"""The tokens that merges alone would make of a chunk which is one token."""
 
 
 class CanonicalState(NamedTuple):
@@ -98,14 +100,15 @@ class Canonical:
         contents = (content.encode() for content in model.added.values())
         self._contents = AddedContents(contents, self._texts, trie)
         self._form = UnicodeForm(self._texts) if model.composed else None
-        self._chunks = _by_last(self._merges.encoded) if model.whole else {}
-        self._whole = frozenset(self._merges.encoded) if model.whole else frozenset()
+        self._whole = self._merges.encoded if model.whole else {}
+        self._chunks = defaultdict[int, list[Chunk]](list)  # by their last tokens
+        for chunk in self._whole.values():
+            self._chunks[chunk[-1]].append(chunk)
+        self._begun = {chunk[:size] for chunk in self._whole.values() for size in range(1, len(chunk))}
         self._signatures = TokenSignatures(self._texts, model.splits, model.byte_tokens, model.characters)
-        sets = self._index([bool(token) for token in tokens], list(special_ids))
-        chunks = self._merges.encoded.values() if model.whole else ()
-        self._tables = StepTables(self._merges, self._signatures, model.splits, sets, chunks)
-        self._begun = {chunk[:size] for chunk in chunks for size in range(1, len(chunk))}
-        self._first_of_chunk = {chunk[0] for chunk in chunks}
+        self._index([bool(token) for token in tokens], list(special_ids))
+        pairs = {chunk[-2] << 32 | chunk[-1] for chunk in self._whole.values() if len(chunk) > 1}
+        self._tables = StepTables(self._merges, self._signatures, model.splits, self._flags, sorted(pairs))
         self.base = self._tables.base
         self.start, self._behind_added = map(self._begin, model.spaced)
         self.afresh = self._begin(spaced=False)
@@ -160,12 +163,12 @@ class Canonical:
             return None
         recent: Recent = ()
         uncut = False
-        if state.recent or token in self._first_of_chunk:
+        if state.recent or self._flags[token] & kernels.BEGINS:
             recent = (*state.recent, (token, DEAD if state.pending else state.split))
             uncut = not pending and any(self._may_be_whole(chunk, recent) for chunk in self._chunks.get(token, ()))
             recent = self._begun_chunks(recent)
-        told = self._tables.plain[token] and not (begun or uncut)
-        packed = split << 32 | token + 1 if told else UNPACKED
+        is_packed = self._flags[token] & kernels.PLAIN and not (begun or uncut)
+        packed = split << 32 | token + 1 if is_packed else UNPACKED
         return CanonicalState(split, token, pending, place, begun, False, uncut, tail, recent, packed)
 
     def _begin(self, spaced: bool) -> CanonicalState:
@@ -213,9 +216,9 @@ class Canonical:
         words.setflags(write=False)
         return words
 
-    def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> TokenSets:
-        """Make the sets of tokens for masks; returns those for the tables."""
-        alone = self._merges.alone
+    def _index(self, is_text: Sequence[bool], special_ids: Sequence[int]) -> None:
+        """Make the sets of tokens for masks, and the flags of the tokens for kernels."""
+        alone, signatures = self._merges.alone, self._signatures
         whole = alone.copy()
         whole[list(self._whole)] = True
         self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
@@ -224,8 +227,21 @@ class Canonical:
         self._outer = packed(outer)
         self._nothing = np.zeros_like(self._outer)
         self._spaced = packed(np.array([text.startswith(b" ") for text in self._texts]))
-        changing = self._contents.whole if self._form is None else self._form.touchy.union(self._contents.whole)
-        return TokenSets(outer, whole, changing, self._contents.beginning)
+        simple = alone & signatures.complete
+        simple[self._contents.whole] = False
+        if self._form is not None:
+            simple[list(self._form.touchy)] = False
+        plain = simple.copy()
+        plain[self._contents.beginning] = False
+        begins, ends = np.zeros_like(plain), np.zeros_like(plain)
+        for chunk in self._whole.values():
+            begins[chunk[0]] = ends[chunk[-1]] = True
+            if len(chunk) == 1:
+                plain[chunk[0]] = False
+        flags = plain * kernels.PLAIN | alone * kernels.ALONE | begins * kernels.BEGINS | ends * kernels.ENDS
+        flags |= outer * kernels.OUTER | simple * kernels.SIMPLE
+        flags |= ~(signatures.starting & whole) * kernels.ABSENT
+        self._flags = flags.astype(np.uint8)
 
     @cached_up_to(REMEMBERED)
     def _standing(self, split: int, place: int) -> Words:
@@ -247,18 +263,10 @@ class Canonical:
         starts = (start for start in range(len(tokens)) if tokens[start:] in self._begun)
         return recent[next(starts, len(recent)) :]
 
-    def _may_be_whole(self, chunk: Sequence[int], recent: Recent) -> bool:
+    def _may_be_whole(self, chunk: Chunk, recent: Recent) -> bool:
         """Are the last tokens the encoding of a token, and may they be an uncut chunk?"""
         last = recent[-len(chunk) :]
         if tuple(token for token, _ in last) != chunk or last[0][1] == DEAD:
             return False
         text = b"".join(self._texts[token] for token in chunk).decode()
         return self._splits.follow(last[0][1], text, CUT) != DEAD
-
-
-def _by_last(encoded: Mapping[int, tuple[int, ...]]) -> dict[int, list[tuple[int, ...]]]:
-    """Sequences of tokens by their last token."""
-    chunks: dict[int, list[tuple[int, ...]]] = {}
-    for chunk in encoded.values():
-        chunks.setdefault(chunk[-1], []).append(chunk)
-    return chunks

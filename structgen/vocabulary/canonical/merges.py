@@ -11,31 +11,39 @@ on the right spine of a (a, its right part, the right part of that, ...), y is o
 comes before x is merged into its parent in a and not after y is merged into its parent in b. The tokens with y on their
 left spine are a subtree of the forest in which a token's parent is its left part. With children in the order of their
 merges, latest first, the tokens for which the merge comes early enough are one interval in preorder.
+
+A time is `stage << RANK_BITS | rank`. The rank is the position of a merge in the list. The stage is the highest rank
+among the merge and those that made its parts: a merge waits for parts that are made by later merges of the list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.vocabulary.canonical.merge_kernels import (
-    FREE_SLOT,
-    LEFT,
-    NEVER,
-    RANK_BITS,
-    TIME,
-    derive,
-    followers,
-    outermost,
-    preorder,
-    reach,
-)  # fmt: skip
+from structgen.kernels import inner_kernel, kernel
 from structgen.vocabulary.packed import Words
 
 Int64 = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
+RANK_BITS = 21
+"""More bits than a rank has: no vocabulary has two million tokens."""
+int64: Any = np.int64
+"""In kernels: widens an integer that is read from a table. To the type checker it stays an int."""
+_SPREAD = 0x9E3779B97F4A7C15 >> 1
+"""Fibonacci hashing: the golden ratio as a fraction of 2^63."""
+PAIR, PAIR_RANK, PAIR_TIME = 0, 1, 1
+"""Columns of a slot: the two parts as one number, and the rank of their merge, later replaced by its time."""
+FREE_SLOT = -1
+"""In place of the two parts, in a free slot."""
+NEVER = 1 << 62
+"""The time of a merge that does not exist, and the rank in a free slot."""
+LEFT, RIGHT, TIME = range(3)
+"""Columns of a token: its last two parts, and the time of their merge."""
 NO_PART = -1
 """In place of the parts of a token that no merge makes."""
 
@@ -113,3 +121,174 @@ class Merges:
             token, self.parts, self._starts, self._times, self._lows, self._highs, self._order, inside, cut, words
         )  # fmt: skip
         return words
+
+
+@inner_kernel
+def pair_slot(pairs: Int64, count: int, a: int, b: int) -> int:
+    """The slot that has the merge of two parts in a hash table, or the free slot for it.
+
+    Args:
+        pairs: int64[count, 2]: see `PAIR`.
+        count: a power of 2.
+    """
+    pair = a << RANK_BITS | b
+    slot = ((a << RANK_BITS ^ b) * _SPREAD >> 20) & (count - 1)
+    while pairs[slot, PAIR] != FREE_SLOT and pairs[slot, PAIR] != pair:
+        slot = (slot + 1) & (count - 1)
+    return slot
+
+
+@kernel
+def derive(
+    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, pairs: Int64, by_length: Int64, parts: Int64,
+    alone: Flags,
+) -> None:  # fmt: skip
+    """Encode the text of each token.
+
+    The plain loop: while two neighbours have a merge, do the merge with the least rank, the leftmost of equal ones.
+
+    Args:
+        atoms: int64[.]: the atoms of token `i` from `offsets[i]` on; its encoding, `counts[i]` long, replaces them.
+        merged: int64[merges, 3]: left part, right part, and what they make.
+        pairs: int64[2^k, 2], free slots: gets the hash table of the merges, with their times.
+        by_length: the tokens, by the number of their atoms.
+        parts: int64[tokens, 3]: gets the last merge of each token that is its own encoding.
+        alone: gets whether a token is its own encoding.
+    """
+    for rank in range(len(merged)):
+        slot = pair_slot(pairs, len(pairs), merged[rank, 0], merged[rank, 1])
+        pairs[slot, PAIR] = merged[rank, 0] << RANK_BITS | merged[rank, 1]
+        pairs[slot, PAIR_RANK] = rank
+    for token in by_length:
+        start, count, last = offsets[token], offsets[token + 1] - offsets[token], -1
+        while count > 1:
+            best, place = int64(NEVER), 0
+            for i in range(start, start + count - 1):
+                rank = pairs[pair_slot(pairs, len(pairs), atoms[i], atoms[i + 1]), PAIR_RANK]
+                if rank < best:
+                    best, place = rank, i
+            if best == NEVER:
+                break
+            atoms[place] = merged[best, 2]
+            for i in range(place + 1, start + count - 1):
+                atoms[i] = atoms[i + 1]
+            count -= 1
+            last = best
+        counts[token] = count
+        if count == 1 and atoms[start] == token:
+            alone[token] = True
+            if last >= 0:
+                parts[token, LEFT] = merged[last, 0]
+                parts[token, RIGHT] = merged[last, 1]
+                parts[token, TIME] = _time(parts, merged, last)
+    for slot in range(len(pairs)):
+        if pairs[slot, PAIR] != FREE_SLOT:
+            pairs[slot, PAIR_TIME] = _time(parts, merged, pairs[slot, PAIR_RANK])
+
+
+@inner_kernel
+def _time(parts: Int64, merged: Int64, rank: int) -> int:
+    """The time of a merge."""
+    stage: int = max(rank, max(parts[merged[rank, 0], TIME] >> RANK_BITS, parts[merged[rank, 1], TIME] >> RANK_BITS))
+    return stage << RANK_BITS | rank
+
+
+@kernel
+def preorder(
+    roots: Int64, starts: Int64, children: Int64, stack: Int64, order: Int64, first: Int64, last: Int64
+) -> None:  # fmt: skip
+    """Number the forest of left parts.
+
+    Args:
+        roots: tokens without a left part.
+        starts: int64[tokens + 1]: the children of token `i` are `children[starts[i]:starts[i + 1]]`.
+        stack: scratch, int64[tokens + 1].
+        order: gets the tokens in preorder.
+        first, last: get the range of each token's subtree in `order`.
+    """
+    count = 0
+    for root in roots:
+        stack[0] = root
+        depth = 1
+        while depth > 0:
+            token = stack[depth - 1]
+            if first[token] < 0:
+                first[token] = count
+                order[count] = token
+                count += 1
+                last[token] = starts[token]  # until its subtree is done: the child that comes next
+            if last[token] < starts[token + 1]:
+                stack[depth] = children[last[token]]
+                last[token] += 1
+                depth += 1
+            else:
+                last[token] = count
+                depth -= 1
+
+
+@kernel
+def reach(
+    rights: Int64, times: Int64, starts: Int64, children: Int64, parts: Int64, first: Int64, last: Int64, highs: Int64
+) -> None:  # fmt: skip
+    """Write the end of each merge's interval: behind the last child of its right part that is not merged earlier."""
+    for m in range(len(rights)):
+        token = rights[m]
+        highs[m] = first[token] + 1
+        for i in range(starts[token], starts[token + 1]):
+            if parts[children[i], TIME] < times[m]:
+                break
+            highs[m] = last[children[i]]
+
+
+@kernel
+def outermost(
+    sort: Int64, lefts: Int64, times: Int64, lows: Int64, highs: Int64, stack: Int64, outer: Flags
+) -> None:  # fmt: skip
+    """Find the merges whose interval is not within that of another one of the same left part and no later time.
+
+    Args:
+        sort: the merges by left part, then by the start of their intervals, longer ones first.
+        stack: scratch, int64[merges + 1, 2].
+        outer: filled.
+    """
+    depth, part = 0, -1
+    for m in sort:
+        if lefts[m] != part:
+            depth, part = 0, lefts[m]
+        while depth > 0 and stack[depth - 1, 0] <= lows[m]:
+            depth -= 1
+        within = depth > 0 and stack[depth - 1, 0] >= highs[m]
+        outer[m] = not (within and stack[depth - 1, 1] <= times[m])
+        stack[depth, 0] = highs[m]
+        stack[depth, 1] = min(times[m], stack[depth - 1, 1]) if within else times[m]
+        depth += 1
+
+
+@kernel
+def followers(
+    token: int, parts: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64,
+    order: NDArray[np.uint32], inside: Words, cut: Words, words: Words,
+) -> None:  # fmt: skip
+    """Write the tokens that may stand behind `token`: those that no merge across the joint would change.
+
+    Args:
+        starts: int64[tokens + 1]: the merges with left part `i` are those from `starts[i]` to `starts[i + 1]`.
+        times, lows, highs: of each merge, sorted by time within its left part.
+        order: tokens in preorder. The loop over it takes most of the time, and twice as much with signed numbers.
+        inside, cut: uint32[.]: see `Merges.followers`.
+        words: uint32[.]: filled.
+    """
+    for i in range(len(words)):
+        words[i] = inside[i]
+    part, parent = token, int64(NEVER)  # nothing takes the whole token up
+    while part >= 0:
+        for m in range(starts[part], starts[part + 1]):
+            if times[m] >= parent:
+                break
+            for place in range(np.uint64(lows[m]), np.uint64(highs[m])):
+                other = np.uint64(order[place])
+                words[other >> np.uint64(5)] &= ~(np.uint32(1) << np.uint32(other & np.uint64(31)))
+        parent = parts[part, TIME]
+        part = parts[part, RIGHT]
+    for i in range(len(words)):
+        words[i] |= cut[i]

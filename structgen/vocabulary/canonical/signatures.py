@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.kernels import kernel
 from structgen.memo import Numbering, cached_method
 from structgen.vocabulary.canonical.classes import SURROGATES
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
-from structgen.vocabulary.canonical.step_kernels import follow_all
 
 Flags = NDArray[np.bool_]
 
@@ -118,6 +118,26 @@ class TokenSignatures:
         low, high = _code_points(text)
         surrogates = max(0, min(high, SURROGATES.stop - 1) - max(low, SURROGATES.start) + 1)
         return high - low + 1 - surrogates > self._begun[text]
+
+
+@kernel
+def follow_all(
+    starts: NDArray[np.int32], classes: NDArray[np.uint8], following: NDArray[np.int16], place: int,
+    states: NDArray[np.int64],
+) -> None:  # fmt: skip
+    """Read each signature: `TokenSignatures.starts` and `.classes`.
+
+    Args:
+        following: see `Splits`.
+        place: the kind of place before the first character; before the others it is `INSIDE`.
+        states: int64[signatures]: the state before each signature; replaced by the state behind it.
+    """
+    for sign in range(len(states)):
+        state, kind = states[sign], place
+        for i in range(starts[sign], starts[sign + 1]):
+            state = np.int64(following[state, classes[i], kind])  # DEAD leads to itself
+            kind = np.int64(INSIDE)
+        states[sign] = state
 
 
 def _code_points(begun: bytes) -> tuple[int, int]:

@@ -6,24 +6,24 @@ known where the text ends with a whole character and nothing is pending (see `Ca
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int64
-from structgen.vocabulary.canonical.merge_kernels import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, int64, pair_slot
-from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE
+from structgen.vocabulary.canonical.merges import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, Merges, int64, pair_slot
+from structgen.vocabulary.canonical.signatures import TokenSignatures
+from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, Splits
 
 Int64 = NDArray[np.int64]
-Int32 = NDArray[np.int32]
-Int16 = NDArray[np.int16]
-Uint8 = NDArray[np.uint8]
 Uint32 = NDArray[np.uint32]
 
 (T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_PARTS, T_PAIRS,
  T_LAST_PAIRS, T_N_LAST_PAIRS, T_MET) = range(13)  # fmt: skip
-"""Registers, see `StepTables`."""
+"""Registers: the addresses of the tables, and their sizes."""
 
 MET = 1 << 13
 """Slots of the cache of pairs of tokens that may, or may not, stand side by side. Lookahead asks about the same pairs
@@ -50,6 +50,43 @@ _parts_at = table(types.int64, 3, T_PARTS)
 _pairs_at = table(types.int64, 2, T_PAIRS)
 _last_pairs_at = table(types.int64, 0, T_LAST_PAIRS)
 _met_at = table(types.int64, 0, T_MET)
+
+
+class StepTables:
+    """The tables of the kernels: merges, cuts and tokens.
+
+    Args:
+        merges: which tokens may stand side by side.
+        signatures: the tokens as classes of characters.
+        splits: where the pre-tokenizer cuts.
+        flags: uint8[tokens].
+        last_pairs: the last two of the tokens that merges would make of a chunk that is one token, as
+            `token << 32 | token`, in ascending order.
+
+    Attributes:
+        base: the address of the registers.
+    """
+
+    def __init__(
+        self, merges: Merges, signatures: TokenSignatures, splits: Splits, flags: NDArray[np.uint8],
+        last_pairs: Sequence[int],
+    ) -> None:  # fmt: skip
+        arrays: dict[int, NDArray[np.generic]] = {
+            T_FLAGS: flags, T_SIGNS: signatures.number, T_SIGN_STARTS: signatures.starts,
+            T_CLASSES: signatures.classes, T_FOLLOWING: np.ascontiguousarray(splits.following),
+            T_MAY_END: splits.may_end.astype(np.uint8), T_PARTS: merges.parts, T_PAIRS: merges.pairs,
+            T_LAST_PAIRS: np.array(last_pairs, np.int64), T_MET: np.full(MET, NEVER_MET, np.int64),
+        }  # fmt: skip
+        sizes = {
+            T_N_CLASSES: splits.following.shape[1], T_N_SLOTS: len(merges.pairs), T_N_LAST_PAIRS: len(last_pairs),
+        }  # fmt: skip
+        self._arrays = arrays  # they live as long as the registers
+        self._registers = np.zeros(len(arrays) + len(sizes), np.int64)
+        for register, array in arrays.items():
+            self._registers[register] = array.ctypes.data
+        for register, size in sizes.items():
+            self._registers[register] = size
+        self.base = int(self._registers.ctypes.data)
 
 
 @inner_kernel
@@ -204,20 +241,3 @@ def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> 
             words[token >> 5] |= 1 << (token & 31)
             count += 1
     return count
-
-
-@kernel
-def follow_all(starts: Int32, classes: Uint8, following: Int16, place: int, states: Int64) -> None:
-    """Read each signature: `TokenSignatures.starts` and `.classes`.
-
-    Args:
-        following: see `Splits`.
-        place: the kind of place before the first character; before the others it is `INSIDE`.
-        states: int64[signatures]: the state before each signature; replaced by the state behind it.
-    """
-    for sign in range(len(states)):
-        state, kind = states[sign], place
-        for i in range(starts[sign], starts[sign + 1]):
-            state = int64(following[state, classes[i], kind])  # DEAD leads to itself
-            kind = int64(INSIDE)
-        states[sign] = state

@@ -10,7 +10,7 @@ import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.added import is_word, looks_like_control
+from structgen.vocabulary.huggingface import is_word, looks_like_control
 
 
 @pytest.fixture(autouse=True)
