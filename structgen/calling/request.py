@@ -64,7 +64,8 @@ class TurnRequest:
         """Returns a parser for the generated text; None without tools: then all of the text is an answer."""
         if self.format is None:
             return None
-        return TurnParser(self.format, {name: tool.arguments_schema for name, tool in self.tools.items()})
+        schemas = {name: tool.arguments_schema for name, tool in self.tools.items()}
+        return TurnParser(self.format, schemas, thought="closed")
 
     @property
     def session(self) -> Session:
@@ -118,7 +119,7 @@ def prepared(
     require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
     shown, examples = options.pop("prompt_schema", True), pairs(options.pop("examples", ()))
     require_flag("prompt_schema", shown)
-    layout = options.pop("order", "schema"), options.pop("whitespace", Whitespace.SPACED)
+    layout = options.pop("order", None), options.pop("whitespace", Whitespace.SPACED)
 
     def each(name: str, value: Any) -> Sequence[Any]:
         return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
@@ -159,7 +160,7 @@ def _plan(
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
     format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)
-    answer = None if schema is None else targets_of([schema], whitespace, order)[0]
+    answer = None if schema is None else targets_of([schema], whitespace, "schema" if order is None else order)[0]
     forced = choice not in ("auto", "none")
     lead = None
     if answer is not None and answer.is_json and not forced:
@@ -167,13 +168,18 @@ def _plan(
     if format_ is None:
         constraint = None if answer is None else answer.constraint
         return _SharedRequest(declared, chosen, None, answer, constraint, (), lead)
+    if format_.between is None and max_calls != 0:  # the template cannot write several calls in a history
+        if min_calls > 1:
+            raise OptionError(f"{min_calls} calls in a turn: the model's call format allows only one")
+        max_calls = 1
     rules = TurnRules(
         tuple(chosen) if max_calls != 0 else (),
         min_calls=min_calls,
         max_calls=max_calls,
         text=not forced and answer is None,
         answer=None if forced or answer is None else _composable(answer),
-        order=order,
+        order="any" if order is None else order,
+        thought=False,
     )
     constraint = turn(format_, rules, owner.vocabulary)
     return _SharedRequest(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.calling.turns import Reply, noted, reply
 from structgen.chat.messages import Messages
-from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, ThoughtPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from structgen.calling.request import TurnOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A piece of what the model thinks before it answers."""
-
-    text: str
-
-
 class TurnWatch:
     """Turns the thinking and the text of a turn into events, and remembers which events have been given."""
 
@@ -47,14 +40,14 @@ class TurnWatch:
     def _begin(self) -> None:
         self._parser, self._read = self._asked.parser(), b""
 
-    def events(self, session: Session) -> tuple[list[TurnEvent | Thought], bool]:
+    def events(self, session: Session) -> tuple[list[TurnEvent], bool]:
         """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
 
         Raises:
             CallSyntaxError: the text is over, and a call is not complete.
         """
         pieces = [] if self._thoughts is None else self._thoughts.events()
-        thoughts = [Thought(piece.text) for piece in pieces if piece.text]
+        thoughts = [ThoughtPiece(piece.text) for piece in pieces if piece.text]
         if session.error is not None or (session.before is not None and not session.before.done):
             return [*thoughts], False
         events, back = self._written(session)
@@ -188,9 +181,9 @@ class _Watch:
         last = reply(self._asked, generation, self._calls)
         return last if self._error is None else replace(last, error=self._error, calls=[], answer=None)
 
-    def _told(self, event: TurnEvent | Thought) -> CallEvent:
+    def _told(self, event: TurnEvent) -> CallEvent:
         row = self._asked.row
-        if isinstance(event, Thought):
+        if isinstance(event, ThoughtPiece):
             return CallEvent(thinking=event.text, row=row)
         if isinstance(event, TextPiece):
             return CallEvent(event.text, row=row)

@@ -34,7 +34,7 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
     The list is also empty for formats with special tokens within the arguments, which the text of a guard does not
     have: there a call is validated when it is complete.
     """
-    if isinstance(format_.arguments, KeyedArguments) and _has_any(format_.arguments, vocabulary.special_names):
+    if isinstance(format_.reading, KeyedArguments) and _has_any(format_.reading, vocabulary.special_names):
         return []
     guards = {
         tool.name: ValidatorGuard(tool.type)
@@ -45,7 +45,8 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
         return []
     bare = format_.without(vocabulary.special_names)
     if not rules.text and rules.answer is None:
-        bare = replace(bare, content=Tags(_NO_TEXT, ""), gap=None)
+        spellings = replace(bare.spellings, opening=(_NO_TEXT,), answered=(), apart=None)
+        bare = replace(bare, content=Tags(_NO_TEXT, ""), gap=None, known=spellings)
     return [CallGuard(bare, rules.tools, guards)]
 
 
@@ -145,8 +146,8 @@ class CallGuard(Guard[_CallState]):
         self, format_: CallFormat, tools: Sequence[Tool[..., Any]], guards: Mapping[str, ValidatorGuard]
     ) -> None:
         self._format, self._guards = format_, guards
-        self._is_json = isinstance(format_.arguments, JsonLayout)
-        self._closers = _closers(format_.arguments) if isinstance(format_.arguments, KeyedArguments) else b""
+        self._is_json = isinstance(format_.reading, JsonLayout)
+        self._closers = _closers(format_.reading) if isinstance(format_.reading, KeyedArguments) else b""
         self._schemas = {tool.name: tool.arguments_schema for tool in tools}
         self._last = self._fresh()
 
@@ -214,4 +215,4 @@ class CallGuard(Guard[_CallState]):
         return last
 
     def _fresh(self) -> _CallReading:
-        return _CallReading(TurnParser(self._format, self._schemas))
+        return _CallReading(TurnParser(self._format, self._schemas, thought="closed"))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from structgen.chat.keyed.nested import Nested
-from structgen.chat.pieces import Pieces, Slot, filled
+from structgen.chat.keyed.nested import Elements, Nested
+from structgen.chat.pieces import Pieces, Slot, Spelling, filled
+from structgen.chat.spellings import loosened, tidy
 
 
 def type_of(value: Any) -> str:
@@ -61,7 +62,46 @@ class Raw:
         return str(value)
 
 
-ValueWriter = JsonLayout | Raw | Nested
+class Around(NamedTuple):
+    """What a model may write around a value, behind its key.
+
+    Attributes:
+        head: the spellings between the key and the value.
+        after: the spellings behind the value; empty if a value ends with no text of its own. It may have `Slot.KEY`.
+        padded: may there be a line break on both sides of the value that does not belong to it?
+    """
+
+    head: Spelling
+    after: Spelling
+    padded: bool
+
+    def after_key(self, key: str) -> Spelling:
+        """Returns what stands behind the value of this key."""
+        return tidy([key if piece is Slot.KEY else piece for piece in self.after])
+
+    def stop(self, key: str) -> str:
+        """Returns the text that ends a value of this key, and that no string has."""
+        behind = self.after_key(key)
+        return next((piece for piece in behind if isinstance(piece, str)), "")
+
+
+def around(before: Pieces, after: Pieces) -> tuple[Spelling, Around]:
+    """Returns what a model may write before a key, and around its value.
+
+    Args:
+        before, after: as in `ArgumentFormat`.
+    """
+    place = before.index(Slot.KEY)
+    prefix, head = ("".join(str(piece) for piece in pieces) for pieces in (before[:place], before[place + 1 :]))
+    padded = head.endswith("\n") and str(after[0] if after else "").startswith("\n")
+    texts = list(after)
+    if padded:
+        head, texts[0] = head[:-1], str(texts[0])[1:]
+    behind = [loosened(each, before=False, behind=False) if isinstance(each, str) else (each,) for each in texts]
+    return loosened(prefix, behind=False), Around(loosened(head, behind=False), tidy(sum(behind, ())), padded)
+
+
+ValueWriter = JsonLayout | Raw | Nested | Elements
 Beside = tuple[Pieces, Pieces]
 """The texts before and behind a value, with slots for the key."""
 Groups = dict[Beside, dict[str, ValueWriter]]

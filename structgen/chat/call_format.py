@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from structgen.chat.arguments import ArgumentWriter, JsonLayout
-from structgen.chat.pieces import TAG, Pieces, Slot, common_suffix, filled, joined, one_of, shown
+from structgen.chat.pieces import (
+    TAG,
+    Blank,
+    OneOf,
+    Pieces,
+    Slot,
+    Spelling,
+    common_suffix,
+    filled,
+    joined,
+    one_of,
+    shown,
+)
+from structgen.chat.spellings import canonical, changed, firsts, has_slot, leading, loosened, spelled, tidy
 
 
 class WrittenCall(NamedTuple):
@@ -31,9 +45,80 @@ class Tags:
     closing: str
 
 
+ANY_ID, NINE = "[A-Za-z0-9_-]{1,64}", "[A-Za-z0-9]{9}"
+"""Patterns of the ids of calls; the second one is what Mistral's templates demand."""
+
+
+@dataclass(frozen=True)
+class Spellings:
+    """The texts that a model may write for the parts of a turn. A turn of calls is `prefix`, `begin`, the calls with
+    `between` between them, then `closing`. A turn of text is `opening`, the text, `answered`; or `opening`, the text,
+    `apart`, `begin` and calls.
+
+    Attributes:
+        begin: what begins calls, up to the first slot of the first call.
+        body: one call, from its first slot to its last.
+        between: from the last slot of a call to the first slot of the next one; None if a turn has at most one call.
+        closing: what ends calls.
+        prefix: what stands before `begin` in a turn without text.
+        opening, answered: what stands before and behind the text of an answer.
+        apart: what stands between text and `begin`; None if a turn cannot have both.
+        id: the pattern of the ids of calls.
+    """
+
+    begin: Spelling
+    body: Spelling
+    between: Spelling | None
+    closing: Spelling
+    prefix: Spelling = (Blank(),)
+    opening: Spelling = ()
+    answered: Spelling = ()
+    apart: Spelling | None = (Blank(),)
+    id: str = ANY_ID
+
+    def changed(self, change: Callable[[str], str]) -> Spellings:
+        """Returns these spellings with each of their texts changed."""
+        parts: dict[str, Any] = {
+            name: changed(each, change) if isinstance(each, tuple) else each for name, each in vars(self).items()
+        }
+        return Spellings(**parts)
+
+    def triggers(self, names: Collection[str]) -> list[Spelling]:
+        """Returns what begins a call wherever it stands, so that an answer cannot contain it.
+
+        It is a tag, or the whole of `begin` if it begins with no tag. If that says too little, the names of tools
+        follow it.
+        """
+        tags = [TAG.match(first) for first in firsts(self.begin)]
+        if tags and all(tags):
+            known = [tag[0] for tag in tags if tag]
+            closers = firsts(self.answered)
+            if not any(closer.startswith(tag) for closer in closers for tag in known):
+                return [(tag,) for tag in dict.fromkeys(known)]
+        if _tells(self.begin):
+            return [self.begin]
+        place = self.body.index(Slot.NAME) if Slot.NAME in self.body else 0
+        head = tidy([*self.begin, *(piece for piece in self.body[:place] if not has_slot((piece,)))])
+        if _tells(head):
+            return [head]
+        named = OneOf(tuple((name,) for name in names))
+        return [tidy([*head, named, *leading(self.body[place + 1 :])])] if names else []
+
+
+def _tells(spelling: Spelling) -> bool:
+    """Is a text enough to tell a call from an answer?"""
+    return len("".join(map(str, canonical(spelling))).strip()) >= _TELLING
+
+
+_TELLING = 4
+"""The number of characters that are enough to tell a call from text."""
+
+
 @dataclass(frozen=True)
 class CallFormat:
     """How a model writes an answer and calls in its turn. The thinking before them is not part of it.
+
+    `render` writes one text for a call, the template's. `spellings` has all that the mask takes and the parser reads.
 
     A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the text
     within the tags `content`. A turn with text before its calls is `content.opening`, the text, `gap`, the calls and
@@ -57,6 +142,10 @@ class CallFormat:
         first_index: the number of the first call in `Slot.INDEX`.
         told: does the tokenizer render no calls? (Some templates describe the format only in the prompt.) Then the
             calls of a conversation are written into the content of the assistant's messages.
+        name: the name of the format, if it is a known one.
+        known: the spellings of a known format; by default, they are those of the texts above.
+        reads: how arguments may be written, if the model has more ways than the template.
+        thought_ends: what ends a thought beside its closing tag; it belongs to the text behind the thought.
     """
 
     lead: str
@@ -73,6 +162,36 @@ class CallFormat:
     ids: str | None = None
     first_index: int = 0
     told: bool = False
+    name: str = ""
+    known: Spellings | None = None
+    reads: ArgumentWriter | None = None
+    thought_ends: tuple[str, ...] = ()
+
+    @cached_property
+    def spellings(self) -> Spellings:
+        """What a model may write for the parts of a turn."""
+        if self.known is not None:
+            return self.known
+        opening = self.opening
+        before = None if self.gap is None else self.gap[: len(self.gap) - len(opening)]
+        if before is None and not (self.content.opening + self.content.closing).strip():
+            before = ""
+        return Spellings(
+            begin=loosened(opening),
+            body=spelled(*self.body),
+            between=None if self.between is None else loosened(self.between),
+            closing=loosened(self.closing),
+            prefix=loosened(self.lead[: len(self.lead) - len(opening)]) or (Blank(),),
+            opening=loosened(self.content.opening),
+            answered=loosened(self.content.closing),
+            apart=None if before is None else loosened(before) or (Blank(),),
+            id=NINE,
+        )
+
+    @property
+    def reading(self) -> ArgumentWriter:
+        """How arguments may be written."""
+        return self.reads or self.arguments
 
     def without(self, tokens: Collection[str]) -> CallFormat:
         """Returns the format as it looks in decoded text, where special tokens are not shown. `arguments` stays.
@@ -94,6 +213,7 @@ class CallFormat:
             end=bare(self.end),
             content=Tags(bare(self.content.opening), bare(self.content.closing)),
             gap=bare(self.gap),
+            known=self.spellings.changed(bare),
         )
 
     def render(self, calls: Sequence[WrittenCall], content: str = "") -> str:
@@ -130,18 +250,6 @@ class CallFormat:
         """The text that begins calls, with or without text before them."""
         return self.lead.lstrip() if self.gap is None else common_opening(self.lead, self.gap)
 
-    @property
-    def trigger(self) -> str:
-        """The text that begins calls, so that an answer cannot contain it: the first tag of `opening`.
-
-        It is the whole of `opening` if `opening` begins with no tag, or if the end of an answer begins with the same
-        tag. It is empty if calls begin with a name.
-        """
-        tag = TAG.match(self.opening)
-        if tag is None or self.content.closing.lstrip().startswith(tag[0]):
-            return self.opening
-        return tag[0]
-
     def described(self) -> list[tuple[str, str]]:
         """Returns the parts of the format for a person to read, as pairs of a name and a text."""
         rows = [("call", shown([self.lead, *self.body, self.closing]))]
@@ -155,6 +263,11 @@ class CallFormat:
         if self.thinking is not None:
             rows.append(("thinking", shown([self.thinking.opening, "...", self.thinking.closing])))
         return rows
+
+
+def thought_opening(tags: Tags) -> Spelling:
+    """Returns what a model may write to open a thought."""
+    return (Blank(), *loosened(tags.opening.strip(), before=False, behind=False), Blank())
 
 
 def common_opening(lead: str, gap: str) -> str:

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.chat.arguments import JsonLayout, KeyedArguments
-from structgen.chat.call_format import CallFormat
+from structgen.chat.arguments import KeyedArguments
+from structgen.chat.call_format import CallFormat, Tags, thought_opening
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed.plans import KeyedPlans
-from structgen.chat.literals import Literals, by_text
-from structgen.chat.pieces import Slot
+from structgen.chat.literals import Literals, optional
+from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
+from structgen.chat.spellings import firsts, has_slot, pattern
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
-from structgen.memo import kept_where_hashable
-from structgen.parts.parts import Either, Loop, Plan, Series
+from structgen.memo import cached_method, kept_where_hashable
+from structgen.parts.parts import Either, Loop, Plan, Series, by_text
+from structgen.regular.texts import escaped
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
@@ -41,6 +43,8 @@ class TurnRules:
         min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number.
         text: may the turn be an answer in free text?
         answer: the constraint of an answer that is not free text; None allows no such answer.
+        order: the order of a call's arguments, as in `JsonSchema`.
+        thought: may the model think first, within the tags of its format?
     """
 
     tools: tuple[Tool[..., Any], ...]
@@ -48,7 +52,8 @@ class TurnRules:
     max_calls: int | None = None
     text: bool = True
     answer: Composable | None = None
-    order: str | Sequence[str] = "schema"
+    order: str | Sequence[str] = "any"
+    thought: bool = True
 
 
 @kept_where_hashable(32)
@@ -74,91 +79,123 @@ class _TurnPlans:
         for name in names:
             if names.count(name) > 1:
                 raise OptionError(f"tools: two of them have the name {quoted(name)}")
-        if rules.min_calls > 1 and format_.between is None:
+        if rules.min_calls > 1 and format_.spellings.between is None:
             raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format allows only one")
-        keyed = format_.arguments if isinstance(format_.arguments, KeyedArguments) else None
+        keyed = format_.reading if isinstance(format_.reading, KeyedArguments) else None
         self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
         self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
 
     def plan(self) -> Plan:
         """Returns the turns that the rules allow."""
-        rules, format_ = self._rules, self._format
+        rules, spellings, literal = self._rules, self._format.spellings, self._literal
         turns: list[Plan] = []
         calls = rules.tools and rules.max_calls != 0
-        mixed = calls and rules.text and format_.gap is not None
+        mixed = bool(calls and rules.text and spellings.apart is not None)
         if rules.text:
-            turns.append(self._text(mixed=bool(mixed)))
+            turns.append(self._text(mixed=mixed))
         if rules.answer is not None:
-            content = format_.content
-            turns.append(
-                Series((self._literal.plan(content.opening), rules.answer.plan(), self._literal.plan(content.closing)))
-            )
+            tags = map(literal.spelling, (spellings.opening, spellings.answered))
+            turns.append(Series((next(tags), rules.answer.plan(), next(tags))))
         if calls and not (mixed and self._begins_as_text()):
-            turns.append(Series((self._literal.plan(format_.lead), self._calls())))
-        return Either(tuple(turns))
+            turns.append(Series((literal.spelling(spellings.prefix), self._calls())))
+        whole = turns[0] if len(turns) == 1 else Either(tuple(turns))
+        tags_ = self._format.thinking
+        return whole if not rules.thought or tags_ is None else Either((whole, self._thought(tags_, whole)))
+
+    def _thought(self, tags: Tags, turn_: Plan) -> Plan:
+        """Returns a turn behind a thought. The prompt may have opened the thought."""
+        literal = self._literal
+        first, *rest = literal.split(tags.closing.strip())
+        opening = literal.spelling(thought_opening(tags))
+        free = Text(until=first).plan()
+        end = literal.spelling((*(("".join(rest),) if rest else ()), Blank()))
+        begun = Text(until=first, before=tuple(map(Regex, self._stops)))
+        ended: list[Plan] = [Series((opening, free, end, turn_)), Series((begun.plan(), end, turn_))]
+        if self._format.thought_ends:
+            ended.append(Series((opening, Text(before=tuple(map(Regex, self._stops))).plan(), turn_)))
+        return Either(tuple(ended))
+
+    @property
+    def _stops(self) -> list[str]:
+        """The patterns of what begins calls."""
+        names = [tool.name for tool in self._rules.tools]
+        return [pattern(each) for each in self._format.spellings.triggers(names)] if names else []
 
     def _begins_as_text(self) -> bool:
         """Is a turn of calls alone also a turn of blank text and calls? Then the plan of the latter includes it."""
-        lead = self._format.lead
-        before = lead[: len(lead) - len(self._format.opening)]
-        return before.removeprefix(self._format.content.opening).strip() == ""
+        spellings = self._format.spellings
+        return not firsts(spellings.prefix) and not firsts(spellings.opening)
 
     def _text(self, *, mixed: bool) -> Plan:
-        """Returns free text that does not contain `trigger`; if `mixed`, calls follow it."""
-        content, format_ = self._format.content, self._format
-        stops = [format_.trigger] if self._rules.tools and format_.trigger else []
-        closing = content.closing.strip()
-        stops += [closing] if closing else []
-        free = Text(before=tuple(stops)).plan()
-        end: Plan = self._literal.plan(content.closing) if closing else Series(())
+        """Returns free text that does not contain what begins calls; if `mixed`, calls follow it."""
+        spellings, literal = self._format.spellings, self._literal
+        closers = [each for each in (*firsts(spellings.answered), *firsts(spellings.apart or ())) if each]
+        free = Text(before=tuple(map(Regex, [*self._stops, *map(escaped, closers)]))).plan()
+        end: Plan = literal.spelling(spellings.answered) if firsts(spellings.answered) else Series(())
         if mixed:
-            end = Either((end, Series((self._literal.plan(format_.opening), self._calls()))))
-        return Series((self._literal.plan(content.opening), free, end))
+            end = Either((end, Series((literal.spelling(spellings.apart or ()), self._calls()))))
+        return Series((literal.spelling(spellings.opening), free, end))
 
+    @cached_method
     def _calls(self) -> Plan:
-        """Returns the calls of a turn, from the first slot to `closing`."""
-        format_, rules = self._format, self._rules
-        max_calls = 1 if format_.between is None else rules.max_calls
+        """Returns the calls of a turn, from what begins them to what ends them."""
+        format_, spellings, rules, literal = self._format, self._format.spellings, self._rules, self._literal
+        max_calls = 1 if spellings.between is None else rules.max_calls
         min_calls = max(rules.min_calls, 1)
-        first = self._call(str(format_.first_index))
+        first = self._call(spellings.body, str(format_.first_index))
         more: list[Plan] = []
         if max_calls is None or max_calls > 1:
-            counted = self._call(None) if Slot.INDEX in format_.body else first
-            later = Series((self._literal.plan(format_.between or ""), counted))
+            counted = self._call(spellings.body, None) if Slot.INDEX in spellings.body else first
+            later = Series((literal.spelling(spellings.between or ()), counted))
             more.append(Loop(later, min_calls - 1, None if max_calls is None else max_calls - 1))
-        return Series((first, *more, self._literal.plan(format_.closing)))
+        return Series((literal.spelling(spellings.begin), first, *more, literal.spelling(spellings.closing)))
 
-    def _call(self, index: str | None) -> Plan:
+    def _call(self, body: Spelling, index: str | None) -> Plan:
         """Returns a call of any tool. `index`: the text of `Slot.INDEX`; None allows any number, for later calls."""
-        body = list(self._format.body)
-        name_index = body.index(Slot.NAME)
-        before = [self._piece(piece, "", index) for piece in body[:name_index]]
-        entries = []
+        if Slot.NAME not in body:
+            place = next(n for n, piece in enumerate(body) if isinstance(piece, OneOf) and has_slot((piece,)))
+            options = body[place]
+            assert isinstance(options, OneOf)
+            return Either(
+                tuple(self._call((*body[:place], *each, *body[place + 1 :]), index) for each in options.options)
+            )
+        place = body.index(Slot.NAME)
+        before = self._pieces(body[:place], "", index)
+        plans: dict[bytes, Plan] = {}
         for tool in self._rules.tools:
-            behind = list(body[name_index + 1 :])
+            behind = list(body[place + 1 :])
             text, rest = tool.name, behind
             if behind and isinstance(behind[0], str):
                 first, *others = self._literal.split(behind[0])
                 if not self._literal.is_token(first):
-                    text, rest = tool.name + first, ["".join(others), *behind[1:]]
-            after = Series(tuple(self._piece(piece, tool.name, index) for piece in rest))
-            entries.append((text, after))
-        return Series((*before, by_text(entries)))
+                    text, rest = tool.name + first, ["".join(others), *behind[1:]] if others else behind[1:]
+            plans[text.encode()] = self._pieces(tuple(rest), tool.name, index)
+        return Series((before, by_text(plans)))
 
-    def _piece(self, piece: str | Slot, tool: str, index: str | None) -> Plan:
-        if isinstance(piece, str):
-            return self._literal.plan(piece)
-        if piece is Slot.ARGUMENTS:
+    def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
+        """Returns pieces of a call of this tool as one plan."""
+        plans: list[Plan] = []
+        for piece in pieces:
+            if isinstance(piece, Slot):
+                plans.append(self._slot(piece, tool, index))
+            elif not has_slot((piece,)):
+                plans.append(self._literal.spelling((piece,)))
+            elif isinstance(piece, Maybe):
+                plans.append(optional(self._pieces(piece.pieces, tool, index)))
+            elif isinstance(piece, OneOf):
+                plans.append(Either(tuple(self._pieces(each, tool, index) for each in piece.options)))
+        return plans[0] if len(plans) == 1 else Series(tuple(plans))
+
+    def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
+        if slot is Slot.ARGUMENTS:
             return self._arguments[tool]
-        if piece is Slot.NAME:
+        if slot is Slot.NAME:
             return self._literal.plan(tool)
-        if piece is Slot.INDEX:
+        if slot is Slot.INDEX:
             return self._literal.plan(index) if index is not None else Regex("[1-9][0-9]{0,2}").plan()
-        return Regex("[A-Za-z0-9]{9}").plan()
+        return Regex(self._format.spellings.id).plan()
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
         if self._keyed is not None:
-            return self._keyed.plan(tool.arguments_schema, tool.name)
-        assert isinstance(self._format.arguments, JsonLayout)
-        arguments = tool.arguments_schema if tool.type is None else tool.type
-        return json_plan(arguments, self._format.arguments, self._rules.order)
+            return self._keyed.plan(tool.arguments_schema, tool.name, self._rules.order)
+        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order)

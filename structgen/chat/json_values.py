@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.chat.arguments import JsonLayout
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.options import Whitespace
@@ -13,8 +12,6 @@ from structgen.parts.parts import Plan
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
 
-MAX_BLANKS = 128
-"""The largest number of blanks before a line, in a layout with a margin: some thirty levels of four blanks."""
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
     "array": ("arrays",), "object": ("objects",),
@@ -28,14 +25,9 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
 
-def json_plan(schema: Any, layout: JsonLayout, order: str | Sequence[str] = "schema") -> Plan:
-    """Returns the JSON values of a schema or Python type, in the layout of a template."""
-    whitespace = Whitespace.COMPACT if layout.compact else Whitespace.SPACED
-    if layout.margin:
-        whitespace = Whitespace("flexible", bound=MAX_BLANKS)
-    elif layout.indent is not None:
-        whitespace = Whitespace.INDENTED(layout.indent)
-    return JsonSchema(schema, order="any" if layout.sorted else order, whitespace=whitespace).plan()
+def json_plan(schema: Any, order: str | Sequence[str] = "any") -> Plan:
+    """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound."""
+    return JsonSchema(schema, order=order, whitespace=Whitespace.FLEXIBLE).plan()
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
+from functools import cached_property, partial
 
 from structgen.automaton.machine import Automaton
-from structgen.chat.pieces import one_of
+from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, one_of
+from structgen.chat.spellings import ALLOWED_BLANKS
+from structgen.constraints.basic import Regex
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Switch, Texts
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series
 from structgen.parts.special import Special
 from structgen.vocabulary.vocabulary import special_text
 
@@ -54,6 +55,27 @@ class Literals:
     def _piece(self, text: str) -> Plan:
         return Special(text, special_text(text)) if self.is_token(text) else Fixed(text.encode())
 
+    @cached_method
+    def spelling(self, spelling: Spelling) -> Plan:
+        """Returns the texts of a spelling without slots as one plan."""
+        plans = [self._spelled(piece) for piece in spelling]
+        return plans[0] if len(plans) == 1 else Series(tuple(plans))
+
+    def _spelled(self, piece: str | Slot | Blank | Maybe | OneOf) -> Plan:
+        if isinstance(piece, Blank):
+            return self.blank
+        if isinstance(piece, Maybe):
+            return optional(self.spelling(piece.pieces))
+        if isinstance(piece, OneOf):
+            return Either(tuple(map(self.spelling, piece.options)))
+        assert isinstance(piece, str)
+        return self.plan(piece)
+
+    @cached_property
+    def blank(self) -> Plan:
+        """Any white space, of a bounded length."""
+        return Regex(ALLOWED_BLANKS).plan()
+
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""
         return self._tokens.fullmatch(text) is not None
@@ -66,19 +88,3 @@ class Literals:
 def optional(plan: Plan) -> Plan:
     """Returns a plan that may be left out."""
     return Loop(plan, 0, 1)
-
-
-def by_text(entries: Iterable[tuple[str, Plan]]) -> Plan:
-    """Returns the alternatives of several texts, each with the plan that follows it.
-
-    Args:
-        entries: at least one pair of a text and its plan. The texts differ, and none is empty.
-    """
-    cases: list[tuple[str, Plan, list[tuple[str, Plan]]]] = []  # text, plan, and the rests of texts that it begins
-    for text, plan in sorted(entries, key=itemgetter(0)):
-        if cases and text.startswith(cases[-1][0]):
-            cases[-1][2].append((text[len(cases[-1][0]) :], plan))
-        else:
-            cases.append((text, plan, []))
-    texts = Texts(tuple(text.encode() for text, _, _ in cases))
-    return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))

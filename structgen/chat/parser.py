@@ -7,31 +7,30 @@ pieces: the events are the same once neighbouring pieces of text, or of argument
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from structgen.chat.arguments import JsonLayout, KeyedArguments
-from structgen.chat.call_format import CallFormat
-from structgen.chat.keyed.reader import (
-    ID,
-    CharacterStream,
-    Members,
-    json_text,
-    keyed_text,
-    literal,
-    longest_of,
-    members_by_tool,
-)
-from structgen.chat.pieces import Slot
+from structgen.chat.arguments import KeyedArguments
+from structgen.chat.call_format import CallFormat, thought_opening
+from structgen.chat.keyed.reader import ID, CharacterStream, KeyedReader, expect, json_text, longest_of
+from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
+from structgen.chat.spellings import Alternatives, canonical, firsts, leading
 from structgen.errors import CallSyntaxError, quoted
 
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
     """A piece of the answer's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtPiece:
+    """A piece of what the model thinks before its turn."""
 
     text: str
 
@@ -67,7 +66,7 @@ class CallEnded:
     id: str = ""
 
 
-TurnEvent = TextPiece | CallBegun | ArgumentsPiece | CallEnded
+TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded
 Reader = Generator[None, str, None]
 
 END = ""
@@ -80,14 +79,18 @@ class TurnParser:
     Args:
         format_: how the model writes a turn.
         schemas: tool name -> JSON Schema of the tool's arguments. Other tools cannot be called.
+        thought: where the text begins: "open", within a thought that the prompt has begun; "closed", outside of one,
+            though the model may begin one with its tag; None if this is not known. Then text is held back until a
+            closing tag, or the first call, or the end of the text tells.
     """
 
-    def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        self._format = format_
+    def __init__(
+        self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]], *, thought: str | None = None
+    ) -> None:
+        self._format, self._spellings, self._thought = format_, format_.spellings, thought
         self._names = tuple(schemas)
-        self._members: dict[str, Members] = {}
-        if isinstance(format_.arguments, KeyedArguments):
-            self._members = members_by_tool(format_.arguments, schemas)
+        reading = format_.reading
+        self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
         self._stream = CharacterStream()
         self._events: deque[TurnEvent] = deque()
         self._reader = self._turn()
@@ -118,8 +121,8 @@ class TurnParser:
         events: list[TurnEvent] = []
         for event in self._events:
             last = events[-1] if events else None
-            if isinstance(event, TextPiece) and isinstance(last, TextPiece):
-                events[-1] = TextPiece(last.text + event.text)
+            if isinstance(event, (TextPiece, ThoughtPiece)) and type(last) is type(event):
+                events[-1] = type(event)(last.text + event.text)
             elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
                 events[-1] = ArgumentsPiece(event.index, last.text + event.text)
             else:
@@ -129,81 +132,176 @@ class TurnParser:
 
     def _turn(self) -> Reader:
         """Reads the whole turn."""
-        lead, opening = self._format.lead, self._format.content.opening
-        starts = [lead, opening] if self._names else [opening]
-        begun = yield from longest_of(self._stream, [start for start in starts if start])
-        called = bool(self._names) and begun == lead and (begun != "" or opening != "")
-        if not called:
-            called = yield from self._text()
+        yield from self._thinking()
+        spellings = self._spellings
+        triggers = spellings.triggers(self._names) if self._names else []
+        starts = [(*spellings.prefix, *leading(each)) for each in triggers]
+        begun, text = yield from _one_of([*starts, spellings.opening]).read(self._stream)
+        called = 0 <= begun < len(starts) and (text != "" or bool(firsts(spellings.opening)))
         if called:
-            yield from self._calls()
+            self._stream.unread(text)
+            yield from self._calls(spellings.prefix)
+        elif (yield from self._text(triggers)):
+            yield from self._calls(spellings.apart or ())
         yield from self._rest()
 
-    def _text(self) -> Generator[None, str, bool]:
-        """Reads text up to the beginning of calls (returns True) or to the end of the text (returns False)."""
-        format_ = self._format
-        trigger = format_.trigger if self._names else ""
-        before = (format_.gap or "").removesuffix(format_.opening)
-        stops = [text for text in (before + trigger, trigger) if trigger]
-        closing = format_.content.closing
-        held = ""
-        while True:
-            char = yield from self._stream.take()
-            held += char
-            stop = next((stop for stop in stops if held.endswith(stop)), None)
-            if stop is not None:
-                self._say(held[: -len(stop)])
-                yield from literal(self._stream, format_.opening.removeprefix(trigger))
-                return True
-            if char == END:
-                self._say(held.removesuffix(closing) if closing else held)
-                return False
-            kept = max(_begun(held, text) for text in (*stops, closing))
-            self._say(held[: len(held) - kept])
-            held = held[len(held) - kept :]
+    def _thinking(self) -> Reader:
+        """Reads a thought, if there is one."""
+        tags, stream = self._format.thinking, self._stream
+        if tags is None:
+            return
+        closing, begun = Alternatives((Blank(), tags.closing.strip())), -1
+        if tags.opening.strip():
+            begun, _ = yield from Alternatives(thought_opening(tags)).read(stream)
+        if begun >= 0 or self._thought == "open":
+            yield from self._thought_until(closing, self._think, certain=True)
+        elif self._thought is None:
+            held: list[str] = []
+            ended = yield from self._thought_until(closing, held.append, certain=False)
+            if ended:
+                self._think("".join(held))
+            else:
+                stream.unread("".join(held))
 
-    def _calls(self) -> Reader:
-        """Reads calls, from the first slot of the first one to `closing`."""
-        between, closing = self._format.between, self._format.closing
+    def _thought_until(
+        self, closing: Alternatives, emit: Callable[[str], None], *, certain: bool
+    ) -> Generator[None, str, bool]:
+        """Reads a thought up to its closing tag (returns True), or to what else ends it.
+
+        Args:
+            certain: is it known that this is a thought? Otherwise the first call ends it.
+        """
+        stream, begun = self._stream, self._format.thought_ends
+        triggers = self._spellings.triggers(self._names) if self._names else []
+        calls = _one_of(triggers) if triggers and not certain else None
+        others = Alternatives(*((text,) for text in begun)) if begun else None
+        while True:
+            char = yield from stream.peek()
+            if not char:
+                return False
+            if closing.begins(char):
+                ended, _ = yield from closing.read(stream)
+                if ended >= 0:
+                    behind = self._format.thinking.closing if self._format.thinking else ""
+                    yield from longest_of(stream, _prefixes(behind[len(behind.rstrip()) :]))
+                    return True
+            for stops in (others, calls):
+                if stops is not None and stops.begins(char):
+                    ended, text = yield from stops.read(stream)
+                    stream.unread(text)
+                    if ended >= 0:
+                        return False
+            yield from stream.take()
+            emit(char)
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._events.append(ThoughtPiece(text))
+
+    def _text(self, triggers: list[Spelling]) -> Generator[None, str, bool]:
+        """Reads text up to the beginning of calls (returns True) or to the end of the text (returns False)."""
+        stream, spellings, gap = self._stream, self._spellings, self._format.gap
+        answered, apart = firsts(spellings.answered), spellings.apart or ()
+        before = "".join(map(str, canonical(apart))) if gap is None else gap[: len(gap) - len(gap.lstrip())]
+        if any(firsts(apart)):
+            begun = [(*apart, *each) for each in triggers]
+        else:
+            begun = [*([(before, *each) for each in triggers] if before else []), *triggers]
+        calls = _one_of(begun) if begun else None
+        ends = Alternatives(spellings.answered) if answered else None
+        while True:
+            char = yield from stream.peek()
+            if not char:
+                return False
+            if calls is not None and calls.begins(char):
+                place, text = yield from calls.read(stream)
+                if place >= 0:
+                    stream.unread(text)
+                    return True
+            if ends is not None and ends.begins(char):
+                ended, _ = yield from ends.read(stream)
+                if ended >= 0:
+                    return False
+            yield from stream.take()
+            self._say(char)
+
+    def _calls(self, before: Spelling) -> Reader:
+        """Reads calls, from what begins them to what ends them.
+
+        Args:
+            before: what stands before the beginning of calls.
+        """
+        spellings, stream = self._spellings, self._stream
+        yield from expect(stream, _one_of([(*before, *spellings.begin)]), "the beginning of a call")
+        ends = _one_of([spellings.closing] if spellings.between is None else [spellings.between, spellings.closing])
         for index in count():
             yield from self._call(index)
-            tag = yield from longest_of(self._stream, [text for text in (between, closing) if text])
-            if not tag or tag != between:
-                if tag != closing:
-                    raise CallSyntaxError(f"call {index + 1} is not followed by {quoted(closing)}")
+            place = yield from expect(stream, ends, f"the end of call {index + 1}")
+            if spellings.between is None or place != 0:
                 return
 
     def _call(self, index: int) -> Reader:
-        name, arguments, id_ = "", "", ""
-        for piece in self._format.body:
-            if isinstance(piece, str):
-                yield from literal(self._stream, piece)
-            elif piece is Slot.NAME:
-                tool = yield from longest_of(self._stream, self._names)
-                if not tool or (name and tool != name):
-                    raise CallSyntaxError(f"call {index + 1} names no known tool: expected {quoted(self._names)}")
-                if not name:
-                    self._events.append(CallBegun(index, tool))
-                name = tool
-            elif piece is Slot.ARGUMENTS:
-                arguments = yield from self._arguments(name, index)
-            else:
-                word = yield from self._stream.word(ID)
-                id_ = word if piece is Slot.ID else id_
-        self._events.append(CallEnded(index, name, arguments, id_ or self._format.id_of(name, index)))
+        call = _Call(index)
+        yield from self._pieces(self._spellings.body, call)
+        if not call.arguments:
+            self._events.append(ArgumentsPiece(index, "{}"))
+        id_ = call.id or self._format.id_of(call.name, index)
+        self._events.append(CallEnded(index, call.name, call.arguments or "{}", id_))
 
-    def _arguments(self, name: str, index: int) -> Generator[None, str, str]:
+    def _pieces(self, pieces: Spelling, call: _Call) -> Reader:
+        """Reads pieces of a call."""
+        place = 0
+        while place < len(pieces):
+            plain = len(leading(pieces[place:]))
+            if plain:
+                texts = pieces[place : place + plain]
+                shown = "".join(map(str, canonical(texts)))
+                yield from expect(self._stream, _one_of([texts]), quoted(shown))
+                place += plain
+                continue
+            piece = pieces[place]
+            place += 1
+            if isinstance(piece, Slot):
+                yield from self._slot(piece, call)
+            elif isinstance(piece, Maybe):
+                if (yield from self._comes([piece.pieces])) == 0:
+                    yield from self._pieces(piece.pieces, call)
+            elif isinstance(piece, OneOf):
+                chosen = yield from self._comes(piece.options)
+                yield from self._pieces(piece.options[chosen], call)
+
+    def _comes(self, options: Any) -> Generator[None, str, int]:
+        """Returns the place of the option whose first text comes next; -1 for none."""
+        chosen, text = yield from _one_of([leading(each) for each in options]).read(self._stream)
+        self._stream.unread(text)
+        return chosen
+
+    def _slot(self, slot: Slot, call: _Call) -> Reader:
+        if slot is Slot.NAME:
+            tool = yield from longest_of(self._stream, self._names)
+            if not tool or (call.name and tool != call.name):
+                raise CallSyntaxError(f"call {call.index + 1} names no known tool: expected {quoted(self._names)}")
+            if not call.name:
+                self._events.append(CallBegun(call.index, tool))
+            call.name = tool
+        elif slot is Slot.ARGUMENTS:
+            yield from self._arguments(call)
+        else:
+            word = yield from self._stream.word(ID)
+            call.id = word if slot is Slot.ID else call.id
+
+    def _arguments(self, call: _Call) -> Reader:
         pieces: list[str] = []
 
         def emit(text: str) -> None:
             pieces.append(text)
-            self._events.append(ArgumentsPiece(index, text))
+            self._events.append(ArgumentsPiece(call.index, text))
 
-        if isinstance(self._format.arguments, JsonLayout):
+        if self._keyed is None:
             yield from json_text(self._stream, emit)
         else:
-            yield from keyed_text(self._stream, self._members[name], self._format.arguments.separator, emit)
-        return "".join(pieces)
+            yield from self._keyed.read(self._stream, call.name, emit)
+        call.arguments = "".join(pieces)
 
     def _rest(self) -> Reader:
         """Reads the text behind a turn. The format's `end` makes no event."""
@@ -216,7 +314,20 @@ class TurnParser:
             self._events.append(TextPiece(text))
 
 
-def _begun(text: str, stop: str) -> int:
-    """Returns the length of the longest end of a text that is a prefix of `stop`, or the whole of it."""
-    longest = min(len(text), len(stop))
-    return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)
+@dataclass
+class _Call:
+    """A call that is being read."""
+
+    index: int
+    name: str = ""
+    arguments: str = ""
+    id: str = ""
+
+
+def _one_of(spellings: list[Spelling]) -> Alternatives:
+    return Alternatives(*spellings)
+
+
+def _prefixes(text: str) -> list[str]:
+    """Returns the prefixes of a text."""
+    return [text[:size] for size in range(1, len(text) + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -23,6 +24,36 @@ TAG = re.compile(r"<[^<>\s]+>|\[[A-Z_]+\]")
 
 Piece = str | Slot
 Pieces = tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A place where a model may put any white space. A template writes `text` there."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """Pieces that a model may leave out.
+
+    Attributes:
+        written: does the format write them itself?
+    """
+
+    pieces: Spelling
+    written: bool = True
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Alternatives. The format writes the first one."""
+
+    options: tuple[Spelling, ...]
+
+
+Spelling = tuple["str | Slot | Blank | Maybe | OneOf", ...]
+"""The spellings of a part of a call that a model may choose from."""
 
 
 def joined(pieces: Iterable[Piece]) -> Pieces:

@@ -2,14 +2,14 @@
 
 A *part* is a language with an automaton of its own, which is entered in the tables of the composition. A part is over
 when a walk that began in frame 0 leaves this frame. A *plan* is a part, or several plans combined by `Series`,
-`Either`, `Loop` or `Switch`.
+`Either`, `Loop`, `Switch` or `Unordered`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -189,7 +189,64 @@ class Switch:
     plans: tuple[Plan, ...]
 
 
-Plan = Part | Series | Either | Loop | Switch
+@dataclass(frozen=True, eq=False)
+class Unordered:
+    """Members in any order, each at most once.
+
+    Attributes:
+        members: the members: a text that begins the member, the plan that follows it, and whether it is required. The
+            texts differ.
+        prefix: the plan before the text of each member.
+        separator: the plan between two members.
+        taken: the members that have been read, one bit for each.
+    """
+
+    members: tuple[tuple[bytes, Plan, bool], ...]
+    prefix: Plan
+    separator: Plan | None = None
+    taken: int = 0
+    _states: dict[int, Unordered] = field(default_factory=dict)
+
+    @cached_property
+    def complete(self) -> bool:
+        """Have all required members been read?"""
+        return all(self.taken >> n & 1 or not required for n, (_, _, required) in enumerate(self.members))
+
+    @cached_property
+    def next(self) -> Plan | None:
+        """One of the members that are left, and those behind it; None if none is left."""
+        left = [n for n in range(len(self.members)) if not self.taken >> n & 1]
+        if not left:
+            return None
+        behind = {self.members[n][0]: Series((self.members[n][1], self._after(n))) for n in left}
+        begun = (self.separator,) if self.taken and self.separator is not None else ()
+        return Series((*begun, self.prefix, by_text(behind)))
+
+    def _after(self, member: int) -> Unordered:
+        """What is left after a further member. The same members give the same object, in whatever order they came."""
+        taken = self.taken | 1 << member
+        if taken not in self._states:
+            self._states[taken] = Unordered(self.members, self.prefix, self.separator, taken, self._states)
+        return self._states[taken]
+
+
+def by_text(plans: Mapping[bytes, Plan]) -> Plan:
+    """Returns the alternatives of several texts, each with the plan that follows it.
+
+    Args:
+        plans: the plan after each text; at least one. No text is empty.
+    """
+    cases: list[tuple[bytes, Plan, dict[bytes, Plan]]] = []  # text, plan, and the rests of texts that it begins
+    for text in sorted(plans):
+        if cases and text.startswith(cases[-1][0]):
+            cases[-1][2][text[len(cases[-1][0]) :]] = plans[text]
+        else:
+            cases.append((text, plans[text], {}))
+    texts = Texts(tuple(text for text, _, _ in cases))
+    return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))
+
+
+Plan = Part | Series | Either | Loop | Switch | Unordered
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
@@ -207,5 +264,8 @@ def parts_of(plan: Plan) -> Iterator[Part]:
             todo.append(each.next)
         elif isinstance(each, Switch):
             todo += (*reversed(each.plans), each.texts)
+        elif isinstance(each, Unordered):
+            todo += [plan for _, plan, _ in reversed(each.members)]
+            todo += (each.prefix, *(() if each.separator is None else (each.separator,)))
         else:
             yield each

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from structgen.parts.parts import Either, Entered, Loop, Plan, Series, Switch
+from structgen.parts.parts import Either, Entered, Loop, Plan, Series, Switch, Unordered
 
 
 class Then(NamedTuple):
@@ -82,6 +82,9 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
         return _looped(plan, 0, after)
     if isinstance(plan, Switch):
         return [(plan.texts, Chosen(plan.plans, after))]
+    if isinstance(plan, Unordered):
+        steps: list[Step] = [(None, after)] if plan.complete else []
+        return steps if plan.next is None else [*steps, (plan.next, after)]
     if isinstance(after, Then):
         rest = Then(after.items[1:], after.after) if len(after.items) > 1 else after.after
         return [(after.items[0], rest)] if after.items else [(None, after.after)]

@@ -13,8 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.calling.streaming import Thought
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.server.asking import Asked
@@ -46,9 +45,9 @@ class ChoiceText:
     generation: Generation[str] | None = None
     choices: Sequence[ChosenToken | None] = ()
 
-    def add(self, event: TurnEvent | Thought) -> Body:
+    def add(self, event: TurnEvent) -> Body:
         """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
-        if isinstance(event, Thought):
+        if isinstance(event, ThoughtPiece):
             self.reasoning += event.text
             return {"reasoning_content": event.text}
         if isinstance(event, TextPiece):
@@ -108,7 +107,7 @@ class Answer(ABC):
         return pieces
 
     @abstractmethod
-    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+    def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
         """Takes an event of the text with this index. Returns the pieces that tell it."""
 
     @abstractmethod
@@ -189,7 +188,7 @@ class Completion(Answer):
         self._usage = request.stream_options is not None and request.stream_options.include_usage
         self._head = {"id": f"{self.prefix}-{token_hex(12)}", "created": int(time.time()), "model": request.model}
 
-    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+    def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
         delta = self._texts[index].add(event)
         return [self._chunk_choice(index, delta)] if delta else []
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.calling.streaming import Thought, TurnWatch
+from structgen.calling.streaming import TurnWatch
 from structgen.chat.parser import TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
@@ -36,7 +36,7 @@ class News:
     """
 
     index: int
-    events: Sequence[TurnEvent | Thought] = ()
+    events: Sequence[TurnEvent] = ()
     generation: Generation[str] | None = None
     choices: Sequence[ChosenToken | None] = ()
     error: StructgenError | None = None
@@ -254,7 +254,7 @@ class _SampledText:
         self.leave()
         return News(self._index, events, generation, choices, error)
 
-    def _events(self, session: Session) -> list[TurnEvent | Thought]:
+    def _events(self, session: Session) -> list[TurnEvent]:
         """Returns the new events of the text.
 
         Raises:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
 
-from structgen.calling.streaming import Thought
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.server.answers import Answer, Body, Event
 from structgen.server.asking import Asked
 from structgen.server.problems import Problem
@@ -28,7 +27,7 @@ class ResponseAnswer(Answer):
         self._request, self._id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
         self._output, self._text, self._number = _Output(), self._texts[0], 0
 
-    def _pieces(self, index: int, event: TurnEvent | Thought) -> Iterable[Body]:
+    def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
         return self._output.add(event)
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
@@ -112,10 +111,10 @@ class _Output:
         self.items: list[Body] = []
         self._open: Body | None = None
 
-    def add(self, event: TurnEvent | Thought) -> Iterator[Body]:
+    def add(self, event: TurnEvent) -> Iterator[Body]:
         """Takes an event of the run."""
-        if isinstance(event, (Thought, TextPiece)):
-            kind = "reasoning" if isinstance(event, Thought) else "message"
+        if isinstance(event, (ThoughtPiece, TextPiece)):
+            kind = "reasoning" if isinstance(event, ThoughtPiece) else "message"
             if self._open is None or self._open["type"] != kind:
                 yield from self._begin_text(kind)
             assert self._open is not None

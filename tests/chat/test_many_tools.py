@@ -63,4 +63,4 @@ def test_a_hundred_tools_are_no_more_work_than_one(name, monkeypatch):
     for calls in (["get_all_users"], ["get_all_users", "book_room", "find_note"]):
         one = expanded(format_, vocabulary, calls, calls, monkeypatch)
         many = expanded(format_, vocabulary, NAMES, calls, monkeypatch)
-        assert many <= one + 4, (calls, one, many)
+        assert many <= one + 6, (calls, one, many)  # one of the names begins another

@@ -8,7 +8,7 @@ import structgen as sg
 from structgen.chat import call_format
 from structgen.chat.messages import prompt_ids
 from tests.support.calling_models import chat_tokenizer
-from tests.support.chat_templates import AMBIGUOUS, ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
+from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
 
 NEEDS_TOOLS = frozenset(
     ("CohereForAI-c4ai-command-r-plus-tool_use", "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use",
@@ -73,10 +73,12 @@ def test_calls_are_in_the_prompt_however_they_are_given(name):
     prompts.add(prompt(tokenizer, "?", sg.ToolCall("weather", given, id_)))
     (text,) = prompts
     assert '\\"' not in text
-    assert all(said in text for said in ("weather", "Oslo", "sunny"))
+    assert "sunny" in text or name == "tool_chat_template_glm4"  # it leaves the results of tools out
+    assert "weather" in text
+    assert "Oslo" in text
 
 
-@pytest.mark.parametrize("name", sorted(SILENT | AMBIGUOUS) if templates() else ())
+@pytest.mark.parametrize("name", sorted(SILENT) if templates() else ())
 def test_calls_that_a_template_does_not_render_are_refused(name):
     tokenizer = tokenizer_with(templates()[name])
     with pytest.raises(sg.OptionError, match="no format of calls can be derived"):

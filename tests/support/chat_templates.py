@@ -18,14 +18,14 @@ from structgen.vocabulary import Vocabulary
 DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 SILENT = frozenset(
-    ("HuggingFaceTB-SmolLM3-3B", "google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct",
+    ("HuggingFaceTB-SmolLM3-3B", "google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
+)
+"""Templates that render no call at all, and tell no format."""
+TOLD = frozenset(
+    ("LFM2-8B-A1B", "ibm-granite-granite-3.3-2B-Instruct", "tool_chat_template_gemma3_pythonic",
      "tool_chat_template_glm4")
 )  # fmt: skip
-"""Templates that render no call at all, and tell no format."""
-TOLD = frozenset(("LFM2-8B-A1B", "ibm-granite-granite-3.3-2B-Instruct"))
-"""Templates that render no call, and tell in their prompt how one is written."""
-AMBIGUOUS = frozenset(("tool_chat_template_gemma3_pythonic",))
-"""Templates that write calls which cannot be read back."""
+"""Templates that render no call, or none that can be read back, and that are of a known format."""
 
 NULL_CONTENT = (
     "{% for m in messages %}{% if m.role == 'user' %}<|user|>{{ m.content }}{% elif m.content is none %}<|bot|>"
@@ -56,7 +56,7 @@ def templates() -> dict[str, str]:
 
 def derivable() -> list[str]:
     """The names of those whose call format can be told."""
-    return [name for name in templates() if name not in SILENT | AMBIGUOUS | TOLD]
+    return [name for name in templates() if name not in SILENT | TOLD]
 
 
 def control_tokens(format_: CallFormat) -> list[str]:

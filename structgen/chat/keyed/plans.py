@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw
+from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
 from structgen.chat.json_values import json_plan, members_of, types_of
-from structgen.chat.keyed.nested import Nested
-from structgen.chat.keyed.value_plans import NestedPlans, raw_strings, separated
+from structgen.chat.keyed.nested import Elements, Nested
+from structgen.chat.keyed.value_plans import ElementPlans, NestedPlans, raw_strings, scalar_words, separated
 from structgen.chat.literals import Literals, optional
-from structgen.chat.pieces import Slot, filled
+from structgen.chat.spellings import loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Plan, Series
+from structgen.parts.parts import Either, Plan, Series, Unordered
 from structgen.schema.normal import Shape
 
 
@@ -24,34 +24,49 @@ class KeyedPlans:
 
     def __init__(self, writer: KeyedArguments, literal: Literals) -> None:
         self._writer, self._literal = writer, literal
+        _, first = writer.formats[0]
+        self._prefix = literal.spelling(around(first.before, first.after)[0])
+        self._separator = literal.spelling(loosened(writer.separator)) if writer.separator else None
 
-    def plan(self, schema: Mapping[str, Any], tool: str) -> Plan:
+    def plan(self, schema: Mapping[str, Any], tool: str, order: str | Sequence[str] = "any") -> Plan:
         """Returns the arguments of a tool as a part.
+
+        Args:
+            order: "any", or another one: then arguments come as the schema declares them.
 
         Raises:
             UnsupportedSchema: members depend on each other, or a value has no spelling in the format.
         """
-        members = members_of(schema, tool)
-        names = sorted(members, key=str.lower) if self._writer.sorted else list(members)
-        required = set(schema.get("required", ()))
-        items: list[tuple[Plan, bool]] = []
-        for name in names:
-            member = self._member(name, members[name], tool, needed=name in required)
-            items += [] if member is None else [(member, name in required)]
-        if not self._writer.separator:
+        members, required = members_of(schema, tool), set(schema.get("required", ()))
+        plans = {
+            name: plan
+            for name, member in members.items()
+            if (plan := self._member(name, member, tool, needed=name in required)) is not None
+        }
+        if not plans:
+            return Series(())
+        if order == "any":
+            entries = tuple((name.encode(), plan, name in required) for name, plan in plans.items())
+            return Unordered(entries, self._prefix, self._separator)
+        items: list[tuple[Plan, bool]] = [
+            (Series((self._prefix, self._literal.plan(name), plan)), name in required) for name, plan in plans.items()
+        ]
+        if self._separator is None:
             return Series(tuple(plan if needed else optional(plan) for plan, needed in items))
-        return separated(items, self._literal.plan(self._writer.separator))
+        return separated(items, self._separator)
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
-        """Returns one argument, with an alternative for each spelling of its types; None if the schema has no value."""
+        """Returns one argument behind its name, with an alternative for each spelling of its types; None if the schema
+        has no value."""
         text = json.dumps(schema)
         shapes, groups = self._read(text)
         branches = []
         for beside in groups:
-            before, behind = (filled(pieces, {Slot.KEY: name}) for pieces in beside)
-            value = self._value(text, beside, behind)
+            _, sides = around(*beside)
+            value = self._value(text, beside, sides.stop(name), padded=sides.padded)
             if value is not None:
-                branches.append(Series((self._literal.plan(before), value, self._literal.plan(behind))))
+                head, after = self._literal.spelling(sides.head), self._literal.spelling(sides.after_key(name))
+                branches.append(Series((head, value, after)))
         types = types_of(shapes)
         if not branches and not types and not needed:
             return None
@@ -69,23 +84,33 @@ class KeyedPlans:
         return shapes, self._writer.groups(types_of(shapes))
 
     @cached_method
-    def _value(self, schema: str, beside: Beside, behind: str) -> Plan | None:
+    def _value(self, schema: str, beside: Beside, stop: str, padded: bool) -> Plan | None:
         """Returns the values of one group of types; None if there are none.
 
         Args:
             beside: the key of the group in `KeyedArguments.groups`.
-            behind: the text behind the value.
+            stop: the text that ends the value; no string has it.
+            padded: may there be line breaks around a string?
         """
         shapes, groups = self._read(schema)
-        group, plans = groups[beside], list[Plan]()
-        layouts = [(type_, writer) for type_, writer in group.items() if isinstance(writer, JsonLayout)]
-        for layout in dict.fromkeys(layout for _, layout in layouts):
-            written = [type_ for type_, each in layouts if each == layout]
-            plans.append(json_plan({**json.loads(schema), "type": written}, layout))
+        group, plans, blank = groups[beside], list[Plan](), self._literal.blank
+        json_types = [type_ for type_, writer in group.items() if isinstance(writer, JsonLayout)]
+        in_json = [type_ for type_ in json_types if type_ not in ("boolean", "null")]
+        if in_json:
+            plans.append(json_plan({**json.loads(schema), "type": in_json}))
+        words = scalar_words(shapes, group)
+        plans += [] if words is None else [words]
         for type_, writer in group.items():
-            if isinstance(writer, Raw):
-                language = raw_strings(shapes, writer, behind, list(group))
-                plans += [] if language.language.empty else [language]
-            elif isinstance(writer, Nested):
-                plans += NestedPlans(writer, self._literal, behind).values(shapes, type_)
-        return plans[0] if len(plans) == 1 else Either(tuple(plans)) if plans else None
+            if isinstance(writer, Nested) and type_ not in ("boolean", "null"):
+                plans += NestedPlans(writer, self._literal, stop).values(shapes, type_)
+            elif isinstance(writer, Elements):
+                plans += ElementPlans(writer, self._literal).values(shapes, type_)
+        quoted_: list[Plan] = [Series((blank, _any_of(plans), blank))] if plans else []
+        raw = next((writer for writer in group.values() if isinstance(writer, Raw)), None)
+        if raw is not None:
+            quoted_ += raw_strings(shapes, raw, stop, list(group), padded=padded)
+        return _any_of(quoted_) if quoted_ else None
+
+
+def _any_of(plans: Sequence[Plan]) -> Plan:
+    return plans[0] if len(plans) == 1 else Either(tuple(plans))

@@ -11,12 +11,17 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from structgen.chat.arguments import JsonLayout, KeyedArguments, Raw, ValueWriter
+from structgen.chat.arguments import Around, JsonLayout, KeyedArguments, Raw, ValueWriter, around
 from structgen.chat.json_values import members_of, types_of
-from structgen.chat.keyed.nested import Nested
-from structgen.chat.pieces import Slot, filled
+from structgen.chat.keyed.nested import ESCAPES, SCALAR_WORDS, Elements, Nested
+from structgen.chat.pieces import Maybe, Spelling
+from structgen.chat.spellings import WHITE, Alternatives, loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import CallSyntaxError, quoted
+from structgen.memo import cached_method
+from structgen.schema.algebra import Algebra
+from structgen.schema.normal import Shape
+from structgen.values.names import Outline
 
 T = TypeVar("T")
 Read = Generator[None, str, T]
@@ -27,6 +32,7 @@ SCALAR = re.compile(r"[A-Za-z0-9+.-]")
 """Characters of numbers, `true`, `None` and the like."""
 ID = re.compile(r"[A-Za-z0-9_-]")
 """Characters of the ids of calls."""
+_BLANKS = Alternatives(f"{WHITE}*")
 
 
 class CharacterStream:
@@ -48,6 +54,12 @@ class CharacterStream:
         """Gives characters back: the next `take` returns the first of them."""
         self._again.extendleft(reversed(text))
 
+    def peek(self) -> Read[str]:
+        """Returns the next character, and leaves it to be read."""
+        char = yield from self.take()
+        self.unread(char)
+        return char
+
     def word(self, letters: re.Pattern[str]) -> Read[str]:
         """Reads and returns characters that match `letters`, up to the first one that does not."""
         word = ""
@@ -57,19 +69,6 @@ class CharacterStream:
                 self.unread(char)
                 return word
             word += char
-
-
-def literal(stream: CharacterStream, text: str) -> Read[None]:
-    """Reads exactly this text.
-
-    Raises:
-        CallSyntaxError: another text comes.
-    """
-    for place, wanted in enumerate(text):
-        char = yield from stream.take()
-        if char != wanted:
-            mismatch = text[:place] + char
-            raise CallSyntaxError(f"expected {quoted(text)} in a call, found {quoted(mismatch)}")
 
 
 def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
@@ -85,138 +84,312 @@ def longest_of(stream: CharacterStream, texts: Sequence[str]) -> Read[str]:
     return known
 
 
+def expect(stream: CharacterStream, alternatives: Alternatives, what: str) -> Read[int]:
+    """Reads one of the alternatives, and returns its place.
+
+    Raises:
+        CallSyntaxError: none of them comes.
+    """
+    place, _ = yield from alternatives.read(stream)
+    if place < 0:
+        found = yield from stream.peek()
+        raise CallSyntaxError(f"expected {what} in a call, found {quoted(found)}")
+    return place
+
+
 class Place(NamedTuple):
     """An argument, and the writers of its JSON types that have the same texts before and behind the value."""
 
-    key: str
-    behind: str
+    around: Around
+    stop: Alternatives
+    ends: bool
     writers: Mapping[str, ValueWriter]
+    shapes: Sequence[Shape]
 
 
-Members = Mapping[str, Place]
-"""The text before a value -> the argument."""
+class KeyedReader:
+    """Reads arguments key by key.
 
+    Args:
+        schemas: tool name -> JSON Schema of its arguments.
+    """
 
-def members_by_tool(writer: KeyedArguments, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Members]:
-    """Returns the arguments of each tool, by the text before their values."""
-    by_tool: dict[str, Members] = {}
-    for tool, schema in schemas.items():
-        places: dict[str, Place] = {}
-        for key, member in members_of(schema, tool).items():
-            for (before, after), writers in writer.groups(types_of(JsonSchema(member).read().shapes)).items():
-                named = {Slot.KEY: key}
-                places[filled(before, named)] = Place(key, filled(after, named), writers)
-        by_tool[tool] = places
-    return by_tool
+    def __init__(self, writer: KeyedArguments, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self._writer, self._schemas = writer, schemas
+        _, first = writer.formats[0]
+        prefix = around(first.before, first.after)[0]
+        self._first = Alternatives(prefix)
+        self._later = Alternatives((*loosened(writer.separator), *prefix) if writer.separator else prefix)
 
+    @cached_method
+    def _places(self, tool: str) -> dict[str, tuple[Alternatives, list[Place]]]:
+        """Returns the arguments of a tool by name: what may stand behind the name, and what each of it begins."""
+        found: dict[str, tuple[Alternatives, list[Place]]] = {}
+        for key, member in members_of(self._schemas[tool], tool).items():
+            shapes = JsonSchema(member).read().shapes
+            places = []
+            for (before, after), writers in self._writer.groups(types_of(shapes)).items():
+                sides = around(before, after)[1]
+                behind = sides.after_key(key)
+                stop: Spelling = (Maybe(("\n",)), *behind) if sides.padded else behind
+                places.append(Place(sides, Alternatives(stop), bool(behind), writers, shapes))
+            if places:
+                found[key] = Alternatives(*(place.around.head for place in places)), places
+        return found
 
-def keyed_text(stream: CharacterStream, members: Members, separator: str, emit: Emit) -> Read[None]:
-    """Reads arguments key by key and emits them as one JSON object."""
-    emit("{")
-    between = ""
-    while True:
-        before = separator if between else ""
-        prefix = yield from longest_of(stream, [before + text for text in members])
-        place = members.get(prefix[len(before) :]) if prefix else None
-        if place is None:
-            break
-        emit(f"{between}{json.dumps(place.key, ensure_ascii=False)}: ")
-        yield from _value(stream, place, emit)
-        between = ", "
-    emit("}")
+    def read(self, stream: CharacterStream, tool: str, emit: Emit) -> Read[None]:
+        """Reads the arguments of a call of a tool and emits them as one JSON object.
+
+        Raises:
+            CallSyntaxError: the text is none in the format.
+        """
+        emit("{")
+        places, between = self._places(tool), ""
+        while True:
+            start, begun = yield from (self._later if between else self._first).read(stream)
+            key = (yield from longest_of(stream, list(places))) if start >= 0 else ""
+            if not key:  # what follows must be the end of the call
+                stream.unread(begun)
+                break
+            heads, groups = places[key]
+            place = groups[(yield from expect(stream, heads, f"a value of {quoted(key)}"))]
+            emit(f"{between}{json.dumps(key, ensure_ascii=False)}: ")
+            yield from _value(stream, place, emit)
+            between = ", "
+        emit("}")
 
 
 def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
     """Reads a value and the text behind it."""
-    char = yield from stream.take()
-    stream.unread(char)
-    nested = place.writers.get("array", place.writers.get("object"))
-    if isinstance(nested, Nested) and (opening := (yield from longest_of(stream, [nested.array[0], nested.object[0]]))):
-        yield from _container(stream, nested, opening, emit)
-        yield from literal(stream, place.behind)
-        return
-    layouts = [type_ for type_, writer in place.writers.items() if isinstance(writer, JsonLayout)]
+    writers = place.writers
+    raw = isinstance(writers.get("string"), Raw)
+    blanks = ""
+    if place.around.padded:
+        yield from longest_of(stream, ["\n"])
+    if set(writers) != {"string"} or not raw:
+        _, blanks = yield from _BLANKS.read(stream)
+    for type_ in ("array", "object"):
+        writer = writers.get(type_)
+        if isinstance(writer, Elements):
+            yield from _elements(stream, writer, place.shapes, place.stop, emit)
+            return
+        if isinstance(writer, Nested) and (yield from _nested_container(stream, writer, emit)):
+            yield from _stop(stream, place)
+            return
+    layouts = [type_ for type_, writer in writers.items() if isinstance(writer, JsonLayout)]
     opens = {"array": "[", "object": "{", "string": '"'}
-    if char and any(opens.get(type_) == char for type_ in layouts):
+    char = yield from stream.peek()
+    string = writers.get("string")
+    if isinstance(string, Nested) and string.escaped and char in ('"', "'") and char:
+        yield from _python_string(stream, emit)
+        yield from _stop(stream, place)
+    elif char and any(opens.get(type_) == char for type_ in layouts):
         yield from json_text(stream, emit)
-        yield from literal(stream, place.behind)
-    elif not place.behind:
+        yield from _stop(stream, place)
+    elif not place.ends:
         scalar = yield from stream.word(SCALAR)
-        emit(_json_of(scalar, place.writers))
-    elif set(place.writers) == {"string"}:
-        yield from _string(stream, place.behind, emit)
+        emit(_json_of(scalar, writers))
+    elif set(writers) == {"string"}:
+        yield from _string(stream, place.stop, emit)
     else:
-        pieces: list[str] = []
-        yield from _until(stream, place.behind, pieces.append)
-        emit(_json_of("".join(pieces), place.writers))
+        pieces: list[str] = [blanks]
+        yield from _until(stream, place.stop, pieces.append)
+        emit(_json_of("".join(pieces), writers))
 
 
-def _container(stream: CharacterStream, nested: Nested, opening: str, emit: Emit) -> Read[None]:
+def _stop(stream: CharacterStream, place: Place) -> Read[None]:
+    """Reads the text behind a value that ends by itself."""
+    if place.ends:
+        yield from _BLANKS.read(stream)
+        yield from expect(stream, place.stop, "the end of an argument")
+
+
+def _nested_container(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[bool]:
+    """Reads an array or an object, if one comes."""
+    opening, _ = yield from Alternatives(loosened(nested.array[0]), loosened(nested.object[0])).read(stream)
+    if opening < 0:
+        return False
+    yield from _container(stream, nested, is_array=opening == 0, emit=emit)
+    return True
+
+
+def _container(stream: CharacterStream, nested: Nested, *, is_array: bool, emit: Emit) -> Read[None]:
     """Reads an array or an object, whose opening is read already."""
-    is_array = opening == nested.array[0]
     _, separator, closing = nested.array if is_array else nested.object
+    ends = Alternatives(loosened(closing))
     emit("[" if is_array else "{")
-    ended = yield from longest_of(stream, [closing])
-    while not ended:
+    ended, _ = yield from ends.read(stream)
+    while ended < 0:
         if not is_array:
-            yield from literal(stream, nested.key[0])
-            yield from _string(stream, nested.key[1], emit)
+            yield from _member_name(stream, nested, emit)
             emit(": ")
         yield from _nested(stream, nested, emit)
-        ended = yield from longest_of(stream, [closing])
-        if not ended:
-            yield from literal(stream, separator)
+        ended, _ = yield from ends.read(stream)
+        if ended < 0:
+            yield from expect(stream, Alternatives(loosened(separator)), quoted(separator))
             emit(", ")
     emit("]" if is_array else "}")
 
 
+def _member_name(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
+    """Reads the name of a member and what is between it and the value."""
+    before, behind = nested.key
+    if nested.escaped:
+        yield from _python_string(stream, emit)
+        yield from expect(stream, Alternatives(loosened(behind[1:])), quoted(behind[1:]))
+        return
+    yield from expect(stream, Alternatives((before,) if before else ()), quoted(before))
+    yield from _string(stream, Alternatives(loosened(behind)), emit)
+
+
 def _nested(stream: CharacterStream, nested: Nested, emit: Emit) -> Read[None]:
     """Reads a value within an array or an object."""
-    opening = yield from longest_of(stream, [nested.string[0], nested.array[0], nested.object[0]])
-    if opening and opening == nested.string[0]:
-        yield from _string(stream, nested.string[1], emit)
-    elif opening:
-        yield from _container(stream, nested, opening, emit)
+    yield from _BLANKS.read(stream)
+    char = yield from stream.peek()
+    if nested.escaped and char and char in "\"'":
+        yield from _python_string(stream, emit)
+        return
+    if not nested.escaped and (yield from longest_of(stream, [nested.string[0]])):
+        yield from _string(stream, Alternatives((nested.string[1],)), emit)
+        return
+    if (yield from _nested_container(stream, nested, emit)):
+        return
+    word = yield from stream.word(SCALAR)
+    spelled = {**SCALAR_WORDS, **nested.words}.get(word)
+    if spelled is None and not _NUMBER.fullmatch(word):
+        raise CallSyntaxError(f"{quoted(word)} is not a value in a call")
+    emit(spelled or word)
+
+
+def _elements(
+    stream: CharacterStream, elements: Elements, shapes: Sequence[Shape], stop: Alternatives, emit: Emit
+) -> Read[None]:
+    """Reads a value whose arrays and objects are written as elements, and the text behind it."""
+    types = types_of(shapes)
+    if "string" not in types:
+        yield from _BLANKS.read(stream)
+    item = Alternatives(loosened(elements.opening + elements.item + elements.end, behind=False))
+    opening = Alternatives(loosened(elements.opening, behind=False))
+    is_array = "array" in types and (yield from item.read(stream))[0] >= 0
+    if is_array:
+        yield from _items(stream, elements, shapes, item, emit)
+        yield from expect(stream, stop, "the end of an array")
+    elif "object" in types and (yield from opening.read(stream))[0] >= 0:
+        yield from _members(stream, elements, shapes, opening, emit)
+        yield from expect(stream, stop, "the end of an object")
+    elif types == ["string"]:
+        yield from _string(stream, stop, emit)
     else:
-        word = yield from stream.word(SCALAR)
-        spelled = nested.words.get(word)
-        if spelled is None and not _NUMBER.fullmatch(word):
-            raise CallSyntaxError(f"{quoted(word)} is not a value in a call")
-        emit(spelled or word)
+        pieces: list[str] = []
+        yield from _until(stream, stop, pieces.append)
+        text = "".join(pieces)
+        empty = {"array": "[]", "object": "{}"}
+        if not text.strip() and "string" not in types:
+            emit(next((empty[type_] for type_ in types if type_ in empty), "null"))
+        else:
+            emit(_json_of(text, dict.fromkeys(types, Raw())))
+
+
+def _items(
+    stream: CharacterStream, elements: Elements, shapes: Sequence[Shape], item: Alternatives, emit: Emit
+) -> Read[None]:
+    """Reads the items of an array. The tag before the first one has been read."""
+    inner = [each for shape in shapes if shape.arrays and shape.arrays.rest for each in shape.arrays.rest.shapes]
+    stop = _closing_tag(elements, elements.item)
+    between = "["
+    while True:
+        emit(between)
+        yield from _elements(stream, elements, inner, stop, emit)
+        between = ", "
+        if (yield from item.read(stream))[0] < 0:
+            break
+    emit("]")
+
+
+def _members(
+    stream: CharacterStream, elements: Elements, shapes: Sequence[Shape], opening: Alternatives, emit: Emit
+) -> Read[None]:
+    """Reads the members of an object. The opening of the first one's tag has been read."""
+    inner: dict[str, Sequence[Shape]] = {}
+    for shape in shapes:
+        if shape.objects is not None:
+            rules = Outline(shape.objects, Algebra())
+            inner |= {each.name: rules.member(n).shapes for n, each in enumerate(shape.objects.properties)}
+    between, begun = "{", ""
+    while True:
+        name = yield from longest_of(stream, list(inner))
+        if not name:  # what follows must be the end of the object
+            stream.unread(begun)
+            break
+        yield from expect(stream, Alternatives((elements.end,)), quoted(elements.end))
+        emit(f"{between}{json.dumps(name, ensure_ascii=False)}: ")
+        yield from _elements(stream, elements, inner[name], _closing_tag(elements, name), emit)
+        between = ", "
+        more, begun = yield from opening.read(stream)
+        if more < 0:
+            break
+    emit("}" if between != "{" else "{}")
+
+
+def _closing_tag(elements: Elements, name: str) -> Alternatives:
+    return Alternatives(loosened(elements.closing + name + elements.end, before=False, behind=False))
 
 
 def _json_of(text: str, writers: Mapping[str, ValueWriter]) -> str:
     """Returns the JSON of a value that is written without quotes."""
-    if "number" in writers and _NUMBER.fullmatch(text):
-        return text
-    words = [writers[type_] for type_ in ("boolean", "null") if type_ in writers]
-    spelled = next((writer.words.get(text) for writer in words if isinstance(writer, Nested)), None)
-    if spelled or (words and text in ("true", "false", "null")):
-        return spelled or text
+    word = text.strip()
+    if "number" in writers and _NUMBER.fullmatch(word):
+        return word
+    words = dict(SCALAR_WORDS)
+    for writer in writers.values():
+        words |= writer.words if isinstance(writer, Nested) else {}
+    meant = words.get(word)
+    if meant is not None and ("null" if meant == "null" else "boolean") in writers:
+        return meant
     if isinstance(writers.get("string"), Raw):
         return json.dumps(text, ensure_ascii=False)
     raise CallSyntaxError(f"{quoted(text)} is not a value of this argument, which takes: {', '.join(writers)}")
 
 
-def _string(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
+def _string(stream: CharacterStream, stop: Alternatives, emit: Emit) -> Read[None]:
     """Reads text up to `stop`, and emits it as a JSON string."""
     emit('"')
     yield from _until(stream, stop, lambda text: emit(json.dumps(text, ensure_ascii=False)[1:-1]))
     emit('"')
 
 
-def _until(stream: CharacterStream, stop: str, emit: Emit) -> Read[None]:
-    """Reads text up to `stop`. It emits a character as soon as the character cannot belong to `stop`."""
-    held = ""
-    while not held.endswith(stop):
-        char = yield from stream.take()
+def _python_string(stream: CharacterStream, emit: Emit) -> Read[None]:
+    """Reads a string as a literal of Python, and emits it as a JSON string."""
+    quote = yield from stream.take()
+    if quote not in ('"', "'"):
+        raise CallSyntaxError(f"expected a string in a call, found {quoted(quote)}")
+    emit('"')
+    while (char := (yield from stream.take())) != quote:
         if not char:
-            raise CallSyntaxError(f"the text ends within an argument: expected {quoted(stop)}")
-        held += char
-        while held and not stop.startswith(held) and not held.endswith(stop):
-            emit(held[0])
-            held = held[1:]
-    emit(held[: -len(stop)])
+            raise CallSyntaxError("the text ends within a string of a call")
+        if char == "\\":
+            letter = yield from stream.take()
+            if letter in ("u", "x"):
+                digits = ""
+                for _ in range(4 if letter == "u" else 2):
+                    digits += yield from stream.take()
+                emit("\\u" + digits.rjust(4, "0"))
+                continue
+            char = ESCAPES.get(letter, "\\" + letter)
+        emit(json.dumps(char, ensure_ascii=False)[1:-1])
+    emit('"')
+
+
+def _until(stream: CharacterStream, stop: Alternatives, emit: Emit) -> Read[None]:
+    """Reads text up to `stop`. It emits a character as soon as the character cannot belong to `stop`."""
+    while True:
+        char = yield from stream.peek()
+        if not char:
+            raise CallSyntaxError("the text ends within an argument")
+        if stop.begins(char) and (yield from stop.read(stream))[0] >= 0:
+            return
+        yield from stream.take()
+        emit(char)
 
 
 def json_text(stream: CharacterStream, emit: Emit) -> Read[None]:

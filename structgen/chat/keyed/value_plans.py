@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
 
 from structgen.chat.arguments import Raw
 from structgen.chat.json_values import only
-from structgen.chat.keyed.nested import Nested
+from structgen.chat.keyed.nested import ESCAPES, LITERALS, SCALAR_WORDS, Elements, Nested
 from structgen.chat.literals import Literals, optional
+from structgen.chat.spellings import loosened
 from structgen.errors import UnsupportedSchema
-from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Words
-from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, literals, union
+from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words
+from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.string_sets import string_predicate, uncapped_language
 from structgen.regular.texts import escaped, free_text
 from structgen.schema.algebra import Algebra
@@ -24,17 +28,19 @@ FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
 """The names that undeclared members may have."""
 
 _SPELLED = {
-    "number": r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$",
-    "boolean": "^([Tt]rue|[Ff]alse)$",
-    "null": "^(null|None)$",
-    "array": r"^\[",
-    "object": r"^\{",
+    "number": r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$",
+    "boolean": r"^\s*([Tt]rue|[Ff]alse)\s*$",
+    "null": r"^\s*(null|None)\s*$",
+    "array": r"^\s*\[",
+    "object": r"^\s*\{",
 }
 """JSON type -> the texts that would be read as a value of this type. If an argument also takes values of the type, no
 string of the argument may look like this."""
 
 
-def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequence[str]) -> Words:
+def raw_strings(
+    shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequence[str], *, padded: bool = False
+) -> list[Plan]:
     """Returns the strings of a schema that can be written without quotes and read back.
 
     Args:
@@ -42,13 +48,25 @@ def raw_strings(shapes: Sequence[Shape], writer: Raw, behind: str, types: Sequen
         behind: the text that ends a string. No string contains it.
         types: the JSON types of the same argument. No string looks like a value of another of these types. For example,
             `12` is not a string if the argument may be a number.
+        padded: may a string stand between line breaks? Then it has some on both sides, or on none.
     """
-    return _strings(tuple(shape.strings for shape in shapes if shape.strings is not None), writer, behind, tuple(types))
+    sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
+    plain = _strings(sets, writer, behind, tuple(types), padded)
+    plans: list[Plan] = [] if plain.language.empty else [plain]
+    if padded:
+        inner = _strings(sets, writer, behind, tuple(types), False)
+        line = _words(("\n",))
+        plans += [] if inner.language.empty else [Series((line, inner, line))]
+    return plans
 
 
 @lru_cache(256)
-def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...]) -> Words:
-    """Returns the part of these strings. Arguments that take the same strings share the part, and so its states."""
+def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...], whole: bool) -> Words:
+    """Returns the part of these strings. Arguments that take the same strings share the part, and so its states.
+
+    Args:
+        whole: may a string neither begin nor end with a line break?
+    """
     combined: CharDfa | None = None
     longest = 0
     for strings in sets:
@@ -60,6 +78,8 @@ def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[s
         combined = language if combined is None else union(combined, language)
         longest = -1 if max_length is None or longest < 0 else max(longest, max_length)
     bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
+    if whole:
+        bounds.append(from_pattern(r"^([^\n]([\s\S]*[^\n])?)?$"))
     if writer.trimmed:
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
     bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
@@ -90,10 +110,8 @@ class NestedPlans:
         """Returns the values of a schema; None if all of them are nested too deeply."""
         plans: list[Plan] = []
         for shape in shapes:
-            given = (shape.true, shape.false, shape.null)
-            texts = [text for text, there in zip(self._writer.scalars, given, strict=True) if there]
-            if texts:
-                plans.append(_words(tuple(texts)))
+            words = scalar_words([shape], {"null": self._writer, "boolean": self._writer})
+            plans += [] if words is None else [words]
             if shape.numbers is not None:
                 plans.append(_numbers(shape))
             if shape.strings is not None:
@@ -105,17 +123,20 @@ class NestedPlans:
         return Either(tuple(plans)) if plans else None
 
     def _string(self, shape: Shape) -> Plan:
+        if self._writer.escaped:
+            assert shape.strings is not None
+            return _quoted_strings(shape.strings)
         opening, closing = self._writer.string
         without = self._writer.without | {text for text in (self._behind,) if text}
         words = raw_strings([shape], Raw(frozenset(without)), closing, ["string"])
-        return Series((self._literal.plan(opening), words, self._literal.plan(closing)))
+        return Series((self._literal.plan(opening), Either(tuple(words)), self._literal.plan(closing)))
 
     def _array(self, arrays: Arrays, depth: int) -> Plan:
         if not arrays.only("prefix", "rest", "min_items", "max_items"):
             raise UnsupportedSchema(
                 "contains, uniqueItems and similar rules: the model's call format does not write arrays as JSON"
             )
-        opening, separator, closing = map(self._literal.plan, self._writer.array)
+        opening, separator, closing = map(self._loose, self._writer.array)
         rest = None if arrays.rest is None else self._value(arrays.rest.shapes, depth + 1)
         prefix, minimum, maximum = arrays.prefix[: arrays.max_items], arrays.min_items, arrays.max_items
         count = len(prefix)
@@ -138,23 +159,22 @@ class NestedPlans:
             raise UnsupportedSchema(
                 "minProperties and similar rules: the model's call format does not write objects as JSON"
             )
-        opening, separator, closing = map(self._literal.plan, self._writer.object)
+        opening, separator, closing = map(self._loose, self._writer.object)
         rules = Outline(objects, Algebra())
         members = [(member, rules.member(i)) for i, member in enumerate(objects.properties)]
         members = [(member, node) for member, node in members if member.declared or member.required]
         if not members:
             free = self._free_members(rules, depth)
             return Series((opening, Loop(free, 0, None, separator), closing)) if free else Series((opening, closing))
-        if self._writer.sorted:
-            members.sort(key=lambda each: each[0].name.lower())
-        items = []
+        entries = []
         for member, node in members:
             value = self._value(node.shapes, depth + 1)
             if value is not None:
-                items.append((self._member(_words((member.name,)), value), member.required))
+                entries.append((member.name.encode(), self._behind_name(value), member.required))
             elif member.required:
                 raise _too_deep()
-        return Series((opening, separated(items, separator), closing))
+        between = Unordered(tuple(entries), self._before_name, separator) if entries else Series(())
+        return Series((opening, between, closing))
 
     def _free_members(self, rules: Outline, depth: int) -> Plan | None:
         """Returns the members of an object that declares none; None if there can be none."""
@@ -170,8 +190,70 @@ class NestedPlans:
         return Either(tuple(plans)) if plans else None
 
     def _member(self, name: Plan, value: Plan) -> Plan:
-        before, behind = self._writer.key
-        return Series((self._literal.plan(before), name, self._literal.plan(behind), value))
+        return Series((self._before_name, name, self._behind_name(value)))
+
+    @cached_property
+    def _before_name(self) -> Plan:
+        if self._writer.escaped:
+            return _words(('"', "'"))
+        return self._literal.plan(self._writer.key[0])
+
+    def _behind_name(self, value: Plan) -> Plan:
+        behind = self._writer.key[1]
+        if self._writer.escaped:
+            return Series((_words(('"', "'")), self._loose(behind[1:]), value))
+        return Series((self._loose(behind), value))
+
+    def _loose(self, text: str) -> Plan:
+        return self._literal.spelling(loosened(text))
+
+
+class ElementPlans(NestedPlans):
+    """Makes parts from the schemas of arrays and objects that are written as elements."""
+
+    def __init__(self, writer: Elements, literal: Literals) -> None:
+        self._elements = writer
+        mark = writer.opening.rpartition("<")[0] or writer.opening
+        super().__init__(LITERALS, literal, mark)
+
+    def _string(self, shape: Shape) -> Plan:
+        return Either(tuple(raw_strings([shape], Raw(), self._behind, ["string"])))
+
+    def _array(self, arrays: Arrays, depth: int) -> Plan:
+        if not arrays.only("rest", "min_items", "max_items") or arrays.rest is None:
+            raise UnsupportedSchema("prefixItems and similar rules: the model's call format writes arrays as elements")
+        item = self._value(arrays.rest.shapes, depth + 1)
+        if item is None:
+            if arrays.min_items:
+                raise _too_deep()
+            return Series(())
+        before, behind = self._tags(self._elements.item)
+        return Loop(Series((before, item, behind)), arrays.min_items, arrays.max_items)
+
+    def _object(self, objects: Objects, depth: int) -> Plan:
+        if not objects.only("properties", "rest", "patterns"):
+            raise UnsupportedSchema(
+                "minProperties and similar rules: the model's call format does not write objects as JSON"
+            )
+        rules = Outline(objects, Algebra())
+        entries = []
+        for place, member in enumerate(objects.properties):
+            value = self._value(rules.member(place).shapes, depth + 1)
+            if value is not None:
+                end = self._literal.plan(self._elements.end)
+                plan = Series((end, value, self._tags(member.name)[1]))
+                entries.append((member.name.encode(), plan, member.required))
+            elif member.required:
+                raise _too_deep()
+        return Unordered(tuple(entries), self._loose(self._elements.opening)) if entries else Series(())
+
+    def _tags(self, name: str) -> tuple[Plan, Plan]:
+        """Returns the tags around an element of this name."""
+        before = self._literal.spelling(loosened(self._elements.opening + name + self._elements.end, behind=False))
+        behind = self._literal.spelling(
+            loosened(self._elements.closing + name + self._elements.end, before=False, behind=False)
+        )
+        return before, behind
 
 
 def _too_deep() -> UnsupportedSchema:
@@ -198,6 +280,69 @@ def separated(items: Sequence[tuple[Plan, bool]], separator: Plan) -> Plan:
         later = Series((separator, plan))
         after = Series((later if needed else optional(later), after))
     return first
+
+
+def scalar_words(shapes: Sequence[Shape], writers: Mapping[str, Any]) -> Plan | None:
+    """Returns the spellings of the booleans and of null in a schema; None if it has none of them.
+
+    Args:
+        writers: JSON type -> how a format writes it. Of a writer with words of its own, these are spellings, too.
+    """
+    given = {
+        "true": any(shape.true for shape in shapes) and "boolean" in writers,
+        "false": any(shape.false for shape in shapes) and "boolean" in writers,
+        "null": any(shape.null for shape in shapes) and "null" in writers,
+    }
+    words = dict(SCALAR_WORDS)
+    for writer in writers.values():
+        words |= writer.words if isinstance(writer, Nested) else {}
+    texts = tuple(dict.fromkeys(text for text, meant in words.items() if given[meant]))
+    return _words(texts) if texts else None
+
+
+@lru_cache(256)
+def _quoted_strings(strings: Strings) -> Plan:
+    """Returns strings as literals of Python: in either quote, with escapes."""
+    if string_predicate(strings) is not None:
+        raise UnsupportedSchema("a string as a literal of Python whose pattern or format no automaton can hold")
+    language, longest = uncapped_language(strings)
+    if longest is not None and longest <= _COUNTED:
+        language, longest = intersect(language, length(0, longest)), None
+    return Either(
+        tuple(
+            Series((_words((quote,)), Words(python_escaped(language, quote), longest), _words((quote,))))
+            for quote in "\"'"
+        )
+    )
+
+
+_COUNTED = 200
+"""Up to this length, the characters of a literal of Python are counted without its escapes."""
+
+
+def python_escaped(language: CharDfa, quote: str) -> CharDfa:
+    """Returns the texts between two quotes that are literals of Python, of the strings in a language."""
+    escapes = {ord(letter): ord(meant) for letter, meant in ESCAPES.items()}
+    alone = sorted({ord(quote), 0x5C, 0x0A, 0x0D, *escapes, *escapes.values()})
+    starts = sorted({*language.bounds.tolist(), *alone, *(code + 1 for code in alone)})
+    kinds = {
+        start: int(language.classes[np.searchsorted(language.bounds, start, side="right") - 1]) for start in starts
+    }
+    own = {code: int(language.classes.max()) + 1 + n for n, code in enumerate(alone)}
+    classes = np.array([own.get(start, kinds[start]) for start in starts], np.int32)
+    count = len(language.next)
+    table = np.zeros((2 * count - 1, int(language.classes.max()) + 1 + len(alone)), np.int32)
+    table[:count, : language.next.shape[1]] = language.next
+    for code in alone:
+        table[:count, own[code]] = language.next[:, kinds[code]]
+    for code in (ord(quote), 0x0A, 0x0D):
+        table[:count, own[code]] = 0
+    behind = np.arange(count, dtype=np.int32) + count - 1  # the state behind the backslash in each state
+    table[1:count, own[0x5C]] = behind[1:]
+    for letter, meant in escapes.items():
+        table[count:, own[letter]] = language.next[1:, kinds[meant]]
+    table[0] = 0
+    return tidied(np.array(starts, np.int32), classes, table, (*language.final, *[0] * (count - 1)))
 
 
 def _numbers(shape: Shape) -> JsonValue:

@@ -1,0 +1,223 @@
+"""Sets of spellings: what a model may write where a format writes one text.
+
+A model puts white space elsewhere than its template, leaves out a tag, or has two words for one thing. A `Spelling`
+has all of these. It is written by `canonical`, read by `Alternatives`, and becomes a mask in `literals`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
+from structgen.regular.chardfa import CharDfa, combine, from_pattern
+from structgen.regular.texts import escaped
+
+T = TypeVar("T")
+Read = Generator[None, str, T]
+
+WHITE = "[ \\t\\r\\n]"
+"""The pattern of one blank."""
+ALLOWED_BLANKS = "\n{0,2} {0,16}"
+"""The pattern of the white space that a mask allows in one place. The parser reads any."""
+_WORDS = re.compile(r"""\s+|\]<\][^<>\s]*\[>\[<[^<>\s]*>?|<[^<>\s]*>?|\[/?[A-Z_]+\]|[\[\]{}(),:>]|[^\s<>\[\]{}(),:]+""")
+_JSON = frozenset("{}[](),:=")
+
+
+def loosened(text: str, *, before: bool = True, behind: bool = True) -> Spelling:
+    """Returns a text of a format with all the white space that a model may put: around tags and JSON's punctuation.
+
+    Args:
+        before, behind: may there also be white space before the text, and behind it?
+    """
+    words = _WORDS.findall(text)
+    pieces: list[Any] = []
+    in_tag = False  # is a tag open, as in `<invoke name="`?
+    for place, word in enumerate(words):
+        last = words[place - 1] if place else ""
+        if word.isspace():
+            behind_word = words[place + 1] if place + 1 < len(words) else ""
+            inside = last and behind_word and not (_ends(last) or _begins(behind_word))
+            pieces.append(word if in_tag or inside else Blank(word))
+        else:
+            apart = place and not last.isspace() and not in_tag and (_ends(last) or _begins(word))
+            pieces += [Blank(), word] if apart else [word]
+            in_tag = (in_tag or word.startswith(("<", "]<"))) and not word.endswith(">")
+    if before and words and _begins(words[0]):
+        pieces.insert(0, Blank())
+    if behind and words and not in_tag and _ends(words[-1]):
+        pieces.append(Blank())
+    return tidy(pieces)
+
+
+def _begins(word: str) -> bool:
+    """May a model put white space before this word?"""
+    return word.startswith(("<", "]<", "```")) or word in _JSON or (word.startswith("[") and len(word) > 1)
+
+
+def _ends(word: str) -> bool:
+    """May a model put white space behind this word?"""
+    return word.endswith(">") or word in _JSON or (word.endswith("]") and len(word) > 1)
+
+
+def spelled(*pieces: Any) -> Spelling:
+    """Returns a spelling. Texts in it are loosened, also those in `Maybe` and `OneOf`."""
+    loose: list[Any] = []
+    for place, piece in enumerate(pieces):
+        if isinstance(piece, str):
+            beside = [pieces[n] if 0 <= n < len(pieces) else None for n in (place - 1, place + 1)]
+            loose += loosened(piece, before=beside[0] is not Slot.VALUE, behind=beside[1] is not Slot.VALUE)
+        elif isinstance(piece, Maybe):
+            loose.append(Maybe(spelled(*piece.pieces), piece.written))
+        elif isinstance(piece, OneOf):
+            loose.append(OneOf(tuple(spelled(*option) for option in piece.options)))
+        else:
+            loose.append(piece)
+    return tidy(loose)
+
+
+def maybe(*pieces: Any, written: bool = True) -> Maybe:
+    """Returns pieces that a model may leave out."""
+    return Maybe(pieces, written)
+
+
+def one_of(*options: Any) -> OneOf:
+    """Returns alternatives; an option is a piece, or a tuple of pieces."""
+    return OneOf(tuple(option if isinstance(option, tuple) else (option,) for option in options))
+
+
+def tidy(pieces: Sequence[Any]) -> Spelling:
+    """Returns the pieces without empty ones, with neighbouring texts and neighbouring white space joined."""
+    merged: list[Any] = []
+    for piece in pieces:
+        last = merged[-1] if merged else None
+        if piece in ("", Maybe(())):
+            continue
+        if isinstance(piece, str) and isinstance(last, str):
+            merged[-1] = last + piece
+        elif isinstance(piece, Blank) and isinstance(last, Blank):
+            merged[-1] = Blank(last.text + piece.text)
+        else:
+            merged.append(piece)
+    return tuple(merged)
+
+
+def changed(spelling: Spelling, change: Callable[[str], str]) -> Spelling:
+    """Returns a spelling with each of its texts changed."""
+    pieces: list[Any] = []
+    for piece in spelling:
+        if isinstance(piece, str):
+            pieces.append(change(piece))
+        elif isinstance(piece, Maybe):
+            pieces.append(Maybe(changed(piece.pieces, change), piece.written))
+        elif isinstance(piece, OneOf):
+            pieces.append(OneOf(tuple(changed(option, change) for option in piece.options)))
+        else:
+            pieces.append(piece)
+    return tidy(pieces)
+
+
+def canonical(spelling: Spelling) -> tuple[str | Slot, ...]:
+    """Returns the pieces that the format itself writes."""
+    pieces: list[str | Slot] = []
+    for piece in spelling:
+        if isinstance(piece, Blank):
+            pieces.append(piece.text)
+        elif isinstance(piece, Maybe):
+            pieces += canonical(piece.pieces) if piece.written else ()
+        elif isinstance(piece, OneOf):
+            pieces += canonical(piece.options[0])
+        else:
+            pieces.append(piece)
+    return tidy(pieces)  # type: ignore[return-value]
+
+
+def has_slot(spelling: Spelling) -> bool:
+    """Has a spelling a slot, at any depth?"""
+    return any(
+        isinstance(piece, Slot)
+        or (isinstance(piece, Maybe) and has_slot(piece.pieces))
+        or (isinstance(piece, OneOf) and any(map(has_slot, piece.options)))
+        for piece in spelling
+    )
+
+
+def pattern(spelling: Spelling) -> str:
+    """Returns the pattern of the texts of a spelling that has no slots."""
+    parts = []
+    for piece in spelling:
+        if isinstance(piece, str):
+            parts.append(escaped(piece))
+        elif isinstance(piece, Blank):
+            parts.append(f"{WHITE}*")
+        elif isinstance(piece, Maybe):
+            parts.append(f"(?:{pattern(piece.pieces)})?")
+        elif isinstance(piece, OneOf):
+            parts.append(f"(?:{'|'.join(map(pattern, piece.options))})")
+    return "".join(parts)
+
+
+def firsts(spelling: Spelling) -> list[str]:
+    """Returns the texts with which the texts of a spelling may begin, behind white space; empty texts for a slot."""
+    found: list[str] = []
+    for piece in spelling:
+        if isinstance(piece, Blank):
+            continue
+        if isinstance(piece, Maybe):
+            found += firsts(piece.pieces)
+            continue
+        if isinstance(piece, OneOf):
+            return found + [first for option in piece.options for first in firsts(option)]
+        return [*found, piece if isinstance(piece, str) else ""]
+    return found
+
+
+def leading(spelling: Spelling) -> Spelling:
+    """Returns the pieces before the first one that is a slot, or has one."""
+    for place, piece in enumerate(spelling):
+        if has_slot((piece,)):
+            return spelling[:place]
+    return spelling
+
+
+@lru_cache(1024)
+def _automaton(patterns: tuple[str, ...]) -> CharDfa:
+    """Returns the automaton that reads any of the patterns; its final masks have a bit for each."""
+    languages = [from_pattern(each, anchored=True) for each in patterns]
+    return languages[0] if len(languages) == 1 else combine(languages)
+
+
+class Alternatives:
+    """Reads the longest text of several spellings that have no slots.
+
+    Args:
+        spellings: spellings, or patterns as text.
+    """
+
+    def __init__(self, *spellings: Spelling | str) -> None:
+        self._dfa = _automaton(tuple(each if isinstance(each, str) else pattern(each) for each in spellings))
+
+    def begins(self, char: str) -> bool:
+        """May one of the texts begin with this character?"""
+        return self._dfa.state_after(char) != 0
+
+    def read(self, stream: Any) -> Read[tuple[int, str]]:
+        """Reads the longest text that comes next, and returns the place of its spelling and the text; -1 for none."""
+        read, length, found = "", 0, self._dfa.final[1]
+        state = 1
+        while True:
+            char = yield from stream.take()
+            if not char:
+                break
+            read += char
+            state = self._dfa.state_after(char, state)
+            if state == 0:
+                break
+            if self._dfa.final[state]:
+                length, found = len(read), self._dfa.final[state]
+        stream.unread(read[length:])
+        if not found:
+            return -1, ""
+        return (found & -found).bit_length() - 1, read[:length]

@@ -1,0 +1,275 @@
+"""Known formats: what a model writes otherwise than its template is taken by the mask and read by the parser.
+
+Covers `spellings`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from structgen.chat import CallFormat, call_format
+from structgen.chat.call_format import WrittenCall
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.keyed.value_plans import python_escaped
+from structgen.chat.native import NATIVE, native_of
+from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
+from structgen.chat.pieces import Blank, Slot
+from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
+from structgen.errors import CallSyntaxError
+from structgen.regular.chardfa import from_pattern
+from structgen.tools import Tool
+from tests.support.chat_templates import byte_vocabulary, refused_at, templates
+
+PARAMETERS: dict[str, Any] = {
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "note": {"type": ["string", "null"]},
+        "on": {"type": "boolean"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "who": {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}},
+    },
+    "required": ["city"],
+}
+TOOLS = tuple(Tool.of({"name": name, "parameters": PARAMETERS}) for name in ("look", "look_up"))
+ROME: dict[str, Any] = {"city": "Rome"}
+TEXTS: list[tuple[str, str, list[Any]]] = [
+    ("harmony", ' to=functions.look<|channel|>commentary json<|message|>{"city": "Rome"}', [["look", ROME]]),
+    ("harmony", '<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"city":"Rome"}',
+     [["look", ROME]]),
+    ("harmony", '<|channel|>commentary to=functions.look<|message|>{"city":"Rome"}<|call|>', [["look", ROME]]),
+    (
+        "harmony",
+        '<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.look '
+        '<|constrain|>json<|message|>{"city": "Rome"}',
+        ["I look.", ["look", ROME]],
+    ),
+    ("harmony", "<|channel|>final<|message|>It is sunny.", ["It is sunny."]),
+    (
+        "kimi-k2",
+        '<|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{"city": "Rome"}<|tool_call_end|>'
+        '<|tool_call_begin|>look_up:1<|tool_call_argument_begin|>{"city":"Rome"}',
+        [["look", ROME], ["look_up", ROME]],
+    ),
+    (
+        "kimi-k3",
+        'I look.<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="look" index="1"<|sep|>{}'
+        "<|close|>call<|sep|><|close|>tools<|sep|>".replace(
+            "{}", '<|open|>argument key="city" type="string"<|sep|>Rome<|close|>argument<|sep|>'
+        ),
+        ["I look.", ["look", ROME]],
+    ),
+    ("hermes", '<tool_call>{"name":"look","arguments":{"city":"Rome"}}</tool_call>', [["look", ROME]]),
+    (
+        "hermes",
+        'So.\n<tool_call>\n{\n  "name": "look",\n  "parameters": {"days": 2, "city": "Rome"},\n  "id": "call_1"\n}\n'
+        '</tool_call>\n\n<tool_call> {"type": "function", "name": "look_up", "arguments": '
+        '{"city": "Rome"}} </tool_call>',
+        ["So.", ["look", {"days": 2, "city": "Rome"}], ["look_up", ROME]],
+    ),
+    ("llama3-json", '<|python_tag|>{"name": "look", "parameters": {"city": "Rome"}}', [["look", ROME]]),
+    ("llama3-json", '{"type": "function", "name": "look", "arguments": {"city": "Rome"}}', [["look", ROME]]),
+    (
+        "llama3-json",
+        '{"name": "look", "parameters": {"city": "Rome"}}; {"name": "look_up", "parameters": {"city": "Rome"}}',
+        [["look", ROME], ["look_up", ROME]],
+    ),
+    (
+        "pythonic",
+        "[look(city='Martha\\'s \"Vineyard\"', days=2, note=None, on=True), look_up(on=false, city=\"a)], \\n\\\\\")]",
+        [
+            ["look", {"city": "Martha's \"Vineyard\"", "days": 2, "note": None, "on": True}],
+            ["look_up", {"on": False, "city": "a)], \n\\"}],
+        ],
+    ),
+    (
+        "pythonic",
+        "<|python_start|>[look( city = 'Rome', tags=['a', \"b\"], who={'age': 3, \"name\": 'x'})]<|python_end|>",
+        [["look", {"city": "Rome", "tags": ["a", "b"], "who": {"age": 3, "name": "x"}}]],
+    ),
+    (
+        "lfm2", 'Sure.<|tool_call_start|>[look(tags=[], city="Rome", who={})]<|tool_call_end|>',
+        ["Sure.", ["look", {"tags": [], "city": "Rome", "who": {}}]],
+    ),
+    ("olmo-3", '<function_calls>look(city="Rome")\nlook_up(city="Rome")</function_calls>',
+     [["look", ROME], ["look_up", ROME]]),
+    (
+        "qwen3-coder",
+        "<function=look>\n<parameter=days>\n2\n</parameter>\n<parameter=city>Rome</parameter>\n</function>",
+        [["look", {"days": 2, "city": "Rome"}]],
+    ),
+    (
+        "qwen3-coder",
+        "<tool_call><function=look><parameter=note>\nnull\n</parameter><parameter=on>\nTrue\n</parameter>"
+        "<parameter=city>\n\nRome\n\n</parameter></function></tool_call>",
+        [["look", {"note": None, "on": True, "city": "\nRome\n"}]],
+    ),
+    (
+        "qwen3-coder",
+        '<tool_call>\n<function=look>\n<parameter=who>\n{ "age":3 }\n</parameter>\n'
+        '<parameter=city>\n<b>\n</parameter>\n'
+        "<parameter=tags>\n[\n]\n</parameter>\n</function>\n</tool_call>",
+        [["look", {"who": {"age": 3}, "city": "<b>", "tags": []}]],
+    ),
+    ("seed-oss", "<seed:tool_call>\n<function=look>\n<parameter=city>Rome</parameter>\n</function>\n</seed:tool_call>",
+     [["look", ROME]]),
+    (
+        "glm-4.5", "<tool_call>look<arg_key>on</arg_key><arg_value>false</arg_value><arg_key>city</arg_key>\n"
+        "<arg_value>Rome</arg_value></tool_call>",
+        [["look", {"on": False, "city": "Rome"}]],
+    ),
+    (
+        "minimax-m3",
+        "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"look\">]<]minimax[>[<who>]<]minimax[>[<name>7]<]minimax[>["
+        "</name>]<]minimax[>[</who>]<]minimax[>[<tags>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[</tags>"
+        "]<]minimax[>[<city>Rome]<]minimax[>[</city>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+        [["look", {"who": {"name": "7"}, "tags": ["1"], "city": "Rome"}]],
+    ),
+    (
+        "deepseek-v3",
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n```json\n{"city": "Rome"}```'
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        [["look", ROME]],
+    ),
+    ("deepseek-v3.1", '<｜tool▁call▁begin｜>look<｜tool▁sep｜>{"city":"Rome"}<｜tool▁call▁end｜>', [["look", ROME]]),
+    ("mistral", '[TOOL_CALLS][{"name":"look","arguments":{"city":"Rome"}}]', [["look", ROME]]),
+    ("mistral", '[TOOL_CALLS] [{"name": "look", "arguments": {"city": "Rome"}, "id": "abcdefgh1"}]', [["look", ROME]]),
+    ("mistral-v11", 'So.[TOOL_CALLS]look[ARGS]{"city":"Rome"}[TOOL_CALLS]look_up[ARGS]{"city": "Rome"}',
+     ["So.", ["look", ROME], ["look_up", ROME]]),
+    ("mistral-v11-id", '[TOOL_CALLS]look[CALL_ID]abcdefgh1[ARGS]{"city":"Rome"}', [["look", ROME]]),
+    (
+        "command-r7b",
+        '<|START_RESPONSE|>So.<|END_RESPONSE|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "look", '
+        '"parameters": {"city":"Rome"}}]<|END_ACTION|>',
+        ["So.", ["look", ROME]],
+    ),
+    ("functionary-3.1", '<function=look>{"city":"Rome"}</function>', [["look", ROME]]),
+    ("functionary-3.2", 'all\nSo.>>>look_up\n{"city": "Rome"}', ["So.", ["look_up", ROME]]),
+    ("functools", 'functools[{"name":"look","arguments":{"city":"Rome"}}]', [["look", ROME]]),
+    ("nemotron-nano-2", '<TOOLCALL>[{"name": "look", "arguments": {"city": "Rome"}}]</TOOLCALL>', [["look", ROME]]),
+    ("tool-calls", '<tool_calls>\n[\n{"name": "look", "arguments": {"city": "Rome"}}\n]\n</tool_calls>',
+     [["look", ROME]]),
+    ("granite-3", '<|tool_call|>[{"name": "look", "arguments": {"city": "Rome"}}]', [["look", ROME]]),
+    ("granite-20b", '<function_call>{"name": "look", "arguments": {"city": "Rome"}}', [["look", ROME]]),
+    ("internlm2", '<|action_start|><|plugin|>{"name":"look","parameters":{"city":"Rome"}}<|action_end|>',
+     [["look", ROME]]),
+    ("xlam", '[{"name": "look", "arguments": {"city": "Rome"}}, {"name": "look_up", "arguments": {"city": "Rome"}}]',
+     [["look", ROME], ["look_up", ROME]]),
+]  # fmt: skip
+
+
+def read(format_: CallFormat, text: str, cuts: list[int] = [], **options: Any) -> list[Any]:  # noqa: B006
+    """What the parser reads: texts, and calls as lists; thoughts in tuples."""
+    parser = TurnParser(format_, {tool.name: tool.arguments_schema for tool in TOOLS}, **options)
+    events: list[Any] = []
+    for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        events += parser.feed(text[begin:end])
+    found: list[Any] = []
+    kinds: dict[type, type] = {TextPiece: str, ThoughtPiece: tuple}
+    for event in events + parser.finish():
+        if isinstance(event, CallEnded):
+            found.append([event.name, json.loads(event.arguments)])
+        elif isinstance(event, (TextPiece, ThoughtPiece)):
+            begun = found.pop() if found and isinstance(found[-1], kinds[type(event)]) else ""
+            text_ = "".join(begun) + event.text
+            found.append((text_,) if isinstance(event, ThoughtPiece) else text_)
+    return found
+
+
+def allowed(format_: CallFormat, said: str, names: list[str], **rules: Any) -> bool:
+    vocabulary = byte_vocabulary(names)
+    return (
+        refused_at(turn(format_, TurnRules(TOOLS, **rules), vocabulary).compile(vocabulary), said, vocabulary) is None
+    )
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), TEXTS, ids=[f"{name}-{n}" for n, (name, _, _) in enumerate(TEXTS)])
+def test_what_models_write_is_taken_and_read(name, text, wanted):
+    format_ = call_format(name)
+    if name == "kimi-k3":
+        format_ = call_format(templates().get("Kimi-K3") or pytest.skip("no chat templates"))
+    for cuts in ([], list(range(1, len(text))), [len(text) // 3, len(text) // 2]):
+        assert read(format_, text, cuts) == wanted
+    control = sorted(
+        set(re.findall(r"<\|[a-zA-Z_]+\|>|<｜[^<>]+｜>|</?tool_calls?>|\[[A-Z_]+\]|\]<\]minimax\[>\[", text))
+    )
+    for names in ([], control):
+        assert allowed(format_, text, names)
+    assert not allowed(format_, text.replace("look", "lock"), [], min_calls=1, text=False)
+
+
+def test_every_known_format_is_in_the_rows():
+    assert {name for name, _, _ in TEXTS} == {each.name for each in NATIVE}
+
+
+@pytest.mark.parametrize("name", [each.name for each in NATIVE])
+def test_a_known_format_reads_what_it_writes(name):
+    format_ = call_format(name)
+    call = WrittenCall("look", {"city": 'a "b"', "days": 3, "tags": ["x"]} if name != "kimi-k3" else {}, "abcdefgh1")
+    if name == "kimi-k3":
+        return
+    assert read(format_, format_.render([call])) == [["look", dict(call.arguments)]]
+    assert allowed(format_, format_.render([call]), [])
+
+
+def test_templates_are_known_by_their_marks():
+    found = {name: native_of(source) for name, source in templates().items()}
+    names = {name: None if native is None else native.name for name, native in found.items()}
+    if not names:
+        pytest.skip("no chat templates")
+    assert names["openai-gpt-oss-120b"] == "harmony"
+    assert names["Qwen3-Coder"] == names["StepFun3.5-Flash"] == "qwen3-coder"
+    assert names["meta-llama-Llama-3.1-8B-Instruct"] == "llama3-json"
+    assert names["tool_chat_template_llama4_pythonic"] == "pythonic"
+    assert names["Qwen-Qwen3-0.6B"] == "hermes"
+    assert names["microsoft-Phi-3.5-mini-instruct"] is None
+
+
+def test_a_thought_is_no_text():
+    format_ = call_format(templates().get("Qwen-Qwen3-0.6B") or pytest.skip("no chat templates"))
+    call = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
+    for text in (f"<think>\nWhy <tool_call>?\n</think>\n\n{call}", f"Why?\n</think>\n\n{call}"):
+        (thought,), *rest = read(format_, text, list(range(1, len(text))))
+        assert thought.startswith("Why")
+        assert rest == [["look", ROME]]
+        assert allowed(format_, text, [])
+    assert read(format_, "Why?", thought="open") == [("Why?",)]
+    assert read(format_, "Why?</think>", thought="closed") == ["Why?</think>"]
+    assert read(format_, "Why?") == ["Why?"]
+
+
+def test_required_arguments_come_once_each_in_any_order():
+    format_ = call_format("qwen3-coder")
+    part = "<parameter={}>\n{}\n</parameter>\n"
+    city, days = part.format("city", "Rome"), part.format("days", "2")
+    for inner, right in ((city + days, True), (days + city, True), (city, True), (days, False), (city + city, False)):
+        assert allowed(format_, f"<function=look>\n{inner}</function>", []) == right
+        assert not allowed(format_, f"<function=look>\n{days}{city}</function>", [], order="schema")
+
+
+def test_text_that_only_looks_like_a_call_is_text():
+    assert read(call_format("pythonic"), "[1] is a list, look(it) up") == ["[1] is a list, look(it) up"]
+    assert allowed(call_format("pythonic"), "[1] is a list, look(it) up", [])
+    assert read(call_format("llama3-json"), '{"a": 1}') == ['{"a": 1}']
+    with pytest.raises(CallSyntaxError):
+        read(call_format("hermes"), "<tool_call>\nlook</tool_call>")
+
+
+def test_white_space_is_loosened_around_tags_and_punctuation_only():
+    assert loosened("}\n</a>") == (Blank(), "}", Blank("\n"), "</a>", Blank())
+    assert loosened(" to=functions.") == (Blank(" "), "to=functions.") or loosened(" to=f.")[0] == Blank(" ")
+    assert loosened('<invoke name="') == (Blank(), '<invoke name="')
+    spelling = spelled("<a>", maybe("x", written=False), Slot.NAME)
+    assert canonical(spelling) == ("<a>", Slot.NAME)
+    assert from_pattern(pattern(loosened("{ }")), anchored=True).matches("\n{\n}  ")
+
+
+def test_literals_of_python_are_escaped():
+    language = python_escaped(from_pattern("^a'b\\n\\\\?$"), "'")
+    assert language.matches("a\\'b\\n\\\\")
+    assert not language.matches("a'b\\n")
+    assert not language.matches("a\\'b\n")
