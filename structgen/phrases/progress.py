@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.guards.banned import Offence
 from structgen.guards.protocol import Guard
 from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
@@ -239,7 +239,7 @@ def _strings(root: Node, pointer: str) -> list[Strings] | None:
             if step == "**" or len(nodes) > MAX_PLACES:
                 return None
         return [shape.strings for node in nodes for shape in node.shapes if shape.strings is not None]
-    except LimitExceeded:  # raised again when a text comes there
+    except (LimitExceeded, UnsupportedSchema):  # raised again when a text comes there
         return None
 
 
@@ -248,11 +248,17 @@ def _parts(node: Node, step: str) -> Iterator[Node]:
     name = step.replace("~1", "/").replace("~0", "~")
     for shape in node.shapes:
         if (arrays := shape.arrays) is not None and (step == "*" or step.isdigit()):
+            arrays.check_only(
+                "phrases", "prefix", "rest", "min_items", "max_items", "contains", "unique", "repeated", "without"
+            )
             prefix = arrays.prefix if step == "*" else arrays.prefix[int(step) : int(step) + 1]
             yield from prefix
             if arrays.rest is not None and (step == "*" or not prefix):
                 yield arrays.rest
         if (objects := shape.objects) is not None:
+            objects.check_only(
+                "phrases", "properties", "rest", "min_properties", "max_properties", "patterns", "some", "without"
+            )
             named = [each.value for each in objects.properties if step in ("*", "**") or each.name == name]
             yield from named
             if not named or step == "*":

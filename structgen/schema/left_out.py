@@ -6,7 +6,7 @@ The schema is not scanned again, and reading is lazy, so a try costs only the pl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -15,24 +15,40 @@ from structgen.schema.keywords.facts import Where
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
 
+Rule = tuple[SchemaNode, str]
+"""A keyword at a place."""
+
 
 class LeftOut(SchemaReader):
     """A reader of the same schema as `other`. They share no nodes, so another thread may use `other` meanwhile.
 
     Args:
-        rules: the keywords to leave out, each with its place.
+        rules: the keywords to leave out.
+        changed: arguments that replace those of keywords.
     """
 
-    def __init__(self, other: SchemaReader, rules: Iterable[tuple[SchemaNode, str]] = ()) -> None:
+    def __init__(
+        self, other: SchemaReader, rules: Iterable[Rule] = (), changed: Mapping[Rule, Any] | None = None
+    ) -> None:
         algebra = Algebra(other.algebra.ranks)
         super().__init__(other.scan, dict(other._targets), algebra, other._scopes, formats=other.formats)
-        self._drafts = dict(self._drafts)
+        self._drafts = dict(self._drafts)  # of its own: copies are added
         self._other = other
         self._instead: dict[int, dict[str, Any]] = {}
         for place, keyword in rules:
-            kept = {**self._instead.get(id(place.schema), place.schema)}
-            kept.pop(keyword, None)
-            self._instead[id(place.schema)] = self.adopted(kept, place.schema)
+            self._copy(place.schema).pop(keyword, None)
+        for (place, keyword), argument in (changed or {}).items():
+            self._copy(place.schema)[keyword] = argument
+
+    def _copy(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The copy that is read instead of a schema, in the same draft and with the same target."""
+        copy = self._instead.get(id(schema))
+        if copy is None:
+            copy = self._instead[id(schema)] = dict(schema)
+            self._drafts[id(copy)] = self._drafts[id(schema)]
+            if id(schema) in self._targets:
+                self._targets[id(copy)] = self._targets[id(schema)]
+        return copy
 
     def node(self, schema: Any, where: Where) -> Node:
         return super().node(self._instead.get(id(schema), schema), where)

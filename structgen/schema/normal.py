@@ -15,6 +15,8 @@ from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
+from structgen.errors import UnsupportedSchema
+
 Value = TypeVar("Value", str, "int | float")
 
 
@@ -92,10 +94,11 @@ class Rules:
         """For a reader that has to know every field.
 
         Raises:
-            NotImplementedError: it does not know a field that is not neutral.
+            UnsupportedSchema: it does not know a field that is not neutral.
         """
         if not self.only(*honoured):
-            raise NotImplementedError(f"{reader} knows only these fields: {', '.join(honoured)}; here is {self!r}")
+            others = [name for name, neutral in _other_fields(type(self), honoured) if getattr(self, name) != neutral]
+            raise UnsupportedSchema(f"{reader} cannot read {type(self).__name__.lower()} with {', '.join(others)}")
 
 
 @lru_cache(256)

@@ -144,7 +144,6 @@ class SchemaReader:
         self._targets = targets
         self._scopes = scopes
         self._places: dict[Any, SchemaNode] = {}  # by hand: schemas are dictionaries, which have no hash
-        self._copies: list[dict[str, Any]] = []
         self._open: frozenset[int] = frozenset()
         self._disjointness = Disjointness(algebra, self._peek)
 
@@ -188,14 +187,6 @@ class SchemaReader:
             return False
         draft = self._drafts[id(schema)]
         return draft.lone_references or len(schema.keys() & draft.restricting) == 1
-
-    def adopted(self, copy: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-        """`copy`, a copy of `schema` without some keywords, registered so that it is read in the same draft."""
-        self._copies.append(copy)
-        self._drafts[id(copy)] = self._drafts[id(schema)]
-        if id(schema) in self._targets:
-            self._targets[id(copy)] = self._targets[id(schema)]
-        return copy
 
     def target_schema(self, schema: dict[str, Any]) -> Any:
         """The schema that the `$ref` of `schema` leads to."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from structgen.errors import RequestError
-from structgen.schema.normal import Node, Shape
+from structgen.schema.normal import ANY, Arrays, Node, Objects
 from structgen.schema.reader import read
 
 
@@ -44,28 +44,32 @@ def _whole_floats(value: Any) -> Iterator[bool]:
             yield from _whole_floats(each)
 
 
-def _converted(value: Any, nodes: list[Node]) -> Any:
-    """The value with ints. `nodes`: schemas, one of which the value satisfies."""
-    shapes = [shape for node in nodes for shape in node.shapes]
+def _converted(value: Any, nodes: Sequence[Node | None]) -> Any:
+    """The value with ints. `nodes`: schemas, one of which the value satisfies; None is satisfied by no value."""
+    shapes = [shape for node in nodes if node is not None for shape in node.shapes]
     if isinstance(value, float) and value.is_integer():
         numbers = [shape.numbers for shape in shapes if shape.numbers is not None]
         return int(value) if numbers and all(each.integer for each in numbers) else value
     if isinstance(value, list):
-        return [_converted(item, _items(shapes, place)) for place, item in enumerate(value)]
+        arrays = [shape.arrays for shape in shapes if shape.arrays is not None]
+        return [_converted(item, [_item(each, place) for each in arrays]) for place, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {name: _converted(member, _members(shapes, name)) for name, member in value.items()}
+        objects = [shape.objects for shape in shapes if shape.objects is not None]
+        members = {name: [node for each in objects for node in _member(each, name)] for name in value}
+        return {name: _converted(member, members[name]) for name, member in value.items()}
     return value
 
 
-def _items(shapes: list[Shape], place: int) -> list[Node]:
-    arrays = [shape.arrays for shape in shapes if shape.arrays is not None]
-    nodes = [each.prefix[place] if place < len(each.prefix) else each.rest for each in arrays]
-    return [node for node in nodes if node is not None]
+def _item(arrays: Arrays, place: int) -> Node | None:
+    """A schema that an item satisfies."""
+    if not arrays.only("prefix", "rest", "min_items", "max_items", "contains", "unique", "repeated", "without"):
+        return ANY
+    return arrays.prefix[place] if place < len(arrays.prefix) else arrays.rest
 
 
-def _members(shapes: list[Shape], name: str) -> list[Node]:
-    nodes: list[Node | None] = []
-    for objects in (shape.objects for shape in shapes if shape.objects is not None):
-        declared = [member.value for member in objects.properties if member.name == name]
-        nodes += declared or [named.value for named in objects.patterns] + [objects.rest]
-    return [node for node in nodes if node is not None]
+def _member(objects: Objects, name: str) -> list[Node | None]:
+    """Schemas, one of which a member satisfies."""
+    if not objects.only("properties", "rest", "min_properties", "max_properties", "patterns", "some", "without"):
+        return [ANY]
+    declared: list[Node | None] = [member.value for member in objects.properties if member.name == name]
+    return declared or [*(named.value for named in objects.patterns), objects.rest]

@@ -22,7 +22,7 @@ from structgen.automaton.tables import Tables
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
 from structgen.schema.keywords.table import ANNOTATION, SPEAKS_OF, STRUCTURE
-from structgen.schema.left_out import LeftOut, speaking
+from structgen.schema.left_out import LeftOut, Rule, speaking
 from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode
 from structgen.schema.references import REFERENCES
@@ -40,8 +40,6 @@ _APPLYING = frozenset(("allOf", *REFERENCES))
 """Keywords that apply other schemas. A keyword of the other schema is the one to blame."""
 _ENDING = b",]} \n\t\r"
 _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
-
-Rule = tuple[SchemaNode, str]
 
 
 class Begun(NamedTuple):

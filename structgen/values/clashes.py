@@ -1,7 +1,7 @@
 """Which keywords exclude each other in a schema that no value satisfies, for the message of `UnsatisfiableSchema`.
 
 Keywords are left out one by one, as long as the schema stays without values. The keywords that are left at the end
-clash: without any one of them the schema would have a value. A branch of `allOf` counts as keywords of its own:
+clash: without any one of them the schema would have a value. A branch of `allOf` has keywords of its own:
 `{"allOf": [{"type": "string"}, {"type": "null"}]}` has two types that clash.
 """
 
@@ -11,22 +11,19 @@ from collections.abc import Iterator
 from time import thread_time
 from typing import Any
 
-from structgen.values.emptiness import Emptiness
 from structgen.errors import QUOTED, RequestError, excerpt, quoted
 from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE
+from structgen.schema.left_out import LeftOut, Rule
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode
-
-Path = tuple[object, ...]
-"""Where a keyword stands: `("type",)`, or `("allOf", 0, "type")` for a keyword of the first branch of `allOf`."""
+from structgen.values.emptiness import Emptiness
 
 MAX_KEYWORDS, MAX_NAMES = 64, 64
 """The largest number of keywords, and of names of one `required`, that are tried. A longer `required` stays whole; with
 more keywords, nothing is found."""
 MAX_SECONDS = 1.0
 
-_IDLE = frozenset(row.name for row in KEYWORDS if row.how in (STRUCTURE, ANNOTATION))
-_RESTRICTING = frozenset(row.name for row in KEYWORDS) - _IDLE
+_RESTRICTING = frozenset(row.name for row in KEYWORDS if row.how not in (STRUCTURE, ANNOTATION))
 _SCHEMAS = frozenset(row.name for row in KEYWORDS if row.children) | {"$ref"}
 _UNEVALUATED = frozenset(("unevaluatedProperties", "unevaluatedItems"))
 _READS = {
@@ -43,7 +40,7 @@ _LOW = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties",
 _HIGH = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
 
 
-def clash(place: Node, is_empty: Emptiness) -> str:
+def clash(place: Node) -> str:
     """Names the keywords that exclude each other at a place without values, as part of a message.
 
     The text is empty where they are not found in `MAX_SECONDS`, or where the target of a reference depends on the
@@ -51,135 +48,94 @@ def clash(place: Node, is_empty: Emptiness) -> str:
     """
     if not isinstance(place, SchemaNode) or place.scope is not None:
         return ""
-    search = _ClashSearch(place, is_empty)
-    words = search.words()
-    target = place.reader.target(place) if search.left == {("$ref",)} else None
+    left = _fewest(place)
+    target = place.reader.target(place) if left.keys() == {"$ref"} else None
     if isinstance(target, SchemaNode):
-        return f"$ref {quoted(place.schema['$ref'])}, where " + _ClashSearch(target, is_empty).words()
-    return words
+        return f"$ref {quoted(place.schema['$ref'])}, where {_words(_fewest(target))}"
+    return _words(left)
 
 
-class _ClashSearch:
-    """The search at one place of a schema.
+def _fewest(place: SchemaNode) -> dict[str, Any]:
+    """The arguments of the keywords that clash, by the paths of the keywords; empty if they are not found."""
+    until = thread_time() + MAX_SECONDS
+    rules = dict(_rules(place, ""))
+    left = set(rules)
+    arguments: dict[str, Any] = {path: schema.schema[keyword] for path, (schema, keyword) in rules.items()}
 
-    Attributes:
-        left: the keywords that have not been left out.
-    """
-
-    def __init__(self, place: SchemaNode, is_empty: Emptiness) -> None:
-        self._place, self._is_empty = place, is_empty
-        self._until = thread_time() + MAX_SECONDS
-        self._arguments = dict(_keywords(place.schema, (), lone=place.reader.has_lone_reference(place.schema)))
-        self.left = set(self._arguments)
-
-    def words(self) -> str:
-        if len(self.left) > MAX_KEYWORDS or not self._clashes(self.left, {}):
-            return ""
-        for path in sorted(self._arguments, key=lambda path: _rank(str(path[-1]))):
-            if self._may_go(path) and self._clashes(self.left - {path}, {}):
-                self.left.remove(path)
-        if thread_time() > self._until:
-            return ""
-        for path in self._arguments:
-            if path in self.left and path[-1] == "required":
-                self._name_one(path)
-        return _words({path: value for path, value in self._arguments.items() if path in self.left})
-
-    def _may_go(self, path: Path) -> bool:
-        """Do the other keywords keep their meaning when this one is left out?"""
-        name = path[-1]
-        names = {other[-1] for other in self.left}
-        if name in _SCHEMAS and names & _UNEVALUATED - {name}:
+    def clashes(kept: set[str], changed: dict[str, Any]) -> bool:
+        """Has the place no value either, with these keywords alone? `changed` replaces arguments."""
+        if thread_time() > until:
             return False
-        return not any(name in read and (*path[:-1], reader) in self.left for reader, read in _READS.items())
-
-    def _name_one(self, path: Path) -> None:
-        """Reduce a `required`, and the `properties` beside it, to one name that clashes, if there is one."""
-        beside = (*path[:-1], "properties")
-        for name in self._arguments[path][:MAX_NAMES]:
-            changed: dict[Path, Any] = {path: [name]}
-            if self._clashes(self.left, changed):
-                self._arguments[path] = [name]
-                self._declare_one(beside, name, changed)
-                return
-
-    def _declare_one(self, path: Path, name: str, changed: dict[Path, Any]) -> None:
-        """Reduce `properties` to what the clash needs: nothing, or this one name."""
-        if path not in self.left:
-            return
-        if self._clashes(self.left - {path}, changed):
-            self.left.remove(path)
-        elif name in self._arguments[path] and self._clashes(
-            self.left, {**changed, path: {name: self._arguments[path][name]}}
-        ):
-            self._arguments[path] = {name: self._arguments[path][name]}
-
-    def _clashes(self, left: set[Path], changed: dict[Path, Any]) -> bool:
-        """Has the place no value either, if it has these keywords alone? `changed` replaces arguments."""
-        if thread_time() > self._until:
-            return False
-        schema = self._copy(self._place.schema, (), left, changed)
+        without = [rule for path, rule in rules.items() if path not in kept]
+        twin = LeftOut(place.reader, without, {rules[path]: value for path, value in changed.items()})
         try:
-            return bool(schema) and self._is_empty(SchemaNode(schema, self._place.pointer, self._place.reader))
+            return Emptiness(twin.algebra)(twin.twin(place))
         except RequestError:
             return False
 
-    def _copy(self, schema: dict[str, Any], above: Path, left: set[Path], changed: dict[Path, Any]) -> dict[str, Any]:
-        copy: dict[str, Any] = {}
-        for name, value in schema.items():
-            path = (*above, name)
-            if path in left:
-                copy[name] = changed.get(path, value)
-            elif name == "allOf":
-                branches = [self._branch(branch, (*path, i), left, changed) for i, branch in enumerate(value)]
-                copy[name] = [branch for branch in branches if branch is not True] or [True]
-            elif name in _IDLE:
-                copy[name] = value
-        return self._place.reader.adopted(copy, schema)
-
-    def _branch(self, branch: Any, path: Path, left: set[Path], changed: dict[Path, Any]) -> Any:
-        if isinstance(branch, dict):
-            return self._copy(branch, path, left, changed)
-        return branch if path in left else True
-
-
-def _keywords(schema: dict[str, Any], above: Path, *, lone: bool) -> Iterator[tuple[Path, Any]]:
-    """The keywords that restrict values, with their arguments. `allOf` is replaced by the keywords of its branches.
-
-    Args:
-        lone: does a `$ref` make the reader ignore the keywords beside it, as in draft 7?
-    """
-    for name, value in schema.items():
-        path = (*above, name)
-        if lone and "$ref" in schema and name != "$ref":
-            continue
-        if name == "allOf":
-            for i, branch in enumerate(value):
-                if isinstance(branch, dict):
-                    yield from _keywords(branch, (*path, i), lone=lone)
-                else:
-                    yield (*path, i), branch
-        elif name in _RESTRICTING:
-            yield path, value
+    if len(left) > MAX_KEYWORDS or not clashes(left, {}):
+        return {}
+    for path in sorted(rules, key=lambda path: _rank(rules[path][1])):
+        if _may_go(rules[path], {rules[other] for other in left}) and clashes(left - {path}, {}):
+            left.remove(path)
+    for path in [path for path in rules if path in left and rules[path][1] == "required"]:
+        declared = path.removesuffix("required") + "properties"
+        for name in arguments[path][:MAX_NAMES]:
+            changed: dict[str, Any] = {path: [name]}
+            if not clashes(left, changed):
+                continue
+            arguments[path] = [name]  # of the properties, it clashes with nothing, or with this one name
+            if declared in left and clashes(left - {declared}, changed):
+                left.remove(declared)
+            elif declared in left and name in arguments[declared]:
+                alone = {name: arguments[declared][name]}
+                if clashes(left, {**changed, declared: alone}):
+                    arguments[declared] = alone
+            break
+    if thread_time() > until:
+        return {}
+    inner = {path for path in left if any(other.startswith(f"{path}/") for other in left)}
+    return {path: value for path, value in arguments.items() if path in left - inner}
 
 
-def _rank(name: str) -> int:
+def _rules(place: SchemaNode, above: str) -> Iterator[tuple[str, Rule]]:
+    """The keywords that restrict values, by their paths: `type`, and `allOf/0/type` for one of a branch."""
+    lone = place.reader.has_lone_reference(place.schema)
+    for keyword in ["$ref"] if lone else place.schema:
+        if keyword in _RESTRICTING:
+            yield above + keyword, (place, keyword)
+        for i, branch in enumerate(place.schema["allOf"] if keyword == "allOf" else ()):
+            node = place.reader.node(branch, (place, keyword, i))
+            if isinstance(node, SchemaNode):
+                yield from _rules(node, f"{above}allOf/{i}/")
+
+
+def _may_go(rule: Rule, left: set[Rule]) -> bool:
+    """Do the other keywords keep their meaning when this one is left out?"""
+    place, keyword = rule
+    if keyword in _SCHEMAS and not _UNEVALUATED.isdisjoint({other for _, other in left} - {keyword}):
+        return False
+    return not any(keyword in read and (place, reader) in left for reader, read in _READS.items())
+
+
+def _rank(keyword: str) -> int:
     """The order in which keywords are left out. A keyword that depends on others goes before them. A keyword that holds
     schemas goes before a plain one, because a message with the plain one is easier to read."""
-    if name in _UNEVALUATED:
+    if keyword in _UNEVALUATED:
         return 0
-    return 1 if name in _READS else 2 if name in _SCHEMAS else 3
+    return 1 if keyword in _READS else 2 if keyword in _SCHEMAS else 3
 
 
-def _words(arguments: dict[Path, Any]) -> str:
-    bounds = {str(path[-1]): value for path, value in arguments.items() if path[-1] != "type"}
+def _words(arguments: dict[str, Any]) -> str:
+    if not arguments:
+        return ""
+    bounds = {path.rpartition("/")[2]: value for path, value in arguments.items() if not path.endswith("type")}
     for low, high in ((low, high) for low in _LOW for high in _HIGH):
         if bounds.keys() == {low, high} and len(arguments) <= 3 and bounds[low] >= bounds[high]:
             return f"{low} {bounds[low]} {'>' if bounds[low] > bounds[high] else '>='} {high} {bounds[high]}"
     room = max(QUOTED // len(arguments) - 24, 16)
     texts = {path: quoted(value) for path, value in arguments.items()}
-    shortened = {path: text if len(text) <= room else f"{text[: room - 3]}..." for path, text in texts.items()}
-    parts = [f"{'/'.join(map(str, path))} {text}" for path, text in shortened.items()]
+    parts = [f"{path} {text if len(text) <= room else f'{text[: room - 3]}...'}" for path, text in texts.items()]
     if len(parts) == 1:
         return f"{parts[0]} excludes every value"
     return excerpt(f"{', '.join(parts[:-1])} and {parts[-1]}") + " exclude each other"

@@ -119,7 +119,7 @@ class JsonAutomaton(Automaton):
         if is_empty(root):
             place = is_empty.culprit(root)
             where = "it" if place is root else "this part of the schema, and one is required"
-            why = clash(place, is_empty)
+            why = clash(place)
             raise UnsatisfiableSchema(f"no JSON value satisfies {where}" + (f": {why}" if why else ""), place.pointer)
         self._write_long_lists(root)
         self._write_limited(root)

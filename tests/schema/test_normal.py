@@ -10,12 +10,14 @@ from structgen.chat.keyed.nested import PYTHON
 from structgen.chat.keyed.value_plans import NestedPlans
 from structgen.chat.literals import Literals
 from structgen.errors import UnsupportedSchema
+from structgen.phrases.progress import _parts
 from structgen.regular.number_sets import number_language
 from structgen.regular.string_sets import string_language
 from structgen.schema.algebra import Algebra
 from structgen.schema.disjoint import Disjointness
 from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, Property, Shape, Strings
 from structgen.schema.scalars import numbers_and, numbers_not, strings_and, strings_not
+from structgen.schema.whole_numbers import _converted
 from structgen.values.emptiness import Emptiness
 from structgen.values.finite import FewValues
 from structgen.values.lockstep import Lockstep
@@ -45,6 +47,7 @@ class _Numbers(Numbers):
 
 
 ONE = Node("", lambda: (Shape(null=True),))
+INTEGER = Node("", lambda: (Shape(numbers=Numbers(True)),))
 ALGEBRA, EMPTINESS = Algebra(), Emptiness(Algebra())
 RAISE = {
     "objects and": lambda new: ALGEBRA.objects(Objects(min_properties=1), _Objects(rest=ANY, new=new)),
@@ -55,6 +58,8 @@ RAISE = {
     "arrays not": lambda new: ALGEBRA.arrays_not(_Arrays(rest=ANY, new=new)),
     "arrays' items": lambda new: EMPTINESS.items.plan(_Arrays(rest=ANY, new=new)),
     "empty arrays": lambda new: EMPTINESS.arrays(_Arrays(rest=ANY, new=new)),
+    "phrases in objects": lambda new: [*_parts(Node("", lambda: (Shape(objects=_Objects(new=new)),)), "*")],
+    "phrases in arrays": lambda new: [*_parts(Node("", lambda: (Shape(arrays=_Arrays(new=new)),)), "*")],
     "strings and": lambda new: strings_and(Strings(1), _Strings(new=new)),
     "strings": lambda new: string_language(_Strings(new=new)),
     "numbers and": lambda new: numbers_and(Numbers(True), _Numbers(new=new)),
@@ -65,7 +70,7 @@ RAISE = {
 @pytest.mark.parametrize("reader", RAISE)
 def test_a_reader_of_all_fields_raises_where_it_does_not_know_one(reader):
     RAISE[reader](0)
-    with pytest.raises(NotImplementedError, match="new"):
+    with pytest.raises(UnsupportedSchema, match="with new"):
         RAISE[reader](1)
 
 
@@ -83,7 +88,13 @@ def _against_any(new: int) -> list[str]:
     return _Owed(lanes, [UnorderedMembers(k, lane.part) for k, lane in enumerate(lanes)]).by_drivers()
 
 
+def _is_int_in(shape: Shape, value: object) -> bool:
+    return ".0" not in repr(_converted(value, [Node("", lambda: (shape,))]))
+
+
 CAUTIOUS = {
+    "ints in objects": lambda new: _is_int_in(Shape(objects=_Objects(rest=INTEGER, new=new)), {"a": 1.0}),
+    "ints in arrays": lambda new: _is_int_in(Shape(arrays=_Arrays(rest=INTEGER, new=new)), [1.0]),
     "disjoint": _apart,
     "takes all": lambda new: _takes_all(UnorderedMembers(0, _Objects(rest=ANY, new=new))),
     "owed names": lambda new: bool(_against_any(new)),

@@ -28,7 +28,7 @@ CLASHES: list[tuple[dict[str, Any], str]] = [
     ({"type": "integer", "enum": [1, 2], "minimum": 3}, "enum [1, 2] and minimum 3"),
     ({"allOf": [{"type": "string", "minLength": 1}, NUMBER]}, "allOf/0/type 'string' and allOf/1/type 'integer'"),
     ({"minLength": 3, "type": "null", "allOf": [{"allOf": [TEXT]}]}, "type 'null' and allOf/0/allOf/0/type 'string'"),
-    ({"allOf": [False, TEXT]}, "allOf/0 False excludes every value"),
+    ({"allOf": [False, TEXT]}, "allOf [False, {'type': 'string'}] excludes every value"),
     (
         {"type": "object", "properties": {"a": {}}, "required": ["a", "b", "c"], "additionalProperties": False},
         "type 'object', required ['b'] and additionalProperties False",
