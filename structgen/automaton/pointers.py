@@ -108,6 +108,11 @@ class PointerReader:
         return bool(self._open)
 
     @property
+    def containers(self) -> list[int]:
+        """The first byte of each open container, outermost first."""
+        return [start for _, start in self._open]
+
+    @property
     def settled(self) -> bytes:
         """The text without a number at its end: while digits may follow, the number's value may still change."""
         number = _NUMBER.match(self._text, self._at, self._length)

@@ -1,8 +1,8 @@
 """Which keyword of a schema, or which option, refuses the next byte of a JSON text.
 
 The first state of a value tells which schemas the value is read against (`Context.choices`). Values at several places
-may share the later states. So the text is followed from its beginning, and the values whose frames are open at its end
-are known. The innermost of these values that refuses the byte has the keyword.
+may share the later states. So each value that is open at the end of the text is looked up where it begins. The
+innermost of these values that refuses the byte has the keyword.
 
 If one keyword alone restricts this value, that keyword refuses the byte. Otherwise the keywords of this value's schemas
 are left out in turn, until the text of the value is accepted.
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.pointers import PointerReader, pointer_of
-from structgen.automaton.table_format import ACTION, CALL, FRAME_MASK, FRAME_SHIFT, GOTO, MISS, TARGET, A
+from structgen.automaton.table_format import ACTION, CALL, GOTO, MISS, TARGET, A
 from structgen.automaton.tables import Tables
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
@@ -38,74 +38,50 @@ _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
 """Keywords that are left out last. Without one of them a value may be anything, but mostly another keyword refuses."""
 _APPLYING = frozenset(("allOf", *REFERENCES))
 """Keywords that apply other schemas. A keyword of the other schema is the one to blame."""
+_BETWEEN = b" \n\t\r:,"
 _ENDING = b",]} \n\t\r"
 _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
 
 
 class Begun(NamedTuple):
-    """A value that has begun.
-
-    Attributes:
-        start: the offset of its first byte in the text.
-        frames: the number of frames that were open when it began.
-        choice: the nodes that it is read against.
-    """
+    """A value that has begun: the offset of its first byte in the text, and the nodes that it is read against."""
 
     start: int
-    frames: int
     choice: Lockstep
 
 
-def begun_values(tables: Tables, choices: Mapping[int, Lockstep], positions: Sequence[int], text: bytes) -> list[Begun]:
+def begun_values(
+    tables: Tables, choices: Mapping[int, Lockstep], positions: Sequence[int], taken: bytes, refused: bytes
+) -> list[Begun]:
     """The values that are open at the end of a walk, outermost first. The value that is the whole text stays open.
 
     Args:
         positions: the position before each accepted byte, and the position after the last one.
-        text: the accepted bytes, and the refused byte if there is one.
+        taken: the accepted bytes.
+        refused: the byte after them, if there is one.
     """
-    depths = {0: 0}
-    values: list[Begun] = []
-    for i, position in enumerate(positions):
-        state, frame = position & TARGET, position >> FRAME_SHIFT & FRAME_MASK
-        moves = i + 1 == len(positions) or positions[i + 1] >> FRAME_SHIFT & FRAME_MASK != frame
-        if not moves and state not in choices:
-            continue
-        depth = _depth(tables, frame, depths)
-        while values and values[-1].frames > depth:
-            values.pop()
-        for entered, frames in _entered(tables, state, depth, text[i : i + 1]):
-            if entered in choices:
-                while values and values[-1].frames >= frames:
-                    values.pop()
-                values.append(Begun(i, frames, choices[entered]))
+    reader, text = PointerReader(), taken + refused
+    reader.feed(taken)
+    starts = [len(taken) - len(taken.lstrip()), *reader.containers]
+    if reader.pending is not None:  # no name comes next
+        starts.append(len(taken) - len(reader.begun.lstrip(_BETWEEN)))
+    values = []
+    for start in dict.fromkeys(starts):
+        entered = _entered(tables, positions[start] & TARGET, text[start : start + 1])
+        values += [Begun(start, choices[state]) for state in entered if state in choices][-1:]
     return values
 
 
-def _depth(tables: Tables, frame: int, depths: dict[int, int]) -> int:
-    """The number of open frames, this one included. `depths` remembers it by frame."""
-    chain = []
-    while frame not in depths:
-        chain.append(frame)
-        frame = int(tables.frames[frame, 1])
-    depth = depths[frame]
-    for each in reversed(chain):
-        depth += 1
-        depths[each] = depth
-    return depth
-
-
-def _entered(tables: Tables, state: int, depth: int, byte: bytes) -> Iterator[tuple[int, int]]:
-    """A state, and the states entered from it before the byte is accepted, each with the number of open frames."""
+def _entered(tables: Tables, state: int, byte: bytes) -> Iterator[int]:
+    """A state, and the states entered from it before the byte is accepted."""
     while True:
-        yield state, depth
+        yield state
         if not byte or tables.is_stub(state):
             return
         if any(low <= byte[0] <= high for low, high, _ in tables.edges_of(state)):
             return
         row = tables.row(state)
-        if row[MISS] & ACTION == CALL:
-            depth += 1
-        elif row[MISS] != GOTO:  # eager, it is a test
+        if row[MISS] & ACTION != CALL and row[MISS] != GOTO:  # eager, it is a test
             return
         state = row[A]
 

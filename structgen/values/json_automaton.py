@@ -109,7 +109,7 @@ class JsonAutomaton(Automaton):
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         with self.lock:
-            values = begun_values(self.tables, self._context.choices(), positions, taken + refused)
+            values = begun_values(self.tables, self._context.choices(), positions, taken, refused)
             levels = [OpenValue(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
         return blamed(levels, taken, self.whitespace, any_order=self.any_order)
 

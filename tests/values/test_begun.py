@@ -30,7 +30,8 @@ def places(schema: Any, text: str, refused: str = "", **options: Any) -> list[tu
     automaton = JsonAutomaton(read(schema), **options)
     walk = Walk(automaton, (text + refused).encode())
     assert walk.taken == len(text.encode()), text[: walk.taken]
-    values = begun_values(automaton.tables, automaton._context.choices(), walk.positions, (text + refused).encode())
+    choices = automaton._context.choices()
+    values = begun_values(automaton.tables, choices, walk.positions, text.encode(), refused.encode())
     return [(value.start, [place.pointer for place in speaking(value.choice.nodes)]) for value in values]
 
 
