@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import ValidatorError, excerpt
 from structgen.schema.python.types import from_type
-from structgen.schema.python.users_code import validated
+from structgen.schema.python.validators import validated
 from structgen.vocabulary.vocabulary import single_bytes
 
 LINES = ".jsonl", ".ndjson"

@@ -17,7 +17,7 @@ from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 from structgen.automaton.pointers import Span
 from structgen.errors import ValidatorError
 from structgen.memo import kept_where_hashable
-from structgen.schema.python.users_code import validated
+from structgen.schema.python.validators import validated
 
 UNSET: Any = object()
 """Stands for a value that is not there yet."""

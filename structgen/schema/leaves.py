@@ -1,4 +1,6 @@
-"""Leaves: schemas without subschemas. Each different content is read once, for all schemas in which it stands.
+"""Leaves: schemas without subschemas, and the shapes of literals.
+
+Each different content of a leaf is read once, for all schemas in which it stands.
 
 Leaves with the same meaning have the identical tuple of shapes, in all schemas. So whatever is stored for one leaf
 under the identity of its tuple is found for the others.
@@ -6,11 +8,12 @@ under the identity of its tuple is found for the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from structgen.memo import BoundedCache
 from structgen.schema.algebra import Shapes
+from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Property, Shape, Strings
 
 _ANNOTATIONS = frozenset(
     ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
@@ -72,3 +75,39 @@ def _unique(shapes: Shapes, *, bare: bool) -> Shapes:
     if bare:
         _bare[value] = known
     return known
+
+
+def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
+    """The node that only `value` satisfies."""
+    return Node(pointer, lambda: literal_shapes((value,), pointer))
+
+
+def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
+    """The union of `values`: all scalars are in the first shape; each further container has its own shape."""
+    texts = dict.fromkeys([value for value in values if isinstance(value, str)])
+    others = [value for value in values if not isinstance(value, str)]
+    numbers = dict.fromkeys(
+        [value for value in others if isinstance(value, (int, float)) and value is not True and value is not False]
+    )
+    arrays = [_array(value, pointer) for value in others if isinstance(value, list)]
+    objects = [_object(value, pointer) for value in others if isinstance(value, dict)]
+    scalars = Shape(
+        null=any(value is None for value in others),
+        true=any(value is True for value in others),
+        false=any(value is False for value in others),
+        numbers=Numbers(literals=Listed(numbers)) if numbers else None,
+        strings=Strings(literals=Listed(texts)) if texts else None,
+        arrays=arrays[0] if arrays else None,
+        objects=objects[0] if objects else None,
+    )
+    more = [Shape(arrays=value) for value in arrays[1:]] + [Shape(objects=value) for value in objects[1:]]
+    return (scalars, *more) if values else ()
+
+
+def _array(value: list[Any], pointer: Callable[[], str]) -> Arrays:
+    return Arrays(tuple(literal_node(item, pointer) for item in value), None, len(value), len(value))
+
+
+def _object(value: dict[str, Any], pointer: Callable[[], str]) -> Objects:
+    members = (Property(name, literal_node(item, pointer), required=True) for name, item in value.items())
+    return Objects(tuple(members))

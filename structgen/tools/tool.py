@@ -22,9 +22,8 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require
 from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
-from structgen.schema.python.functions import is_function, value_type
-from structgen.schema.python.types import from_type
-from structgen.schema.python.users_code import validated
+from structgen.schema.python.types import from_type, is_function, value_type
+from structgen.schema.python.validators import validated
 from structgen.schema.whole_numbers import with_ints
 from structgen.tools.parameters import Described, declared, described, strict
 

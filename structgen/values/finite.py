@@ -13,7 +13,7 @@ from structgen.regular.multiples import common_step
 from structgen.memo import cached_method
 from structgen.schema.algebra import is_empty
 from structgen.schema.keywords.arguments import canonical
-from structgen.schema.literals import literal_shapes
+from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import holds
 

@@ -1,6 +1,6 @@
 """The reader against the standard's own tests and against documents of real schemas.
 
-Covers `containers`, `disjoint`, `literals`, `normal`, `schema.keywords.dialects`,
+Covers `containers`, `disjoint`, `normal`, `schema.keywords.dialects`,
 `schema.keywords.evaluation`, `schema.keywords.facts`, `schema.keywords.in_place`, `schema.keywords.own` and `scalars`.
 """
 

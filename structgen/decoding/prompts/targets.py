@@ -10,9 +10,8 @@ from typing import Any
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.errors import OptionError
 from structgen.options import Whitespace
-from structgen.schema.python.functions import value_type
-from structgen.schema.python.types import from_type
-from structgen.schema.python.users_code import validated
+from structgen.schema.python.types import from_type, value_type
+from structgen.schema.python.validators import validated
 from structgen.schema.whole_numbers import loads
 
 

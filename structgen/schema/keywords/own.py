@@ -7,7 +7,7 @@ from typing import Any
 
 from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.facts import Facts
-from structgen.schema.literals import literal_shapes
+from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import NEVER, Contains, Named, Numbers, Strings
 from structgen.schema.scalars import FREE_STRINGS, counted_class, exact
 

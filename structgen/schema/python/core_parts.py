@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from structgen.schema.python.number_text import bounds_of
+from structgen.schema.python.bounded_text import bounds_of
 from structgen.schema.python.object_fields import fields_of, tag_names
 
 Node = Mapping[str, Any]
@@ -33,6 +33,8 @@ INNER = {
 OPAQUE = frozenset({"function-before", "function-wrap", "function-plain", "chain", "call", "arguments", "named-tuple"})
 WRAPPERS = FUNCTIONS - {"function-plain"} | {"nullable", "default", "json-or-python"}
 """The types of core schemas that wrap the core schema of the same value."""
+_ONE_NAME_EACH = frozenset({"str", "int", "bool", "literal", "enum"})
+"""The types of keys that only one member name means."""
 _UNHASHABLE = frozenset({"list", "set", "dict", "deque", "typed-dict", "counter", "ordered-dict"})
 _WRAPPED = ("schema", "json_schema", "lax_schema", "strict_schema")
 _MEMBERS = ("items_schema", "keys_schema", "values_schema", "extras_schema", "arguments_schema")
@@ -178,6 +180,8 @@ def is_custom(node: Node) -> bool:
         return callable(node["discriminator"])
     if node["type"] == "timedelta":  # no pattern says that a duration is within bounds
         return bool(bounds_of(node))
+    if "keys_schema" in node and (node.get("min_length") or 0) > 1:  # two names may mean one key
+        return node["keys_schema"]["type"] not in _ONE_NAME_EACH
     return bool(node.get("post_init") or node.get("custom_init") or node.get("now_op"))
 
 

@@ -1,7 +1,8 @@
 """The keys of a `dict`: from member names, which are strings, the validator reads an int, a date, an enum's member.
 
 Pydantic's JSON Schema omits most of this. Here the core schema of keys becomes a schema of names, all of which the
-validator accepts. Where entries are counted, only one of the names that mean the same key is allowed.
+validator accepts. Several names may mean the same key: where entries are counted, the validator judges the mapping (see
+`core_parts.is_custom`).
 """
 
 from __future__ import annotations
@@ -15,36 +16,30 @@ from typing import Any
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from structgen.errors import UnsupportedSchema
+from structgen.schema.python.bounded_text import integers, text, within
 from structgen.schema.python.core_parts import INNER, WRAPPERS, choices_of
-from structgen.schema.python.number_text import integers, within
 from structgen.schema.python.python_types import float_bounds
-from structgen.schema.python.temporal_text import text
 
 Describe = Callable[[Any], dict[str, Any]]
 
 _FLOAT = r"-?(?:0|[1-9][0-9]{0,200})(?:\.[0-9]+)?"
-_ONE_FLOAT = r"0\.0|-?(?:0\.[0-9]{0,5}[1-9]|[1-9][0-9]{0,8}\.(?:0|[0-9]{0,5}[1-9]))"
-_SAME_IN_OTHER_WORDS = frozenset(
-    {"decimal", "fraction", "complex", "datetime", "time", "timedelta", "url", "multi-host-url", "uuid"}
-)
 
 
-def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False) -> dict[str, Any] | None:
+def names(keys: Any, describe: Describe, *, strict: bool = False) -> dict[str, Any] | None:
     """The JSON Schema of the member names for a core schema of keys; None where every name is a key.
 
     Args:
         describe: returns the JSON Schema of a core schema.
-        counted: the mapping has a minimum number of entries, so two names must not mean one key.
         strict: are keys read in Pydantic's strict mode?
 
     Raises:
-        UnsupportedSchema: no name is such a key, or entries are counted and two names may mean one key.
+        UnsupportedSchema: no name is such a key.
     """
     kind = keys["type"]
     if kind in WRAPPERS and "json_schema_input_schema" not in keys:
-        return names(keys[INNER.get(kind, "schema")], describe, counted=counted, strict=strict)
+        return names(keys[INNER.get(kind, "schema")], describe, strict=strict)
     if kind == "union":
-        return _any_of(choices_of(keys), describe, counted, strict)
+        return _any_of(choices_of(keys), describe, strict)
     if kind == "none":
         raise UnsupportedSchema("no member name of JSON is None")
     if kind == "bool":
@@ -52,22 +47,18 @@ def names(keys: Any, describe: Describe, *, counted: bool, strict: bool = False)
     if kind in ("int", "float"):
         if keys.get("multiple_of") is not None:
             raise UnsupportedSchema("keys that are multiples of a number")
-        return _int_names(keys) if kind == "int" else _float_names(keys, counted)
-    if counted and kind in _SAME_IN_OTHER_WORDS:
-        raise UnsupportedSchema(f"a minimum number of entries, with keys that can be written in two ways ({kind})")
+        return _int_names(keys) if kind == "int" else _float_names(keys)
     if kind in ("literal", "enum"):
         return {"enum": _finite(keys, describe(keys), strict)}
     return _strings(describe(keys), kind)
 
 
-def _any_of(choices: list[Any], describe: Describe, counted: bool, strict: bool) -> dict[str, Any] | None:
-    if counted and len(choices) > 1:
-        raise UnsupportedSchema("a minimum number of entries, with keys of several types")
+def _any_of(choices: list[Any], describe: Describe, strict: bool) -> dict[str, Any] | None:
     branches = []
     for choice in choices:
         if choice["type"] == "none":
             continue
-        schema = names(choice, describe, counted=counted, strict=strict)
+        schema = names(choice, describe, strict=strict)
         if schema is None:
             return None
         branches.append(schema)
@@ -82,11 +73,11 @@ def _int_names(keys: Any) -> dict[str, Any]:
     return text(integers(max(lows, default=None), min(highs, default=None)))
 
 
-def _float_names(keys: Any, counted: bool) -> dict[str, Any]:
+def _float_names(keys: Any) -> dict[str, Any]:
     described = float_bounds({name: value for name, value in keys.items() if name != "allow_inf_nan"})
     ends = (("ge", "minimum"), ("le", "maximum"))
     bounds = {name: Decimal(repr(described[keyword])) for name, keyword in ends if keyword in described}
-    return text(_ONE_FLOAT if counted else _FLOAT, *within(bounds))
+    return text(_FLOAT, *within(bounds))
 
 
 def _finite(keys: Any, described: dict[str, Any], strict: bool) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from structgen.schema.ip_addresses import GROUP, IPV4, IPV6, OCTET
-from structgen.schema.python.temporal_text import text
+from structgen.schema.python.bounded_text import text
 
 
 def _network4() -> str:

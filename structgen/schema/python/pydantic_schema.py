@@ -16,11 +16,11 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaError, core_schema
 
 from structgen.errors import UnsupportedSchema, excerpt, quoted
-from structgen.schema.python import python_types, temporal_text
+from structgen.schema.python import bounded_text, python_types
+from structgen.schema.python.bounded_text import BOUNDS
 from structgen.schema.python.core_parts import unhashable
 from structgen.schema.python.member_names import names
 from structgen.schema.python.network_text import url
-from structgen.schema.python.number_text import BOUNDS
 from structgen.schema.python.object_fields import by_name_too, fields_of, reachable, tag_names, without_aliases
 from structgen.schema.python.python_patterns import ecma
 
@@ -125,10 +125,10 @@ class ExactSchema(GenerateJsonSchema):
     fraction_schema = _described_by(python_types.fraction)
     complex_schema = _described_by(lambda _: python_types.complex_number())
     uuid_schema = _described_by(lambda schema: python_types.uuid(schema.get("version")))
-    date_schema = _described_by(temporal_text.date)
-    datetime_schema = _described_by(temporal_text.datetime_)
-    time_schema = _described_by(temporal_text.time)
-    timedelta_schema = _described_by(temporal_text.timedelta)
+    date_schema = _described_by(bounded_text.date)
+    datetime_schema = _described_by(bounded_text.datetime_)
+    time_schema = _described_by(bounded_text.time)
+    timedelta_schema = _described_by(bounded_text.timedelta)
     url_schema = _described_by(url)
     multi_host_url_schema = _described_by(partial(url, several_hosts=True))
 
@@ -197,9 +197,8 @@ class ExactSchema(GenerateJsonSchema):
         if "keys_schema" in schema:
             keys = schema["keys_schema"]
             core = self._cores.get(keys.get("schema_ref"), keys)
-            counted = (schema.get("min_length") or 0) > 1
             strict = schema.get("strict", self._config.strict)
-            allowed = names(core, self._resolved, counted=counted, strict=bool(strict))
+            allowed = names(core, self._resolved, strict=bool(strict))
             if allowed is not None:
                 described["propertyNames"] = allowed
         values = self.generate_inner(schema["values_schema"]) if "values_schema" in schema else {}

@@ -16,9 +16,8 @@ from operator import or_
 from typing import Any
 
 from structgen.errors import UnsupportedSchema
+from structgen.schema.python.bounded_text import BOUNDS, bounds_of, decimals, text, within
 from structgen.schema.python.network_text import ADDRESSES, email
-from structgen.schema.python.number_text import BOUNDS, bounds_of, decimals, within
-from structgen.schema.python.temporal_text import text
 
 SCALAR = {"type": ["null", "boolean", "number", "string"]}
 """JSON of which Pydantic makes values that Python can hash."""

@@ -9,21 +9,43 @@ the value around it; the whole is always judged.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaValidator, from_json
 
+from structgen.errors import StructgenError, ValidatorError
 from structgen.memo import cached_up_to, kept_where_hashable
 from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
 from structgen.schema.python.object_fields import fields_of, with_fields
 from structgen.schema.python.types import from_type
-from structgen.schema.python.users_code import users_code
 
 Path = tuple[str | int, ...]
 REMEMBERED = 4096
 """The most paths whose parts are cached."""
+
+
+@contextmanager
+def users_code(type_name: str, pointer: str, text: bytes) -> Iterator[None]:
+    """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`."""
+    try:
+        yield
+    except (ValidationError, StructgenError):
+        raise
+    except Exception as error:  # the code is the user's: it may raise anything
+        raise ValidatorError(type_name, pointer, text.decode("utf-8", errors="replace"), error) from error
+
+
+def validated(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
+    """The value of a JSON text.
+
+    Raises:
+        pydantic.ValidationError: the text is refused. ValidatorError: a validator raised another exception.
+    """
+    with users_code("the type", "", text.encode() if isinstance(text, str) else text):
+        return adapter.validate_json(text)
 
 
 @kept_where_hashable(256)

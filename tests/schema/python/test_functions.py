@@ -1,6 +1,6 @@
 """A function as `schema=`: the value is a mapping that the function can be called with, and nobody calls it before.
 
-Covers `users_code`.
+Covers `types` and `validators`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pydantic import BaseModel, Field, validate_call
 from typing_extensions import NotRequired, TypeAliasType, TypedDict, Unpack
 
 import structgen as sg
-from structgen.schema.python.functions import is_function, value_type
-from structgen.schema.python.types import from_type
+from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.testing import scripted
 from tests.schema.python.test_python_types import ROWS
 

@@ -1,7 +1,6 @@
 """Python types: what the masks allow the validator accepts, and values at the borders are allowed.
 
-Covers `network_text`, `number_text`, `object_fields`, `pydantic_schema`, `python_patterns` and
-`temporal_text`.
+Covers `bounded_text`, `network_text`, `object_fields`, `pydantic_schema` and `python_patterns`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Covers `core_parts`.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -128,6 +128,9 @@ NO, YES, LATER = "no", "yes", "later"
         (list[Leaf | dict[str, int]], (0,), '{"n": 3}', "", YES),
         (list[Leaf | Tree], (0,), '{"n": 3}', "", NO),
         (Annotated[list[Even], BeforeValidator(lambda v: v)], (0,), "3", "", LATER),
+        (Annotated[dict[float, int], Field(min_length=2)], (), '{"1": 1, "1.0": 2}', "", NO),
+        (Annotated[dict[float, int], Field(min_length=2)], (), '{"1": 1, "1.5": 2}', "", YES),
+        (list[Annotated[dict[date | str, int], Field(min_length=2)]], (0,), '{"a": 1, "b": 2}', "", YES),
         (Json, (), '{"a": [2, [3]]}', "", NO),
         (Json, ("a", 0), "3", "", NO),
         (PaymentCardNumber, (), '"4242424242424243"', "", NO),
