@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from transformers import NoBadWordsLogitsProcessor
 
 from structgen.decoding.loop import decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.session import Session

@@ -96,10 +96,12 @@ def structgen_run(
     import structgen
     from structgen.decoding.loop import Execution
     from structgen.decoding.request import CallOptions, prepare, raise_first_error
+    from structgen.given_prompts import GivenPrompts
 
     def run(rows: int) -> list[str]:
         bounds = [structgen.Limits(max_new_tokens=limit) for limit in limits[:rows]]
-        request = prepare(model, case.prompts[:rows], schema, CallOptions(limits=bounds, fast_forward=fast_forward))
+        prompts = GivenPrompts.of(case.prompts[:rows])
+        request = prepare(model, prompts, schema, CallOptions(limits=bounds, fast_forward=fast_forward))
         batch = replace(request, execution=Execution(drafts=drafts)).run(record=False)
         results = [request.result(row, batch) for row in range(rows)]
         raise_first_error([result.error for result in results])

@@ -20,6 +20,7 @@ from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.device_masks import apply_masks, apply_masks_plainly
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.request import CallOptions, prepare
+from structgen.given_prompts import GivenPrompts
 from structgen.masks.words import pack
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, why_inexact
@@ -127,7 +128,9 @@ def same_choice(model: sg.Model, device: torch.device) -> str | None:
 def texts(model: sg.Model, execution: Execution, rows: int = 8) -> list[str]:
     """What a batch says: of every other row with samples of its own, and a banned word."""
     ways = [sg.Sampling(temperature=0.9, seed=row) if row % 2 else sg.Sampling() for row in range(rows)]
-    request = prepare(model, prompts(model, rows), SCHEMA, CallOptions(sampling=ways, banned=["ee"], batch_size=5))
+    request = prepare(
+        model, GivenPrompts.of(prompts(model, rows)), SCHEMA, CallOptions(sampling=ways, banned=["ee"], batch_size=5)
+    )
     decode(model.module, model.vocabulary, request.sessions, rows=5, execution=execution)
     return [session.text() for session in request.sessions]
 
@@ -221,7 +224,7 @@ def no_sync(model: sg.Model) -> str | None:
 
 def whole_run(model: sg.Model, execution: Execution, *, record: bool, watched: bool) -> None:
     """Four rows to their ends; behind the prefill, where it is watched, a wait for the device is an error."""
-    request = prepare(model, prompts(model, 4), SCHEMA)
+    request = prepare(model, GivenPrompts.of(prompts(model, 4)), SCHEMA)
     batch = Batch(model.module, model.vocabulary, request.sessions, record=record, execution=execution)
     with evaluating(model.module), closing(batch):
         batch.step()

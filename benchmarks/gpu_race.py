@@ -15,6 +15,7 @@ from gpu_model import SCHEMA, prompts
 from gpu_peers import PEERS
 from structgen.decoding.loop import AUTOMATIC, Execution, decode
 from structgen.decoding.request import CallOptions, Request, prepare
+from structgen.given_prompts import GivenPrompts
 
 WARM_UPS = 3
 """Rounds that are not counted, on a device: compilers, captures and caches."""
@@ -67,7 +68,9 @@ def constrained(
 
     def run() -> int:
         limits = sg.Limits(max_new_tokens=LONGEST)
-        request = prepare(model, prompts(model, rows), SCHEMA, CallOptions(limits=limits, fast_forward=fast_forward))
+        request = prepare(
+            model, GivenPrompts.of(prompts(model, rows)), SCHEMA, CallOptions(limits=limits, fast_forward=fast_forward)
+        )
         return decoded(model, request, execution)
 
     return run
@@ -77,7 +80,9 @@ def free(model: sg.Model, lengths: list[int]) -> Callable[[], int]:
     """Our loop without a constraint, each row for so many tokens."""
     limits = [sg.Limits(max_new_tokens=length) for length in lengths]
     options = CallOptions(limits=limits)
-    return lambda: decoded(model, prepare(model, prompts(model, len(lengths)), options=options), AUTOMATIC)
+    return lambda: decoded(
+        model, prepare(model, GivenPrompts.of(prompts(model, len(lengths))), options=options), AUTOMATIC
+    )
 
 
 def decoded(model: sg.Model, request: Request, execution: Execution) -> int:

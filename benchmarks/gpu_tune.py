@@ -17,6 +17,7 @@ from gpu_race import constrained, in_a_line
 from structgen.decoding import loop
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
+from structgen.given_prompts import GivenPrompts
 from structgen.models import slots, static
 from structgen.models.evaluation_mode import evaluating
 
@@ -135,7 +136,7 @@ def profiled(model: sg.Model, device: torch.device, rows: int) -> Iterator[str]:
 def stepped(model: sg.Model, device: torch.device, rows: int) -> None:
     """Some steps of a run."""
     options = CallOptions(fast_forward=False)
-    request = prepare(model, prompts(model, rows), SCHEMA, options)
+    request = prepare(model, GivenPrompts.of(prompts(model, rows)), SCHEMA, options)
     with evaluating(model.module), closing(request.batch(record=False)) as batch:
         for _ in range(STEPS):
             batch.step()

@@ -37,7 +37,7 @@ from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.loop import decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.session import Session

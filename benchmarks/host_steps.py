@@ -30,6 +30,7 @@ from structgen.decoding.choosing.sampling import Sampler
 from structgen.decoding.loop import Batch, Execution
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
+from structgen.given_prompts import GivenPrompts
 from structgen.masks import batch as mask_batch
 from structgen.masks.words import Words
 from structgen.models.slots import SlotForward
@@ -236,7 +237,7 @@ def request_of(model: sg.Model, workload: str, rows: int) -> Request:
     schemas = [None if asked.schema is None else asked.schema(row) for row in range(rows)]
     given = schemas if asked.each_its_own else schemas[0]
     options = CallOptions(sampling=asked.sampling, limits=sg.Limits(max_new_tokens=4096), fast_forward=False)
-    return prepare(model, prompts(model, rows), given, options)
+    return prepare(model, GivenPrompts.of(prompts(model, rows)), given, options)
 
 
 def steps_of(model: sg.Model, workload: str, rows: int, steps: int, clock: Clock) -> list[int]:

@@ -28,6 +28,7 @@ import structgen as sg
 from maskbench import DATA
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.request import CallOptions, prepare
+from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import as_model
 from tokenizer_files import unpacked
@@ -84,7 +85,10 @@ def cost() -> None:
         "eight beams, two phrases": ("Once", {"beams": 8, "phrases": phrases}),
     }  # fmt: skip
     model, limits = as_model(module, tokenizer), sg.Limits(600)
-    requests = [prepare(model, prompt, SCHEMA, CallOptions(limits=limits, **own)) for prompt, own in ways.values()]
+    requests = [
+        prepare(model, GivenPrompts.of(prompt), SCHEMA, CallOptions(limits=limits, **own))
+        for prompt, own in ways.values()
+    ]
     batches, times = [request.batch(record=False) for request in requests], [list[float]() for _ in requests]
     with evaluating(module):
         for _ in range(WARM + STEPS):

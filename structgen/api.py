@@ -14,12 +14,13 @@ from structgen.decoding.loop import ROWS
 from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.run import in_thread
 from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
-from structgen.few_shot import with_examples
+from structgen.few_shot import example_turns
+from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model, as_model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
-from structgen.reasking import require_reask, results_asking_again
+from structgen.reasking import results_asking_again
 from structgen.remote import Remote, prepare_remote
-from structgen.rendering import with_schema
+from structgen.rendering import schema_text
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
@@ -199,21 +200,20 @@ def generate(
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    require_reask(reask, prompt)
     options = CallOptions.of({
         "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
         "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
         "phrases": phrases, "canonical": canonical, "token_healing": token_healing, **unknown,
     })  # fmt: skip
-    prompt = _shown(prompt, schema, prompt_schema, examples, whitespace, order)
+    prompts = _prompts(prompt, schema, prompt_schema, examples, whitespace, order)
     if isinstance(model, Remote):
         require(tokenizer is None, "tokenizer", tokenizer, "nothing: the model is remote")
         require(reask == 0, "reask", reask, "0: the model is remote")
-        sent = prepare_remote(model, prompt, schema, options)
-        return _values(sent.results(), many=sent.many, details=details)
-    request = prepare(as_model(model, tokenizer), prompt, schema, options)
-    results = results_asking_again(request, prompt, reask, record=details)
-    return _values(results, many=request.many, details=details)
+        sent = prepare_remote(model, prompts, schema, options)
+        return _values(sent.results(), many=prompts.many, details=details)
+    request = prepare(as_model(model, tokenizer), prompts, schema, options)
+    results = results_asking_again(request, reask, record=details)
+    return _values(results, many=prompts.many, details=details)
 
 
 @overload
@@ -364,16 +364,21 @@ def _request(
 ) -> Request:
     """The request of a stream."""
     given = CallOptions.of({"whitespace": whitespace, "order": order, **options})
-    prompt = _shown(prompt, schema, prompt_schema, examples, whitespace, order)
-    return prepare(as_model(model, tokenizer), prompt, schema, given)
+    prompts = _prompts(prompt, schema, prompt_schema, examples, whitespace, order)
+    return prepare(as_model(model, tokenizer), prompts, schema, given)
 
 
-def _shown(prompt: Any, schema: Any, prompt_schema: Any, examples: Any, whitespace: Any, order: Any) -> Any:
-    """The prompt, with its schema and its examples where these options ask for them."""
+def _prompts(given: Any, schema: Any, prompt_schema: Any, examples: Any, whitespace: Any, order: Any) -> GivenPrompts:
+    """The prompts, with the schema and examples where these options ask for them."""
     require_flag("prompt_schema", prompt_schema)
+    prompts = GivenPrompts.of(given)
     if examples != ():
-        prompt = with_examples(prompt, examples, schema, whitespace, order)
-    return with_schema(prompt, schema) if prompt_schema else prompt
+        turns = example_turns(examples, schema, whitespace, order)
+        prompts = prompts.mapped(lambda prompt: prompt.with_examples(turns))
+    if prompt_schema:
+        text = schema_text(schema)
+        prompts = prompts.mapped(lambda prompt: prompt.with_schema(text))
+    return prompts
 
 
 def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any:

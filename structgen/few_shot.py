@@ -9,16 +9,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from structgen.arguments import is_listed, require, require_unicode
+from structgen.arguments import require, require_unicode
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError, TokenRejected, quoted
+from structgen.given_prompts import Message
 from structgen.options import Whitespace
 from structgen.vocabulary.vocabulary import single_bytes
-
-Message = Mapping[str, Any]
-_LEADING = ("system", "developer")
-"""Roles of messages that stand before examples."""
 
 
 def pairs(examples: Any) -> list[tuple[str, Any]]:
@@ -32,17 +29,16 @@ def pairs(examples: Any) -> list[tuple[str, Any]]:
     return [(text, value) for text, value in examples]
 
 
-def with_examples(prompt: Any, examples: Any, schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Any:
-    """Returns a prompt with examples before it.
+def example_turns(examples: Any, schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> list[Message]:
+    """Returns examples as turns of a chat.
 
     Args:
-        prompt: chat messages, or a list of such prompts.
         examples: pairs of a user's text and a value of the schema.
         schema: as for `generate`, one for all prompts.
         whitespace, order: the layout of the answer's JSON.
 
     Raises:
-        OptionError: the prompt is no chat, or an example is no value of the schema.
+        OptionError: an example is no value of the schema.
     """
     given = pairs(examples)
     target = targets_of([schema], whitespace, order)[0]
@@ -50,21 +46,7 @@ def with_examples(prompt: Any, examples: Any, schema: Any, whitespace: Whitespac
     for place, (text, value) in enumerate(given):
         answer = answer_text(value, target, whitespace, f"examples[{place}]")
         turns += [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]
-
-    def extended(prompt: Any) -> Any:
-        chat = is_listed(prompt, Mapping) and bool(prompt)
-        allowed = f"chat messages as prompt, not {quoted(prompt)}: examples are turns of a chat"
-        require(chat, "examples", examples, allowed)
-        return inserted(prompt, turns)
-
-    many = isinstance(prompt, (list, tuple)) and not any(isinstance(each, (Mapping, int)) for each in prompt)
-    return [extended(each) for each in prompt] if many else extended(prompt)
-
-
-def inserted(messages: Sequence[Message], turns: Sequence[Message]) -> list[Message]:
-    """Returns a conversation with turns added behind its leading system messages."""
-    begin = next((n for n, each in enumerate(messages) if each.get("role") not in _LEADING), len(messages))
-    return [*messages[:begin], *turns, *messages[begin:]]
+    return turns
 
 
 def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) -> str:

@@ -10,52 +10,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from structgen.arguments import is_listed, require, require_count
+from structgen.arguments import require, require_count
 from structgen.decoding.generation import Generation, Reasked, Stats
-from structgen.decoding.prompts.token_ids import is_batch
+from structgen.decoding.prompts.prompt import read_prompt
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, RequestError, ValidationFailed
+from structgen.errors import RequestError, ValidationFailed
 
 MAX_REASK = 100
 """Times that a row may be asked again: each adds two turns to its prompt."""
 
 
-def require_reask(reask: Any, prompt: Any) -> None:
-    """Refuses a wrong count, and prompts that are neither strings nor chat messages: no turns can be added to them.
-
-    Args:
-        reask: how often a row may be asked again.
-        prompt: as for `generate`.
-
-    Raises:
-        OptionError: `reask` is no count up to `MAX_REASK`, or a prompt is of another kind.
-    """
-    require_count("reask", reask, 0)
-    require(reask <= MAX_REASK, "reask", reask, f"at most {MAX_REASK}")
-    for each in _prompts(prompt) if reask else ():
-        if not isinstance(each, str) and not is_listed(each, Mapping):
-            what = "what a processor returned" if isinstance(each, Mapping) else "token ids"
-            raise OptionError(f"reask={reask}: the prompt is {what}, and turns are added only behind text: "
-                              "pass a string or chat messages, or leave reask= out")  # fmt: skip
-
-
-def _prompts(prompt: Any) -> list[Any]:
-    """One prompt per row."""
-    return list(prompt) if is_batch(prompt) else [prompt]
-
-
-def results_asking_again(request: Request, prompt: Any, reask: int, *, record: bool) -> list[Generation[Any]]:
+def results_asking_again(request: Request, reask: int, *, record: bool) -> list[Generation[Any]]:
     """Runs a request; rows that end with `ValidationFailed` are asked again.
 
     Args:
-        prompt: as the caller gave it; see `require_reask`.
+        reask: how often a row may be asked again.
 
     Returns:
         The last outcome of each row. A row whose longer prompt cannot be read keeps its refusal, and the message says
         so.
+
+    Raises:
+        OptionError: `reask` is no count up to `MAX_REASK`, or a prompt is neither a string nor chat messages, so no
+            turns can be added to it. Nothing has run.
     """
-    results, prompts = request.results(record=record), _prompts(prompt)
+    require_count("reask", reask, 0)
+    require(reask <= MAX_REASK, "reask", reask, f"at most {MAX_REASK}")
+    if reask:
+        request.prompts.mapped(lambda prompt: prompt.with_retry("", ""))  # raises where no turn can be added
+    results, prompts = request.results(record=record), [*request.prompts.each]
     rows: Iterable[int] = range(len(results))
     for _ in range(reask):
         sessions: dict[int, Session] = {}
@@ -63,9 +47,9 @@ def results_asking_again(request: Request, prompt: Any, reask: int, *, record: b
             refusal = results[row].error
             if isinstance(refusal, ValidationFailed):
                 asked = _reasked(refusal, results[row], request.model.vocabulary.special_names)
-                prompts[row] = with_turns(prompts[row], asked)
+                prompts[row] = prompts[row].with_retry(asked.text, asked.message)
                 try:
-                    sessions[row] = request.builder.session_for(row, prompts[row])
+                    sessions[row] = request.builder.session_for(row, read_prompt(request.model, prompts[row]))
                 except RequestError as reason:
                     refusal.args = (f"{refusal}; the model cannot be asked again: {reason}", *refusal.args[1:])
                 else:
@@ -80,13 +64,6 @@ def results_asking_again(request: Request, prompt: Any, reask: int, *, record: b
             times = "once" if len(result.reasked) == 1 else f"{len(result.reasked)} times"
             result.error.args = (f"{result.error}; the model was asked again {times}", *result.error.args[1:])
     return results
-
-
-def with_turns(prompt: Any, asked: Reasked) -> Any:
-    """A string or chat messages, followed by the model's answer and the request to correct it."""
-    if isinstance(prompt, str):
-        return f"{prompt}{asked.text}\n\n{asked.message}\n"
-    return [*prompt, {"role": "assistant", "content": asked.text}, {"role": "user", "content": asked.message}]
 
 
 def _reasked(refusal: ValidationFailed, result: Generation[Any], control: Iterable[str]) -> Reasked:

@@ -14,16 +14,16 @@ from typing import Any, Literal
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from structgen.arguments import is_listed, is_number, require, require_flag, require_one_of
+from structgen.arguments import is_number, require, require_flag, require_one_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.targets import Target, targets_of
-from structgen.decoding.prompts.token_ids import is_batch
 from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
+from structgen.given_prompts import GivenPrompts
 from structgen.options import Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
@@ -111,12 +111,10 @@ class RemoteRequest:
     """A checked call, ready to be sent.
 
     Attributes:
-        many: a list of prompts was given.
         rows: a body and a target for each prompt.
     """
 
     remote: Remote
-    many: bool
     rows: list[tuple[dict[str, Any], Target]]
     limits: Sequence[Limits]
     at_once: int
@@ -205,7 +203,7 @@ def _generation(
     )
 
 
-def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOptions) -> RemoteRequest:
+def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: CallOptions) -> RemoteRequest:
     """The requests that a call of `generate` sends.
 
     Raises:
@@ -214,32 +212,22 @@ def prepare_remote(remote: Remote, prompt: Any, schema: Any, options: CallOption
     for name in _NEVER:
         given = getattr(options, name)
         require(given == getattr(DEFAULTS, name), name, given, "nothing: the model is remote")
-    many = is_batch(prompt)
-    prompts = list(prompt) if many else [prompt]
-    schemas = schema if isinstance(schema, list) and many else [schema] * len(prompts)
-    require(len(schemas) == len(prompts), "schema", schemas, f"one for each of {len(prompts)} prompts")
+    count = len(prompts.each)
+    schemas = schema if isinstance(schema, list) and prompts.many else [schema] * count
+    require(len(schemas) == count, "schema", schemas, f"one for each of {count} prompts")
     targets = targets_of(schemas, options.whitespace, options.order)
-    sampling = each_of("sampling", options.sampling, Sampling, len(prompts))
-    limits = each_of("limits", options.limits, Limits, len(prompts))
-    banned = lists("banned", options.banned, len(prompts))
+    sampling = each_of("sampling", options.sampling, Sampling, count)
+    limits = each_of("limits", options.limits, Limits, count)
+    banned = lists("banned", options.banned, count)
     rows = []
-    for each, target, drawn, bounds, words in zip(prompts, targets, sampling, limits, banned, strict=True):
+    for prompt, target, drawn, bounds, words in zip(prompts.each, targets, sampling, limits, banned, strict=True):
         extras = _extras(target, drawn, bounds, words, options)
         if extras and not remote.structgen:
             unknown = f"{', '.join(extras)}: OpenAI's interface has no field for that"
             raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")
-        body = {"model": remote.model, "messages": _messages(each), **_fields(remote, target, drawn, bounds)}
+        body = {"model": remote.model, "messages": prompt.messages(), **_fields(remote, target, drawn, bounds)}
         rows.append(({**body, "structgen": extras} if extras else body, target))
-    return RemoteRequest(remote, many, rows, limits, min(AT_ONCE, options.batch_size))
-
-
-def _messages(prompt: Any) -> list[Any]:
-    if isinstance(prompt, str):
-        return [{"role": "user", "content": prompt}]
-    require(
-        is_listed(prompt, Mapping) and bool(prompt), "prompt", prompt, "a text or chat messages: the model is remote"
-    )
-    return list(prompt)
+    return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 
 
 def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structgen.arguments import is_listed
 from structgen.constraints.basic import JsonSchema
-from structgen.errors import OptionError, quoted
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
 
@@ -52,30 +50,9 @@ def render(schema: Any) -> str:
     return _Renderer(root).text(root, 0, ())
 
 
-def with_schema(prompt: Any, schema: Any, lead: str = LEAD) -> Any:
-    """A prompt with its schema behind it; in chat messages, behind the user's last one.
-
-    Args:
-        prompt: a string, chat messages, or a list of such prompts.
-
-    Raises:
-        OptionError: a prompt of another kind.
-    """
-    schema_text = f"{lead}\n{render(schema)}"
-    if isinstance(prompt, str):
-        return f"{prompt}\n\n{schema_text}\n"
-    if isinstance(prompt, (list, tuple)) and prompt:
-        if not is_listed(prompt, Mapping):
-            return [with_schema(each, schema, lead) for each in prompt]
-        last = max((i for i, each in enumerate(prompt) if each.get("role") == "user"), default=-1)
-        content = prompt[last].get("content") if last >= 0 else None
-        if isinstance(content, (str, list)):
-            behind = f"\n\n{schema_text}"
-            extended = content + behind if isinstance(content, str) else [*content, {"type": "text", "text": behind}]
-            return [*prompt[:last], {**prompt[last], "content": extended}, *prompt[last + 1 :]]
-    raise OptionError(
-        f"prompt_schema=True with prompt={quoted(prompt)}: expected a string, or messages with a user's text"
-    )
+def schema_text(schema: Any, lead: str = LEAD) -> str:
+    """What `GivenPrompt.with_schema` adds to a prompt: a schema, and that the answer is to have its form."""
+    return f"{lead}\n{render(schema)}"
 
 
 @dataclass(frozen=True, slots=True)

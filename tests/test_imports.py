@@ -20,7 +20,7 @@ PACKAGE = Path(structgen.__file__).parent
 LAYERS = [
     {"errors", "memo", "waiting"},
     {"arguments", "patience", "telemetry"},
-    {"options", "callbacks"},
+    {"options", "callbacks", "given_prompts"},
     {"kernels"},
     {"schema", "vocabulary"},
     {"regular"},
@@ -43,6 +43,7 @@ LAYERS = [
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "waiting", "arguments", "patience", "telemetry", "options", "callbacks", "kernels", "schema",
+    "given_prompts",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",

@@ -12,6 +12,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
 from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded
+from structgen.given_prompts import GivenPrompts
 from structgen.patience import Patience, check_patience
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
@@ -87,7 +88,7 @@ def test_one_row_that_takes_long_fails_alone():
     schema = {"type": "string"}
     guard = Slow()
     options = CallOptions(guards=[[guard], []])
-    request = prepare(scripted(['"abcdefgh"', '"abcdefgh"']), ["a", "b"], schema, options)
+    request = prepare(scripted(['"abcdefgh"', '"abcdefgh"']), GivenPrompts.of(["a", "b"]), schema, options)
     for session in request.sessions:
         session.patience.seconds = 0.03
     guard.seconds = 0.02

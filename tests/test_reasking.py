@@ -8,8 +8,6 @@ import pytest
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 import structgen as sg
-from structgen.decoding.generation import Reasked
-from structgen.reasking import with_turns
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted, scripted_chat
 
 ONCE = sg.Limits(validations=0)
@@ -92,7 +90,6 @@ def test_a_string_goes_on_as_text_and_the_whole_value_has_no_place():
     assert run.value == Pair(low=1, high=2)
     words = "This was refused: Value error, low is not below high\nAnswer again, and correct it."
     assert model.module.prompts[-1] == f'Order 1, 2: {{"low": 2, "high": 1}}\n\n{words}\n'
-    assert with_turns("Order 1, 2: ", run.reasked[0]) == model.module.prompts[-1]
 
 
 def test_only_refused_rows_run_again_with_their_own_options():
@@ -166,7 +163,7 @@ def test_a_prompt_that_grows_beyond_the_context_keeps_its_refusal():
     rows = sg.generate(model, ["a" * 110, "b"], Person, limits=sg.Limits(40, validations=0), reask=3, details=True)
     assert rows[1].value.age == 36
     assert isinstance(rows[0].error, sg.ValidationFailed)
-    assert "cannot be asked again: prompt has " in str(rows[0].error)
+    assert "cannot be asked again: prompt[0] has " in str(rows[0].error)
     assert rows[0].reasked == ()
 
 
@@ -237,11 +234,3 @@ def test_a_chat_whose_template_reads_parts_goes_on():
         assert run.value == Person(name="Ada", age=36)
         assert "Who?" in run.prompt
         assert run.reasked[0].message in run.prompt
-
-
-def test_the_turns_of_a_chat_are_an_assistants_and_a_users():
-    asked = Reasked("{", "", "No.", 3)
-    before = ({"role": "user", "content": "Who?"},)
-    assert with_turns(before, asked) == [
-        *before, {"role": "assistant", "content": "{"}, {"role": "user", "content": "No."},
-    ]  # fmt: skip

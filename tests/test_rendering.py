@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 import structgen as sg
 from structgen.errors import OptionError, SchemaError
-from structgen.rendering import with_schema
+from structgen.rendering import schema_text
 
 
 class Kind(Enum):
@@ -68,18 +68,9 @@ def test_a_type_that_holds_itself_ends():
     assert "..." in sg.render(Tree)
 
 
-def test_the_schema_stands_behind_what_the_user_said_last():
-    told = with_schema("Who?", int)
-    assert told == "Who?\n\nAnswer with JSON of this form:\ninteger\n"
-    messages = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "You."}]
-    assert with_schema(messages, int)[0]["content"] == told.rstrip("\n")
-    assert with_schema(["a", "b"], int) == [with_schema("a", int), with_schema("b", int)]
-    assert messages[0]["content"] == "Who?"
-    parts = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Who?"}]}]
-    assert with_schema(parts, int)[0]["content"][2] == {"type": "text", "text": told[len("Who?") :].rstrip("\n")}
-    assert with_schema("Who?", int, "So:") == "Who?\n\nSo:\ninteger\n"
-    with pytest.raises(OptionError, match="prompt_schema"):
-        with_schema([1, 2], int)
+def test_a_prompt_is_told_the_form_of_its_answer():
+    assert schema_text(int) == "Answer with JSON of this form:\ninteger"
+    assert schema_text(int, "So:") == "So:\ninteger"
 
 
 def test_generate_writes_the_schema_behind_the_prompt():
@@ -88,7 +79,7 @@ def test_generate_writes_the_schema_behind_the_prompt():
     plain = sg.generate(scripted("7"), "How many?", schema=int, details=True)
     told = sg.generate(scripted("7"), "How many?", schema=int, prompt_schema=True, details=True)
     assert (plain.value, told.value) == (7, 7)
-    assert told.prompt_tokens == len(with_schema("How many?", int))
+    assert told.prompt_tokens == len(f"How many?\n\n{schema_text(int)}\n")
     last = list(sg.stream(scripted("7"), "How many?", int, prompt_schema=True))[-1]
     assert last.result is not None
     assert last.result.prompt_tokens == told.prompt_tokens

@@ -24,6 +24,7 @@ from structgen import telemetry
 from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.request import prepare
 from structgen.demo import load_demo
+from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.testing import scripted
 
@@ -128,7 +129,7 @@ def test_streams_beams_batches_and_open_batches_are_spans_too(spans: InMemorySpa
     assert [each["structgen.rows"] for each in told] == [1, 1, 1, 2]
     assert told[1]["gen_ai.response.finish_reasons"] == ("left",)
     spans.clear()
-    request = prepare(model, "p", SCHEMA)
+    request = prepare(model, GivenPrompts.of("p"), SCHEMA)
     batch = OpenBatch(request.model)
     with evaluating(request.model.module):
         seat = batch.join(request.sessions[0], record=False)

@@ -14,7 +14,7 @@ from structgen.demo.tasks import (
     MusicArguments,
     WeatherArguments,
 )  # fmt: skip
-from structgen.rendering import with_schema
+from structgen.rendering import schema_text
 from training import templates
 from training.corpus import Example, Values, expand, extraction_example, tool_arguments
 from training.words import NOUNS, WordSource, syllables
@@ -113,9 +113,10 @@ def schema_example(words: WordSource) -> Example:
     if rng.random() < 0.5:
         prompt = prompt.split("\nText: ", 1)[1]
     if rng.random() < 0.5:
-        shown = with_schema(prompt, TASKS[name].model)
+        shown = f"{prompt}\n\n{schema_text(TASKS[name].model)}\n"
     else:
-        shown = with_schema(prompt.removesuffix("\nJSON: "), TASKS[name].model).removesuffix("\n") + "\nJSON: "
+        prompt = prompt.removesuffix("\nJSON: ")
+        shown = f"{prompt}\n\n{schema_text(TASKS[name].model)}\nJSON: "
     return Example("schema", shown, example.answer)
 
 

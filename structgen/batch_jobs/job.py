@@ -23,9 +23,10 @@ from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.stream import in_one_run
 from structgen.errors import StructgenError
+from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
-from structgen.rendering import with_schema
+from structgen.rendering import schema_text
 from structgen.waiting import muted, waiting
 
 Entry = dict[str, Any]
@@ -120,10 +121,11 @@ def extract_many(
     call_options = CallOptions.of(options)
     require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
-    in_one_run(prepare(owner, "x", schema, call_options))  # raises what is wrong for every input
+    in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call_options))  # raises what is wrong for every input
     files = None if out is None else ResultFiles(out, resume=resume)
     total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
-    prompt_of = partial(_prompt, prompt, schema, chat=chat, prompt_schema=prompt_schema)
+    behind = schema_text(schema) if prompt_schema else ""
+    prompt_of = partial(_prompts, prompt, behind, chat=chat)
     job = _ExtractionJob(owner, schema, call_options, prompt_of)
     entries = job.entries(read_inputs(inputs), files.done if files is not None else set())
     collect(job.report, entries, files, total, progress=progress)
@@ -131,12 +133,13 @@ def extract_many(
     return job.report
 
 
-def _prompt(template: Prompt, schema: Any, row: InputRow, *, chat: bool, prompt_schema: bool) -> Any:
-    """Returns the prompt of an input."""
+def _prompts(template: Prompt, behind: str, row: InputRow, *, chat: bool) -> GivenPrompts:
+    """Returns the prompt of an input, with the schema's text behind it if there is one."""
     prompt = row.prompt(template)
     if chat and isinstance(prompt, str):
         prompt = [{"role": "user", "content": prompt}]
-    return with_schema(prompt, schema) if prompt_schema else prompt
+    prompts = GivenPrompts.of(prompt)
+    return prompts.mapped(lambda each: each.with_schema(behind)) if behind else prompts
 
 
 class _ExtractionJob:
@@ -146,7 +149,9 @@ class _ExtractionJob:
         places: an input's id -> its number.
     """
 
-    def __init__(self, model: Model, schema: Any, options: CallOptions, prompt_of: Callable[[InputRow], Any]) -> None:
+    def __init__(
+        self, model: Model, schema: Any, options: CallOptions, prompt_of: Callable[[InputRow], GivenPrompts]
+    ) -> None:
         self._model, self._schema, self._options, self._prompt_of = model, schema, options, prompt_of
         self._running: list[tuple[InputRow, Request, Seat]] = []
         self.report = Extraction()

@@ -22,11 +22,12 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, ValidationFailed, quoted
-from structgen.few_shot import answer_text, inserted, pairs
+from structgen.few_shot import answer_text, pairs
+from structgen.given_prompts import ChatPrompt, GivenPrompt, GivenPrompts
 from structgen.guards import Guard
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
-from structgen.rendering import LEAD, with_schema
+from structgen.rendering import LEAD, schema_text
 from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import spelled
 
@@ -128,16 +129,19 @@ def prepared(
     plans = shared(partial(_plan, owner, layout), *columns)
     prompts = []
     for plan, (name, conversation), answer in zip(plans, conversations.items(), columns[-1], strict=True):
-        said = with_schema(conversation, answer, plan.lead) if shown and plan.lead is not None else conversation
-        said = inserted(said, [turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
-        prompts.append(prompt_ids(owner.tokenizer, said, plan.declared, plan.format, template_options, where=name))
+        chat: GivenPrompt = ChatPrompt(conversation, name)
+        if shown and plan.lead is not None:
+            chat = chat.with_schema(schema_text(answer, plan.lead))
+        chat = chat.with_examples([turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
+        prompts.append(
+            prompt_ids(owner.tokenizer, chat.given, plan.declared, plan.format, template_options, where=name)
+        )
     guards = options.get("guards", ())
     require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
     options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)
-    given: tuple[Any, Any] = prompts, [plan.constraint for plan in plans]
-    if not many:
-        given = prompts[0], plans[0].constraint
-    request = prepare(owner, given[0], given[1], CallOptions.of(options))
+    constraints = [plan.constraint for plan in plans] if many else plans[0].constraint
+    given = GivenPrompts.of(prompts if many else prompts[0])
+    request = prepare(owner, given, constraints, CallOptions.of(options))
     turns = [
         TurnRequest(request, {tool.name: tool for tool in plan.callable}, plan.format, plan.answer, row)
         for row, plan in enumerate(plans)

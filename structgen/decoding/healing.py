@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.session import Session
 from structgen.masks import Grammar

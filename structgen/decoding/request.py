@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeGuard, cast
 
 from pydantic import ValidationError
@@ -18,15 +19,16 @@ from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.open_batch import Seat
-from structgen.decoding.prompts.per_row import per_row
+from structgen.decoding.prompts.per_row import per_row, shared
+from structgen.decoding.prompts.prompt import read_prompt
 from structgen.decoding.prompts.targets import Target
-from structgen.decoding.prompts.token_ids import is_batch
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
+from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
@@ -39,15 +41,15 @@ class Request:
     """A checked call, ready to run.
 
     Attributes:
+        prompts: as the caller gave them.
         targets, sessions: one per row.
-        many: a list of prompts was given, so a list of results is returned.
         beams: the options of the beam searches, whose roots the sessions are; None without beams.
     """
 
     model: Model
+    prompts: GivenPrompts
     targets: list[Target]
     sessions: list[Session]
-    many: bool
     batch_size: int
     builder: RowBuilder
     beams: Beams | None = None
@@ -172,21 +174,20 @@ def _is_drawn_locally(session: Session) -> TypeGuard[ExactSession]:
     return failed and session.sampling.exact == "prefer"
 
 
-def prepare(model: Model, prompt: Any, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
+def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: CallOptions = DEFAULTS) -> Request:
     """The request that `generate` and `stream` run; their docstrings explain the arguments.
 
     Raises:
         RequestError: the schema, an option or the prompt is invalid.
     """
-    many = is_batch(prompt)
-    prompts = prompt if many else [prompt]
-    each = isinstance(schema, list) and many
+    each, count = isinstance(schema, list) and prompts.many, len(prompts.each)
     if each and schema and all(isinstance(entry, str) for entry in schema):
         require_schema(schema)  # raises: texts are no schemas
-    schemas = per_row("schema", schema if each else [schema] * len(prompts), len(prompts))
+    schemas = per_row("schema", schema if each else [schema] * count, count)
     builder = RowBuilder(model, options)
-    targets, sessions = builder.rows(prompts, schemas, many=many)
-    return Request(model, targets, sessions, many, options.batch_size, builder, builder.beams)
+    read = shared(partial(read_prompt, model), prompts.each)
+    targets, sessions = builder.rows(read, schemas)
+    return Request(model, prompts, targets, sessions, options.batch_size, builder, builder.beams)
 
 
 def raise_first_error(errors: Sequence[StructgenError | None]) -> None:

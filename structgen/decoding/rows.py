@@ -17,7 +17,7 @@ from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.healing import healing_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
-from structgen.decoding.prompts.processor_prompts import Prompt, read_prompts
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
@@ -65,16 +65,15 @@ class RowBuilder:
         wanted = options.canonical != "off" if options.token_healing is None else options.token_healing
         self._heals = wanted and self.beams is None
 
-    def rows(self, prompts: Sequence[Any], schemas: Sequence[Any], *, many: bool) -> tuple[list[Target], list[Session]]:
+    def rows(self, prompts: Sequence[Prompt], schemas: Sequence[Any]) -> tuple[list[Target], list[Session]]:
         """The target and the session of each row.
 
         Raises:
-            RequestError: a schema, an option or a prompt is invalid, a limit cannot be kept, or options do not go
+            RequestError: a schema or an option is invalid, a limit cannot be kept, or options do not go
                 together.
         """
         options, count = self._options, len(prompts)
         targets = targets_of(schemas, options.whitespace, options.order)
-        read = read_prompts(self._model, prompts, many=many)
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
         thinking = thinking_of_rows(options.thinking, count)
@@ -87,17 +86,17 @@ class RowBuilder:
             _require_unstopped(given, each.stop)
         grammars = shared(self._grammar, targets)
         shared(_require_strings, grammars, phrases)
-        columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
+        columns = zip(prompts, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
 
-    def session_for(self, row: int, prompt: Any) -> Session:
+    def session_for(self, row: int, prompt: Prompt) -> Session:
         """A new session for one of the rows last given to `rows`, with another prompt.
 
         Raises:
-            OptionError: the prompt is invalid, or leaves no room for an answer.
+            OptionError: the prompt leaves no room for an answer.
         """
-        return self._session(self._plans[row]._replace(prompt=read_prompts(self._model, [prompt], many=False)[0]))
+        return self._session(self._plans[row]._replace(prompt=prompt))
 
     def _grammar(self, target: Target) -> Grammar | None:
         constraint = target.constraint

@@ -15,7 +15,7 @@ from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.check import RowCheck

@@ -152,7 +152,7 @@ def events(request: Request) -> Generator[Event[Any]]:
         ]
         for row, result in row_steps(request, batch):
             if result is not None:
-                if result.error is not None and not request.many:
+                if result.error is not None and not request.prompts.many:
                     raise result.error
                 yield watches[row].last(result)
                 continue
@@ -178,7 +178,7 @@ def in_one_run(request: Request) -> Request:
 
 def told(request: Request) -> Iterator[Event[Any]]:
     """The events of a run. Warns with `BudgetWarning` at the caller's line if limits cut values short."""
-    cuts = Cuts(len(request.sessions), many=request.many)
+    cuts = Cuts(len(request.sessions), many=request.prompts.many)
     with closing(events(request)) as source:
         for event in first_waited(source, "reading the prompt"):
             if event.result is not None:
@@ -188,7 +188,7 @@ def told(request: Request) -> Iterator[Event[Any]]:
 
 async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
     """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
-    cuts = Cuts(len(request.sessions), many=request.many)
+    cuts = Cuts(len(request.sessions), many=request.prompts.many)
     with closing(events(request)) as source:
         while (event := await in_thread(lambda: next(source, None))) is not None:
             if event.result is not None:

@@ -22,7 +22,7 @@ from structgen.constraints.compositions import Text
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.session import Session

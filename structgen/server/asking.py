@@ -16,10 +16,11 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
 from structgen.errors import quoted
+from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
-from structgen.rendering import with_schema
+from structgen.rendering import schema_text
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
@@ -98,15 +99,19 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
     schema, options = _schema(request), {**_options(request, settings, None), "token_healing": False}
-    prompts: list[Any] = _prompts(request)
+    prompts = GivenPrompts.of(_prompts(request))
     if request.extras.prompt_schema:
-        prompts = [with_schema(prompt, schema) for prompt in prompts]
+        shown = schema_text(schema)
+        prompts = prompts.mapped(lambda prompt: prompt.with_schema(shown))
     turns = []
-    for prompt in prompts:
+    for prompt in prompts.each:
         for sampling in _samplings(model, request, settings):
-            prepared_request = prepare(model, prompt, schema, CallOptions.of({**options, "sampling": sampling}))
+            one = GivenPrompts([prompt], many=False)
+            prepared_request = prepare(model, one, schema, CallOptions.of({**options, "sampling": sampling}))
             turns.append(TurnRequest(prepared_request, {}, None, None))
-    return _with_first_masks(Asked(turns, len(prompts), _top_logprobs(request.logprobs is not None, request.logprobs)))
+    return _with_first_masks(
+        Asked(turns, len(prompts.each), _top_logprobs(request.logprobs is not None, request.logprobs))
+    )
 
 
 def _with_first_masks(asked: Asked) -> Asked:

@@ -15,6 +15,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare
 from structgen.errors import RequestError, StructgenError
+from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
@@ -146,7 +147,7 @@ def warm_up(model: Model) -> None:
     for canonical in ("off", "prefer"):
         options = CallOptions(limits=Limits(64), sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
         with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
-            prepare(model, "x", schema, options).results(record=True)
+            prepare(model, GivenPrompts.of("x"), schema, options).results(record=True)
 
 
 class RunningRequest:

@@ -13,13 +13,14 @@ import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.drafts import LONGEST, Draft, DraftReader, worthwhile
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.stream import events
 from structgen.demo import load_demo
 from structgen.demo.show import SENTENCES
 from structgen.demo.tasks import TASKS
+from structgen.given_prompts import GivenPrompts
 from structgen.models.grouping import SHORT
 from structgen.models.row import Row
 from structgen.models.slots import DRAFTED, SlotForward
@@ -127,7 +128,9 @@ def test_rows_with_a_cache_each_say_the_same_with_drafts_in_fewer_forwards(name,
             Execution(drafts=drafts),
             [Regex("[ab]{3}(abc){9}"), Regex("(ab|abc){12}"), Regex("[abc]{20}")],
         )
-        request = replace(prepare(model, ["abcabcabc", "ab abc", "x"], schema, options), execution=execution)
+        request = replace(
+            prepare(model, GivenPrompts.of(["abcabcabc", "ab abc", "x"]), schema, options), execution=execution
+        )
         batch = decode(module, model.vocabulary, request.sessions, rows=places, execution=execution)
         said.append([session.tokens for session in request.sessions])
         forwards.append(batch.stats(0).forwards)
@@ -145,7 +148,9 @@ def invoices(model, drafts, count=8, **options):
     sentence = dict(SENTENCES)["invoice"]
     prompts = [TASKS["invoice"].prompt(sentence.replace("7730", f"773{n}")) for n in range(count)]
     execution = Execution(drafts=drafts)
-    request = replace(prepare(model, prompts, TASKS["invoice"].model, CallOptions(**options)), execution=execution)
+    request = replace(
+        prepare(model, GivenPrompts.of(prompts), TASKS["invoice"].model, CallOptions(**options)), execution=execution
+    )
     batch = decode(model.module, model.vocabulary, request.sessions, record=True, execution=execution)
     return [request.result(row, batch) for row in range(count)]
 
@@ -230,7 +235,7 @@ def test_streams_tell_the_same_with_drafts(demo):
     prompt = TASKS["invoice"].prompt(dict(SENTENCES)["invoice"])
     texts = []
     for drafts in (True, False):
-        request = prepare(demo, prompt, TASKS["invoice"].model)
+        request = prepare(demo, GivenPrompts.of(prompt), TASKS["invoice"].model)
         found = [
             (e.text, e.start, e.path, e.value) for e in events(replace(request, execution=Execution(drafts=drafts)))
         ]

@@ -24,7 +24,7 @@ from transformers import (
 
 from structgen.constraints.basic import Regex
 from structgen.decoding.loop import decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import LogitsError, OptionError
 from structgen.models.forward import forward_for

@@ -15,6 +15,7 @@ from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import RunError
+from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.testing import scripted
 from tests.support.thinning import thinned
@@ -34,7 +35,7 @@ def prompt(name, age):
 @pytest.mark.parametrize(("overlap", "seed"), thinned([(False, 0), (False, 1), (True, 0), (True, 1)], 3))
 def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
     rng = random.Random(seed)
-    prompts = [prompt(rng.choice(NAMES), rng.randrange(20, 90)) for _ in range(9)]
+    prompts = [GivenPrompts.of(prompt(rng.choice(NAMES), rng.randrange(20, 90))) for _ in range(9)]
     schemas = [rng.choice([Person, None, {"type": "object"}]) for _ in prompts]
     options = [
         CallOptions(sampling=sg.Sampling(temperature=rng.choice([0.0, 1.0]), seed=i), limits=sg.Limits(24))
@@ -67,7 +68,7 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
 
 
 def test_a_row_that_is_dropped_fails_and_leaves_the_others_as_they_are(model):
-    first, second, third = (prepare(model, prompt(name, 30), Person) for name in NAMES[:3])
+    first, second, third = (prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:3])
     with evaluating(model.module), closing(OpenBatch(model, rows=2)) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in (first, second, third)]
         assert batch.waiting == 3
@@ -86,7 +87,7 @@ def test_a_row_that_is_dropped_fails_and_leaves_the_others_as_they_are(model):
 
 
 def test_a_row_that_waits_can_be_dropped(model):
-    first, second = (prepare(model, prompt(name, 30), Person) for name in NAMES[:2])
+    first, second = (prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:2])
     with evaluating(model.module), closing(OpenBatch(model, rows=1)) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in (first, second)]
         batch.drop(seats[1])
@@ -99,7 +100,7 @@ def test_a_row_that_waits_can_be_dropped(model):
 def test_thinking_goes_on_with_the_answer_in_the_same_row(steps):
     model = scripted('It is Zoë.</think>\n\n{"name": "Zoë"}')
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    request = prepare(model, "Who?", schema, CallOptions(thinking=True))
+    request = prepare(model, GivenPrompts.of("Who?"), schema, CallOptions(thinking=True))
     with evaluating(model.module), closing(OpenBatch(model)) as batch:
         seat = batch.join(request.sessions[0], record=True)
         for _ in range(steps):

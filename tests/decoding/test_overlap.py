@@ -18,10 +18,11 @@ from structgen.decoding import loop
 from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import DeviceChooser
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.stream import events
+from structgen.given_prompts import GivenPrompts
 from structgen.models.slots import SlotForward
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted
 from tests.support.mixed_rows import PATTERNS, SIZES, WITHOUT_Z, everything, llama, outcome, sessions
@@ -74,7 +75,7 @@ def test_streams_tell_the_same_in_both_orders(fast_forward):
         model = scripted(['{"a": "some words", "b": 12}', '{"a": "other words that are longer"}'])
         request = prepare(
             model,
-            ["x", "y"],
+            GivenPrompts.of(["x", "y"]),
             schema,
             CallOptions(banned=["words th"], fast_forward=fast_forward, limits=sg.Limits(rollbacks=8)),
         )

@@ -17,6 +17,7 @@ from structgen.decoding.loop import Execution, decode
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
+from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model, as_model
 from structgen.testing import ScriptedModel, scripted
 from structgen.vocabulary import Vocabulary
@@ -55,7 +56,7 @@ def test_without_thinking_there_is_none():
 @pytest.mark.parametrize("prompt", ["A city? <think>\n", "A city? <think>", [{"role": "user", "content": "A city?"}]])
 def test_a_prompt_that_opens_the_tag_is_not_opened_again(prompt):
     """The model reads the tag once, whoever wrote it."""
-    request = prepare(scripted(SAID), prompt, City, CallOptions(thinking=True))
+    request = prepare(scripted(SAID), GivenPrompts.of(prompt), City, CallOptions(thinking=True))
     thought = request.sessions[0].before
     assert bytes(thought.row.ids).decode().count("<think>") == 1
     assert sg.generate(scripted(SAID), prompt, City, thinking=True).name == "Rome"
@@ -177,7 +178,7 @@ def test_a_closing_tag_that_is_no_text_is_allowed_where_its_text_would_be(contro
     make, open_id, close_id = controlled
     run = sg.generate(make(SAID), "the city", City, thinking=True, details=True)
     assert (run.thinking, run.text) == (THOUGHT, ANSWER)
-    thought = prepare(make(SAID), "the city", City, CallOptions(thinking=True)).sessions[0].before
+    thought = prepare(make(SAID), GivenPrompts.of("the city"), City, CallOptions(thinking=True)).sessions[0].before
     assert thought.row.ids.count(open_id) == 1
     cut = sg.generate(make("on and on" + ANSWER), "the city", City, thinking=sg.Thinking(max_tokens=3), details=True)
     assert [cap.limit for cap in cut.caps] == [3]
@@ -210,7 +211,7 @@ def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
     prompts = ["Extract the city.\nText: Rome, 3.\nJSON: ", "Text: Ada Moreau, 36, lives in Lyon.\nJSON: ", "Lyon"]
     ways = [sg.Thinking(max_tokens=n) for n in (5, 12, 30)]
     owner = as_model(module, tokenizer)
-    request = prepare(owner, prompts, City, CallOptions(thinking=ways, limits=sg.Limits(60)))
+    request = prepare(owner, GivenPrompts.of(prompts), City, CallOptions(thinking=ways, limits=sg.Limits(60)))
     batch = decode(owner.module, owner.vocabulary, request.sessions, rows=2, execution=Execution(overlap=overlap))
     for row, session in enumerate(request.sessions):
         said = list(session.row.ids[: len(session.row.ids) - len(session.tokens)])
@@ -268,7 +269,7 @@ def test_marks_of_several_special_tokens_are_those_of_the_chat_template(harmony)
     model = Model(module, harmony, vocabulary)
     messages = [{"role": "user", "content": "Which?"}]
     options = CallOptions(thinking=sg.Thinking(max_tokens=5), limits=sg.Limits(20))
-    request = prepare(model, messages, sg.Choice(["yes", "no"]), options)
+    request = prepare(model, GivenPrompts.of(messages), sg.Choice(["yes", "no"]), options)
     before = request.sessions[0].before
     assert before is not None
     assert harmony.decode(before.prompt).endswith("<|start|>assistant<|channel|>analysis<|message|>")
@@ -289,7 +290,7 @@ def test_a_template_says_by_its_end_whether_thinking_is_over(harmony):
     model = Model(ScriptedModel("", vocabulary), harmony, vocabulary)
 
     def thinks(messages) -> bool:
-        request = prepare(model, messages, sg.Choice(["yes", "no"]), CallOptions(thinking=True))
+        request = prepare(model, GivenPrompts.of(messages), sg.Choice(["yes", "no"]), CallOptions(thinking=True))
         return request.sessions[0].before is not None
 
     user = {"role": "user", "content": "Which?"}

@@ -1,6 +1,6 @@
 """Prompts with images, sounds and embeddings: every step against an uncached forward pass of transformers' own.
 
-Covers `decoding.prompts.processor_prompts`, `model` and `solo`.
+Covers `decoding.prompts.prompt`, `model` and `solo`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.choosing import device_masks, triton_masks
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.models import graphs, static
 from structgen.models.attention import of_any_shape

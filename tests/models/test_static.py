@@ -14,10 +14,11 @@ import torch
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.stream import events
+from structgen.given_prompts import GivenPrompts
 from structgen.models import static
 from structgen.models.forward import forward_for
 from structgen.models.row import Row
@@ -143,7 +144,10 @@ def test_steps_are_lent_again_though_somebody_keeps_the_error_of_a_row(stops_ear
     model, lent, errors = sg.Model(llama(), ByteTokenizer(), WITHOUT_Z), [], []
     for _ in range(3):
         request = prepare(
-            model, ["a", "b"], sg.Regex("[a-y]+"), CallOptions(guards=[Never()], limits=sg.Limits(rollbacks=4))
+            model,
+            GivenPrompts.of(["a", "b"]),
+            sg.Regex("[a-y]+"),
+            CallOptions(guards=[Never()], limits=sg.Limits(rollbacks=4)),
         )
         told = events(replace(request, execution=Execution(graphs=True)))
         if stops_early:

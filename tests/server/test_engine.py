@@ -15,6 +15,7 @@ from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import RunError
+from structgen.given_prompts import GivenPrompts
 from structgen.server.engine import Engine, EngineJob, News
 
 PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
@@ -40,7 +41,10 @@ def deliver(told):
 
 def job(model, *schemas, stream=False, **options):
     """A job with a queue of its news."""
-    turns = [TurnRequest(prepare(model, PROMPT, each, CallOptions(**options)), {}, None, None) for each in schemas]
+    turns = [
+        TurnRequest(prepare(model, GivenPrompts.of(PROMPT), each, CallOptions(**options)), {}, None, None)
+        for each in schemas
+    ]
     queue = Queue[News]()
     return EngineJob(turns, record=False, stream=stream, tell=queue.put), queue
 

@@ -13,11 +13,12 @@ import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import Batch, Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
+from structgen.given_prompts import GivenPrompts
 from structgen.guards import BannedPattern
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from structgen.vocabulary import Vocabulary
@@ -112,7 +113,10 @@ def everything(seed: int, execution: Execution, *, fast_forward: bool) -> list[t
         "batch_size": 4,
     }
     request = prepare(
-        model, [f"prompt {row}" for row in rows], [schemas[row % 4] for row in rows], CallOptions(**options)
+        model,
+        GivenPrompts.of([f"prompt {row}" for row in rows]),
+        [schemas[row % 4] for row in rows],
+        CallOptions(**options),
     )
     request = replace(request, execution=execution)
     batch = decode(model.module, model.vocabulary, request.sessions, rows=4, record=True, execution=execution)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.measure import Entry
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks

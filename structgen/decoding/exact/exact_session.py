@@ -25,7 +25,7 @@ from structgen.decoding.choosing.penalties import penalise, penalties
 from structgen.decoding.choosing.sampling import distribution
 from structgen.decoding.exact.refused_mass import NextTokens, Prefix, RefusedMass
 from structgen.decoding.exact.validity import LogValidity
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Finish, Session
 from structgen.errors import DeadEnd, NoExactSample, OptionError
 from structgen.masks.words import Words, bits_of

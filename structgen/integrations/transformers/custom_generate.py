@@ -17,7 +17,7 @@ from structgen.api import generate
 from structgen.decoding.call_options import LIMITS
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.prompts.processor_prompts import IDS, OURS
+from structgen.decoding.prompts.prompt import IDS, OURS
 from structgen.decoding.request import raise_first_error
 from structgen.errors import OptionError, RunError
 from structgen.models.model import Model

@@ -21,6 +21,7 @@ from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.given_prompts import GivenPrompts
 from structgen.models.row import Forward
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
@@ -146,7 +147,7 @@ def test_one_beam_is_greedy_decoding(name):
 
 def loop_request(model, prompt, kind, options):
     """The search of a prompt, run to its end, also with a count of one."""
-    roots = prepare(model, prompt, kind, CallOptions(beams=2)).sessions
+    roots = prepare(model, GivenPrompts.of(prompt), kind, CallOptions(beams=2)).sessions
     batch = loop.BeamBatch(model.module, model.vocabulary, roots, options)
     while batch.step():
         pass
@@ -215,7 +216,7 @@ def found_on(module, execution, device=None):
     """What two searches find, with guards that veto, in the rows of one at a time; what the host waited for."""
     model, kinds = sg.Model(module, ByteTokenizer(), byte_vocabulary()), [sg.Regex("([a-e]{2,4} ){2}end"), None]
     options = CallOptions(beams=3, limits=sg.Limits(80), guards=[sg.BannedPattern("a|ee|[^ -~]")])
-    roots = prepare(model, ["one", "two"], kinds, options).sessions
+    roots = prepare(model, GivenPrompts.of(["one", "two"]), kinds, options).sessions
     batch = loop.BeamBatch(module, model.vocabulary, roots, sg.Beams(3), rows=3, record=True, execution=execution)
     batch.step()
     waits = [] if device is None else device.waits

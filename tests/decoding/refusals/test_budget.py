@@ -17,7 +17,7 @@ from pydantic import BaseModel, model_validator
 
 import structgen as sg
 from structgen.automaton.pointers import pointer_at
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.checks import Checks

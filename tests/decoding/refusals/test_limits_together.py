@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.checks import Checks

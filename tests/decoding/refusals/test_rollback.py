@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCau
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling

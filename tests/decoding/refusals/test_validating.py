@@ -31,7 +31,7 @@ from typing_extensions import TypedDict
 
 import structgen as sg
 from structgen.decoding.loop import Execution, decode
-from structgen.decoding.prompts.processor_prompts import Prompt
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.validating import Validating

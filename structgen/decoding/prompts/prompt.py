@@ -1,7 +1,7 @@
-"""Prompts as a processor of transformers returns them: ids, and other inputs of the model.
+"""Prompts of every kind to token ids and other inputs of the model, checked before anything runs.
 
-The processor's mapping is the prompt: `input_ids`, `pixel_values`, `image_grid_thw`, `input_features`, or whatever else
-the model's forward pass takes. One mapping is one prompt; several prompts are a list of mappings.
+What a processor of transformers returns is a mapping: `input_ids`, `pixel_values`, `image_grid_thw`, `input_features`,
+or whatever else the model's forward pass takes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.prompts.token_ids import checked, encode, one_row
+from structgen.chat.messages import prompt_ids
 from structgen.errors import OptionError, excerpt, quoted
+from structgen.given_prompts import EXPECTED, ChatPrompt, GivenPrompt, ProcessorPrompt, TextPrompt, is_id
 from structgen.models.hosts.host import Host
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways
@@ -60,28 +61,55 @@ class Prompt:
         return Row(self.read, source=None if self.start is None else self.ids, inputs=self.inputs)
 
 
-def read_prompts(model: Model, prompts: Sequence[Any], *, many: bool) -> list[Prompt]:
-    """The prompts of a call. A prompt that is given several times becomes one object, so it can be read once.
+def read_prompt(model: Model, prompt: GivenPrompt) -> Prompt:
+    """Reads a prompt by the model's tokenizer and chat template.
 
     Raises:
-        OptionError: a prompt is invalid; the message says which.
+        OptionError: it is empty, longer than the model's context, or has an id or an input that the model does not
+            know.
     """
-    known: dict[int, Prompt] = {}
-    for row, prompt in enumerate(prompts):
-        if id(prompt) not in known:
-            known[id(prompt)] = _prompt(model, prompt, f"prompt[{row}]" if many else "prompt")
-    return [known[id(prompt)] for prompt in prompts]
+    module, where = model.module, prompt.name
+    if isinstance(module, Host):
+        if isinstance(prompt, ProcessorPrompt):
+            raise OptionError(f"{where}={quoted(prompt.given)}: expected {EXPECTED}")
+        return Prompt(checked(model, _token_ids(model, prompt), where))
+    if isinstance(prompt, ProcessorPrompt):
+        return _processed(model, module, prompt.given, where)
+    if module.config.is_encoder_decoder and module.main_input_name != "input_ids":
+        expected = f"{type(module).__name__} reads {module.main_input_name}: pass what its processor returns"
+        raise OptionError(f"{where}: {expected}")
+    ids = checked(model, _token_ids(model, prompt), where)
+    return Prompt(ids, {} if reads_both_ways(module) else None, model.start)
 
 
-def _prompt(model: Model, prompt: Any, where: str) -> Prompt:
-    if isinstance(model.module, Host):
-        return Prompt(encode(model, prompt, where))
-    if isinstance(prompt, Mapping):
-        return _processed(model, model.module, prompt, where)
-    if model.module.config.is_encoder_decoder and model.module.main_input_name != "input_ids":
-        name = model.module.main_input_name
-        raise OptionError(f"{where}: {type(model.module).__name__} reads {name}: pass what its processor returns")
-    return Prompt(encode(model, prompt, where), {} if reads_both_ways(model.module) else None, model.start)
+def _token_ids(model: Model, prompt: GivenPrompt) -> list[int]:
+    """The ids of a text, of messages, or of ids as they are."""
+    if isinstance(prompt, TextPrompt):
+        return _text_ids(model.tokenizer, prompt.given) if prompt.given else []
+    if isinstance(prompt, ChatPrompt):
+        return prompt_ids(model.tokenizer, prompt.given, where=prompt.name)
+    return _one_row(prompt.given, prompt.name)
+
+
+def _text_ids(tokenizer: Any, text: str) -> list[int]:
+    """The text's ids, with a beginning token if the tokenizer adds one by itself."""
+    if type(tokenizer).__module__.startswith("mistral_common."):  # MistralTokenizer is a wrapper
+        tokenizer = getattr(tokenizer, "instruct_tokenizer", tokenizer)
+        return list(getattr(tokenizer, "tokenizer", tokenizer).encode(text, bos=True, eos=False))
+    encoded = tokenizer.encode(text)
+    return list(getattr(encoded, "ids", encoded))  # the tokenizers library wraps them
+
+
+def checked(model: Model, ids: list[int], where: str) -> list[int]:
+    """Returns the ids if the model can read them."""
+    if not ids:
+        raise OptionError(f"{where} is empty")
+    highest, context = model.readable_ids - 1, model.context
+    for unknown in (i for i in ids if not 0 <= i <= highest):
+        raise OptionError(f"{where}: the model does not know token id {quoted(unknown)}, only 0 to {highest}")
+    if context is not None and len(ids) > context:
+        raise OptionError(f"{where} has {len(ids)} tokens, the model's context holds {context}: shorten it")
+    return ids
 
 
 def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], where: str) -> Prompt:
@@ -109,11 +137,12 @@ def _processed(model: Model, module: PreTrainedModel, given: Mapping[str, Any], 
 
 def _ids(given: Mapping[str, Any], name: str, where: str) -> list[int]:
     """One row of ids. Padding is left out, unless there are other inputs, which may count it."""
-    ids = one_row(given[name], f"{where}[{quoted(name)}]")
+    ids = _one_row(given[name], f"{where}[{quoted(name)}]")
     mask = given.get(name.replace("input_ids", "attention_mask"))
-    seen = [1] * len(ids) if mask is None else one_row(mask, f"{where}'s attention_mask")
-    kept = [id_ for id_, is_seen in zip(ids, seen, strict=True) if is_seen]
-    if len(kept) < len(ids) and (given.keys() - set(IDS) or 0 in _between(seen)):
+    seen = [1] * len(ids) if mask is None else _one_row(mask, f"{where}'s attention_mask")
+    kept = [id_ for id_, is_seen in zip(ids, seen, strict=False) if is_seen]
+    padding_only = len(seen) == len(ids) and 0 not in _between(seen) and given.keys() <= set(IDS)
+    if len(kept) < len(ids) and not padding_only:
         raise OptionError(f"{where}: its attention_mask hides tokens; process each prompt by itself, without padding")
     return kept
 
@@ -123,6 +152,18 @@ def _between(seen: list[int]) -> list[int]:
     if 1 not in seen:
         return []
     return seen[seen.index(1) : len(seen) - seen[::-1].index(1)]
+
+
+def _one_row(value: Any, where: str) -> list[int]:
+    """The ids of one prompt, from a list, a tensor or an array: [tokens] or [1, tokens]."""
+    numbers = value.tolist() if hasattr(value, "tolist") else list(value)
+    row = numbers if isinstance(numbers, list) else [None]
+    if len(row) == 1 and isinstance(row[0], (list, tuple)):
+        row = list(row[0])
+    if not all(map(is_id, row)):
+        several = "for several, pass a list: of texts, of ids, or of what a tokenizer or processor returns for each"
+        raise OptionError(f"{where}: expected the ids of one prompt; {several}")
+    return [int(id_) for id_ in row]
 
 
 def _tensor(value: Any, where: str) -> Tensor:

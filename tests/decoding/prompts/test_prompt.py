@@ -15,8 +15,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import structgen as sg
-from structgen.decoding.prompts.token_ids import encode, is_batch
+from structgen.decoding.prompts.prompt import read_prompt
 from structgen.errors import OptionError
+from structgen.given_prompts import GivenPrompts
 from tests.support.mistral import mistral
 from tests.support.releases import require_release
 
@@ -53,6 +54,10 @@ def model_of(tokenizer: Any, width: int) -> sg.Model:
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = LlamaConfig(vocab_size=width, max_position_embeddings=256, **sizes)
     return sg.Model.of(LlamaForCausalLM(config).eval(), tokenizer)
+
+
+def encode(model: sg.Model, prompt: Any) -> list[int]:
+    return read_prompt(model, GivenPrompts.of(prompt).each[0]).ids
 
 
 def test_a_string_is_encoded_as_the_tokenizer_does_it_alone(bpe):
@@ -147,24 +152,6 @@ def test_a_message_that_holds_itself_is_refused(bpe):
     content.append({"parts": content})
     with pytest.raises(OptionError, match="RecursionError"):
         encode(model_of(bpe, len(bpe)), [{"role": "user", "content": content}])
-
-
-@pytest.mark.parametrize(
-    ("prompt", "batch"),
-    [
-        ("text", False),
-        ([1, 2], False),
-        ([{"role": "user", "content": "x"}], False),
-        (["a", "b"], True),
-        ([[1], [2, 3]], True),
-        ([[{"role": "user", "content": "x"}]], True),
-        (["text", [1, 2], [{"role": "user", "content": "x"}]], True),
-        (("a", "b"), True),
-    ],
-    ids=str,
-)
-def test_one_prompt_and_a_list_of_prompts_are_told_apart(prompt, batch):
-    assert is_batch(prompt) is batch
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
