@@ -95,16 +95,12 @@ met."""
 R_LOOP, R_STAYS, R_COVERED = 74, 75, 79
 """The last edge from a state to itself that `masks.walk` has looked at; the bytes that this edge takes, and the bytes
 that any edge of the state takes, each as int64[4] with a bit for a byte."""
-R_NOTES = 83
-"""The address of the bytes that the last positions take (see `masks.subtrees`), int64[NOTES, 5]: a position without its
-counter, then a bit for each byte."""
 N_REGISTERS = 88
 
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)
 
 STEPS_KEPT = 2048
-NOTES = 128
 STACK_DEPTH = 256
 """The rows of the stack for walks that each table has. A vocabulary with longer tokens needs a larger one."""
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.table_format import (
-    CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTES, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
-    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET, R_NOTES,
+    CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
+    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
     R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
     A, Edge, Int32, Int64, WrittenRows,
 )  # fmt: skip
@@ -36,12 +36,12 @@ _CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS, _FIRST_BLOCKS = 1152, 2432, 64, 256, 8
 _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS,
-    24 * _FIRST_BLOCKS, 5376, 40 * NOTES, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
+    24 * _FIRST_BLOCKS, 5376, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
-"""The bytes of the parts of the arena: the arrays in the order of their registers, the notes, the registers themselves,
-the stack, and the scratch space."""
+"""The bytes of the parts of the arena: the arrays in the order of their registers, the registers themselves, the
+stack, and the scratch space."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
-_NOTES, _REGISTERS, _STACK, _SCRATCH = _STARTS[7:11]
+_REGISTERS, _STACK, _SCRATCH = _STARTS[7:10]
 _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for the parts that are read before they are written: from frames to registers. The row of a state is cleared
 when the state is made."""
@@ -86,7 +86,7 @@ class Tables:
         self.base: int = address + _REGISTERS
         self.stack: int = address + _STACK
         self.registers = data[_REGISTERS:_STACK].cast("q")
-        self.registers[R_SCRATCH], self.registers[R_NOTES] = address + _SCRATCH, address + _NOTES
+        self.registers[R_SCRATCH] = address + _SCRATCH
         self._scratch = data[_SCRATCH:]
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]

@@ -23,10 +23,11 @@ from structgen.automaton.table_format import (
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view, view_int64
 from structgen.masks.advance import WANTS, advance
-from structgen.masks.bits import first_at, nodes_at, put, stack_at, twin_at
+from structgen.masks.nodes import (
+    above, byte_of, depth_of, first_at, next_twin, nodes_at, put, subtree_end, token_of,
+)  # fmt: skip
 from structgen.masks.slices import V_N_ENDS, V_OFFSETS
-from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN, Uint32
-from structgen.masks.subtrees import NO_NODE, child_from, next_taken, tells_bytes
+from structgen.masks.string_slices import HAS_TWIN, Uint32
 from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
@@ -163,7 +164,7 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
         return int64(WANTS)
     if bytes_marked > WIDE and _is_wide(base, canonical, work, level, s, f, c):
         return 0
-    put(base, int64(0), s, f, c, int64(NO_NODE))
+    put(base, int64(0), s, f, c)
     for byte in range(256):
         if marks[byte] != 0 and first[byte] < first[byte + 1]:
             if _collect_below(base, canonical, work, level, int64(first[byte]), int64(first[byte + 1])) < 0:
@@ -176,15 +177,15 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
 @inner_kernel
 def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c: int) -> bool:
     """Are more than `WIDE` tokens of one byte allowed and canonical at a level's place? This is a quick first test."""
-    info, nodes, first, twin = _info_at(work + 8 * W_INFO), nodes_at(base), first_at(base), twin_at(base)
+    info, nodes, first = _info_at(work + 8 * W_INFO), nodes_at(base), first_at(base)
     marks, packed, count = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
     for byte in range(256):
         if marks[byte] == 0 or first[byte] >= first[byte + 1]:
             continue
-        token = int64(nodes[first[byte], TOKEN])
+        token = token_of(nodes, int64(first[byte]))
         others, token = token >= HAS_TWIN, token if token < 0 else token & (HAS_TWIN - 1)
         while token >= 0 and _told(canonical, packed, token) < 0:
-            token = int64(twin[token]) if others else int64(-1)
+            token = next_twin(base, token) if others else int64(-1)
         if token >= 0 and step(base, s, f, c, int64(byte))[0] > 0:
             count += 1
             if count > WIDE:
@@ -196,36 +197,33 @@ def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c
 @inner_kernel
 def _collect_below(base: int, canonical: int, work: int, level: int, low: int, high: int) -> int:
     """`_collect` among the trie nodes `low..high - 1`, from the position at depth 0 of the stack: 0, or WANTS."""
-    nodes, twin, stack, left = nodes_at(base), twin_at(base), stack_at(base), view_int64(work)
-    info, i = _info_at(work + 8 * W_INFO), low
+    nodes, left, info, i = nodes_at(base), view_int64(work), _info_at(work + 8 * W_INFO), low
     while i < high and info[level, I_COUNT] <= WIDE:
+        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
+        s, f, c = above(base, depth)
+        if edge(base, s, byte) == 0 and refuses_rest(base, s):
+            i = subtree_end(nodes, i)
+            continue
         left[W_LEFT] -= 1
         if left[W_LEFT] < 0:
             info[level, I_DOUBT] = 1
             return 0
-        depth, byte = int64(nodes[i, HEAD] >> 8), int64(nodes[i, HEAD] & 255)
-        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
-        if edge(base, s, byte) == 0:
-            taken = next_taken(base, s, f, byte) if parent != NO_NODE else byte
-            if taken != byte or refuses_rest(base, s):
-                i = child_from(base, parent, taken) if taken != byte else int64(nodes[i, SKIP])
-                continue
         s, f, c = step(base, s, f, c, byte)
         if s < 0 and _stopped(base, work, level) < 0:
             return int64(WANTS)
         if s <= 0:
-            i = int64(nodes[i, SKIP])
+            i = subtree_end(nodes, i)
             continue
-        token = int64(nodes[i, TOKEN])
+        token = token_of(nodes, i)
         if token >= 0:
             after = s | f << FRAME_SHIFT | c << COUNT_SHIFT
             others, token = token >= HAS_TWIN, token & (HAS_TWIN - 1)
             _add(base, canonical, work, level, token, after)
-            while others and twin[token] >= 0:
-                token = int64(twin[token])
+            while others and next_twin(base, token) >= 0:
+                token = next_twin(base, token)
                 if info[level, I_COUNT] <= WIDE:
                     _add(base, canonical, work, level, token, after)
-        put(base, depth, s, f, c, i if tells_bytes(base, s, f, i) else int64(NO_NODE))
+        put(base, depth, s, f, c)
         i += 1
     return 0
 

@@ -35,12 +35,11 @@ from structgen.vocabulary import Vocabulary
 FREE_REGISTERS = 7
 # Registers of the vocabulary, relative to R_VOCABULARY, and then seven per kind of free string.
 (V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
- V_N_ENDS, V_KIDS, V_KID_STARTS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST,
- V_LIKE, V_REST_IDS, V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_STOPS, V_N_STOPS,
- V_STOP_ENTRIES, V_BEGINS, V_FREE) = range(
-    R_VOCABULARY, R_VOCABULARY + 34
+ V_N_ENDS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST, V_LIKE, V_REST_IDS,
+ V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
+    R_VOCABULARY, R_VOCABULARY + 28
 )  # fmt: skip
-"""All are constant except `V_LIKE` (see `masks.text_walk`) and `V_STACK` (see `masks.bits`)."""
+"""All are constant except `V_LIKE` (see `masks.text_walk`) and `V_STACK` (see `masks.nodes`)."""
 (F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
 """Registers of a kind of free string, relative to `V_FREE + kind * FREE_REGISTERS`."""
 
@@ -175,9 +174,6 @@ class Slices:
         twins = np.flatnonzero(trie.token >= 0)
         twins = twins[trie.twin[trie.token[twins]] >= 0]
         self.nodes[twins, TOKEN] |= HAS_TWIN
-        self.kid_starts: Int32 = np.zeros(len(trie) + 1, np.int32)
-        self.kids: Int32 = np.zeros(len(trie), np.int32)
-        children(self.nodes, self.kid_starts, self.kids)
         quoted = [in_quotes(vocabulary, kind) for kind in (VALUE, NAME)]
         characters = TokenCharacters(vocabulary.data, vocabulary.offsets)
         self.whole = ClassSlice.build(vocabulary, characters, self.nodes, quoted)
@@ -219,12 +215,11 @@ class Slices:
         """The arrays by the registers that point at them."""
         whole, rest, text = self.whole, self.rest, self.text
         arrays: dict[int, npt.NDArray[Any]] = {
-            V_NODES: self.nodes, V_KIDS: self.kids, V_KID_STARTS: self.kid_starts, V_ENDS: self.ends,
+            V_NODES: self.nodes, V_ENDS: self.ends,
             V_COVER: whole.cover, V_ROWS: whole.rows, V_COUNTS: whole.counts, V_RUNS: self.runs,
             V_REST_IDS: rest.ids, V_REST_STARTS: rest.starts, V_REST_ROWS: rest.rows, V_REST_ROW_OF: rest.row_of,
             V_TEXT_ROWS: text.rows, V_TEXT_LEVELS: text.levels, V_HELD: text.held, V_LONGEST: text.longest,
-            V_BUCKET_COUNTS: text.counts, V_STOPS: text.stops.nodes, V_STOP_ENTRIES: text.stops.entries,
-            V_BEGINS: text.stops.begins,
+            V_BUCKET_COUNTS: text.counts,
         }  # fmt: skip
         for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
             arrays |= {base + F_ROWS: free.rows, base + F_LEVELS: free.levels}
@@ -238,7 +233,7 @@ class Slices:
         assert all(array.flags.c_contiguous for array in arrays.values())
         values = {register: int(array.ctypes.data) for register, array in arrays.items()} | {
             V_N_NODES: len(self.nodes), V_WORDS: self.words, V_N_ENDS: len(self.ends), V_TOKENS: self.text.tokens,
-            V_MOST: self.max_depth, V_SEPARATORS: self._separators, V_N_STOPS: len(self.text.stops.nodes),
+            V_MOST: self.max_depth, V_SEPARATORS: self._separators,
         }  # fmt: skip
         for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
             values |= {base + F_LONGEST: len(free.levels) - 1, base + F_N_NODES: len(free.nodes)}
@@ -262,20 +257,6 @@ def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
     commas[1:] &= ~commas[:-1] | np.isin(np.arange(1, len(data)), offsets)
     before = np.concatenate([[0], np.cumsum(commas)])
     return int(np.diff(before[offsets]).max(initial=0))
-
-
-@kernel
-def children(nodes: Int32, starts: Int32, kids: Int32) -> None:
-    """The children of node `i` in byte order: `kids[starts[i]:starts[i + 1]]`."""
-    n = 0
-    for i in range(len(nodes)):
-        starts[i] = n
-        j = i + 1
-        while j < nodes[i, SKIP]:
-            kids[n] = j
-            n += 1
-            j = nodes[j, SKIP]
-    starts[len(nodes)] = n
 
 
 @kernel

@@ -4,8 +4,6 @@ A *free slice* (`FreeSlice`) is for JSON strings. It has the tokens that stay in
 each number of code points that they may need. And it has the tokens that close the string, sorted by the bytes after
 their quote. The *text slice* (`TextSlice`) is for text without quotes. It has such rows too, and tells for each trie
 node which characters the tokens below it contain. A walk skips the nodes whose characters cannot lead out of the text.
-Where only stops (see `text_loops.STOP_BITS`) lead out, the walk takes the bytes of tokens from their first stop on
-(`StopSlice`).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from structgen.automaton.step import int64, step
 from structgen.automaton.table_format import DONE, Int32, Int64
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
-from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT, STOP_BITS
+from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
 from structgen.kernels import kernel
 from structgen.regular.chardfa import length
 from structgen.vocabulary import Trie, Vocabulary
@@ -69,26 +67,6 @@ class FreeSlice:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StopSlice:
-    """The tokens with stops, by what they hold from the first stop of each bucket on; and whole, the tokens that cannot
-    begin a text (odd ones)."""
-
-    nodes: Int32  # int32[n, 4]: as for `FreeSlice`, the trie of what they hold
-    entries: Int64  # int64[e, 2]: token, the buckets of the stops before this one
-    begins: Int64  # int64[256]: what begins with each byte: its bucket, if it is a stop; `ODD`, if an odd token does
-
-    @staticmethod
-    def build(vocabulary: Vocabulary, needs: Int32) -> StopSlice:
-        """From what `classified` tells of a text."""
-        data, offsets = vocabulary.data, vocabulary.offsets
-        rows = np.empty((int((BIT_OF[data] & STOP_BITS != 0).sum()) + len(needs), 3), np.int64)
-        begins = BIT_OF & STOP_BITS
-        rows = rows[: find_stops(data, offsets, needs, begins, rows)]
-        nodes, order, _ = _suffix_trie(vocabulary, rows[:, 0], rows[:, 1])
-        return StopSlice(nodes, np.ascontiguousarray(rows[order][:, [0, 2]]), begins)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class TextSlice:
     """Plain text over a vocabulary. A token is *odd* if it cannot begin a text, or is too long for `levels`."""
 
@@ -98,8 +76,6 @@ class TextSlice:
     longest: Uint8  # uint8[trie nodes]: the code points of the longest token of a subtree; `IMPURE` if one is odd
     counts: Int32  # int32[BUCKETS]: the number of trie nodes with a token that hold each bucket
     tokens: int  # the number of trie nodes with a token
-
-    stops: StopSlice
 
     @staticmethod
     def build(vocabulary: Vocabulary, nodes: Int32) -> TextSlice:
@@ -115,7 +91,7 @@ class TextSlice:
         hold(nodes, points, BIT_OF, int(ODD_BIT), path, held, counts)
         rows = _rows_by_room(np.where(needs == NEVER, NEVER, np.minimum(needs, IMPURE)), IMPURE)
         longest, tokens = covered(nodes, points[np.newaxis])[0], int((nodes[:, TOKEN] >= 0).sum())
-        return TextSlice(*rows, held, longest, counts, tokens, StopSlice.build(vocabulary, needs))
+        return TextSlice(*rows, held, longest, counts, tokens)
 
 
 def in_quotes(vocabulary: Vocabulary, kind: int) -> tuple[Int32, Int32]:
@@ -160,28 +136,6 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
     first, past = bounds[groups - (trie.token >= 0)], bounds[groups]
     nodes = np.stack([trie.byte | trie.depth.astype(np.int32) << 8, trie.skip, first, past], axis=1)
     return nodes.astype(np.int32), order, len(empty)
-
-
-@kernel
-def find_stops(data: Uint8, offsets: Int32, needs: Int32, begins: Int64, stops: Int64) -> int:
-    """Write the first stop of each bucket in each token to `stops`, int64[., 3]: the token, the offset, and the buckets
-    of the stops before it. Of a token that cannot begin a text only its first byte counts, and is noted in `begins`.
-    Returns how many there are."""
-    count: int = int64(0)
-    for token in range(offsets.size - 1):
-        start, end, before = offsets[token], offsets[token + 1], int64(0)
-        if needs[token] == NEVER and start < end:
-            begins[data[start]] |= ODD_BIT
-            stops[count, 0], stops[count, 1], stops[count, 2] = token, 0, 0
-            count += 1
-            continue
-        for i in range(start, end):
-            bucket = BIT_OF[data[i]] & STOP_BITS
-            if bucket & ~before != 0:
-                stops[count, 0], stops[count, 1], stops[count, 2] = token, i - start, before
-                before |= bucket
-                count += 1
-    return count
 
 
 @kernel

@@ -13,19 +13,18 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    aux_of, edge, int64, mode_of, refuses_rest, registers_at, settle, states_at, step,
+    aux_of, edge, edges_at, int64, mode_of, refuses_rest, registers_at, settle, states_at, step,
 )  # fmt: skip
-from structgen.automaton.table_format import HI, LO, OVERLAY, R_NODE, R_PHASE, TARGET, UNBOUNDED, A
+from structgen.automaton.table_format import COUNT, HI, LO, OVERLAY, R_NODE, R_PHASE, START, TARGET, UNBOUNDED, A
 from structgen.kernels.views import LENGTH, view, view_int32, view_uint32
 from structgen.kernels import inner_kernel
-from structgen.masks.bits import (
-    ENTRIES, PAST_ENTRIES, allow, begin, first_at, forbid, nodes_at, put, stack_at, suffix_nodes,
+from structgen.masks.nodes import (
+    FLAG, above, allow, begin, byte_of, depth_of, entries_end, first_at, first_entry, forbid, nodes_at, put, stack_at,
+    subtree_end, suffix_nodes, token_of,
 )  # fmt: skip
 from structgen.masks.slices import (
     F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_FREE, V_N_NODES,
 )  # fmt: skip
-from structgen.masks.string_slices import HEAD, SKIP, TOKEN
-from structgen.masks.subtrees import next_byte
 
 BEYOND, INSIDE = 0, 1
 """Flags of the stack in `_overlay`."""
@@ -60,7 +59,7 @@ def _allow_entries(out: int, where: int, low: int, high: int, least: int, limit:
 @inner_kernel
 def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     """Phase 1: allow the tokens that close the free string."""
-    states, stack, r = states_at(base), stack_at(base), registers_at(base)
+    states, r = states_at(base), registers_at(base)
     free = V_FREE + aux_of(base, inner) * FREE_REGISTERS
     nodes = suffix_nodes(r[free + F_NODES])
     entries = r[free + F_ENTRIES]
@@ -71,26 +70,39 @@ def _free_ends(base: int, out: int, inner: int, f: int, c: int) -> int:
     s, g, k = step(base, inner, f, enough if c < enough else c, int64(0x22))
     if s <= 0:
         return s
-    put(base, int64(0), s, g, k, int64(0))
+    put(base, int64(0), s, g, k)
     _allow_entries(out, entries, int64(0), r[free + F_ROOT_ENTRIES], least, limit)
     i, n = r[R_NODE], r[free + F_N_NODES]
     while i < n:
-        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
-        s, g, k = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
+        s, g, k = above(base, depth)
         if edge(base, s, byte) == 0 and refuses_rest(base, s):
-            i = int64(nodes[i, SKIP])
+            i = subtree_end(nodes, i)
             continue
         s, g, k = step(base, s, g, k, byte)
         if s < 0:
             r[R_NODE] = i
             return -1
         if s == 0:
-            i = int64(nodes[i, SKIP])
+            i = subtree_end(nodes, i)
             continue
-        put(base, depth, s, g, k, int64(0))
-        _allow_entries(out, entries, int64(nodes[i, ENTRIES]), int64(nodes[i, PAST_ENTRIES]), least, limit)
+        put(base, depth, s, g, k)
+        _allow_entries(out, entries, first_entry(nodes, i), entries_end(nodes, i), least, limit)
         i += 1
     return 0
+
+
+@inner_kernel
+def _next_byte(base: int, s: int, byte: int) -> int:
+    """The first byte from `byte` on that an edge of state `s` takes; 256 for none."""
+    states, edges = states_at(base), edges_at(base)
+    least = int64(256)
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        low, high = int64(edges[e, 0] & 255), int64(edges[e, 0] >> 8)
+        if high >= byte:
+            low = byte if low < byte else low
+            least = low if low < least else least
+    return least
 
 
 @inner_kernel
@@ -102,23 +114,24 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
     is `BEYOND`, and every token is set or cleared.
     """
     nodes, stack, r, first = nodes_at(base), stack_at(base), registers_at(base), first_at(base)
-    put(base, int64(0), s, f, c, int64(INSIDE))
+    put(base, int64(0), s, f, c)
+    stack[0, FLAG] = INSIDE
     i = r[R_NODE]
     while i < r[V_N_NODES]:
-        depth, byte, inside = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255), int64(BEYOND)
-        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
-        taken = next_byte(base, s, byte) if depth == 1 else byte
+        depth, byte, flag = depth_of(nodes, i), byte_of(nodes, i), int64(BEYOND)
+        s, f, c = above(base, depth)
+        taken = _next_byte(base, s, byte) if depth == 1 else byte
         if taken != byte:
             i = int64(first[taken])
             continue
-        if stack[depth - 1, 3] == INSIDE:
+        if stack[depth - 1, FLAG] == INSIDE:
             t = edge(base, s, byte)
             if t == 0:
-                i = int64(nodes[i, SKIP])
+                i = subtree_end(nodes, i)
                 continue
             s = 0
             if t > 0:
-                inside = int64(INSIDE if mode_of(base, int64(t & TARGET)) == OVERLAY else BEYOND)
+                flag = int64(INSIDE if mode_of(base, int64(t & TARGET)) == OVERLAY else BEYOND)
                 s, f, c = settle(base, int64(t & TARGET), f, c)
         else:
             s, f, c = step(base, s, f, c, byte)
@@ -126,11 +139,12 @@ def _overlay(base: int, out: int, s: int, f: int, c: int) -> int:
             r[R_NODE] = i
             return -1
         if s == 0:
-            forbid(base, out, i, int64(nodes[i, SKIP]))
-            i = int64(nodes[i, SKIP])
+            forbid(base, out, i, subtree_end(nodes, i))
+            i = subtree_end(nodes, i)
             continue
-        put(base, depth, s, f, c, int64(inside))
-        allow(base, out, int64(nodes[i, TOKEN]))
+        put(base, depth, s, f, c)
+        stack[depth, FLAG] = flag
+        allow(base, out, token_of(nodes, i))
         i += 1
     return 0
 

@@ -3,7 +3,7 @@
 In free text most characters do not change the state. A token of such characters alone is allowed if there is room for
 it; a row of the text slice has these tokens. Every other token has a character that leads to another state. The text
 slice tells for each trie node which characters the tokens below it contain, so the walk skips the nodes without such a
-character. Where only stops lead away (quotes, brackets and other marks), the walk is shorter still: see `fill_stops`.
+character.
 
 A mask may also start from the mask of another position. The register `V_LIKE` has its row. There are two cases:
 
@@ -18,26 +18,24 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    aux_of, edge, int64, kept_step, mode_of, refuses_rest, registers_at, states_at, unexpanded,
+    aux_of, edge, int64, kept_step, mode_of, registers_at, states_at, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
     INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, ZERO, A,
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
-from structgen.automaton.writing.text_loops import BUCKETS, ODD_BIT, STOP_BITS
+from structgen.automaton.writing.text_loops import BUCKETS
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint32
 from structgen.masks.advance import WANTS
-from structgen.masks.bits import (
-    ENTRIES, PAST_ENTRIES, allow, begin, first_at, forbid, nodes_at, put, stack_at, suffix_nodes,
+from structgen.masks.nodes import (
+    above, allow, begin, byte_of, depth_of, first_at, forbid, nodes_at, put, subtree_end, token_of,
 )  # fmt: skip
-from structgen.masks.slices import LENGTHS
 from structgen.masks.slices import (
-    V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_N_STOPS, V_OFFSETS,
-    V_BEGINS, V_STOP_ENTRIES, V_STOPS, V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
+    LENGTHS, V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
+    V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
 )  # fmt: skip
-from structgen.masks.string_slices import HEAD, SKIP, TOKEN
 
 FEW_LEFT = 32
 """If a text class covers all tokens but one in 32, the mask starts from this class."""
@@ -54,8 +52,6 @@ _offsets = table(types.int32, 0, V_OFFSETS)
 _held = table(types.int64, 0, V_HELD)
 _longest = table(types.uint8, 0, V_LONGEST)
 _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
-_stop_entries = table(types.int64, 2, V_STOP_ENTRIES)
-_begins = table(types.int64, 0, V_BEGINS)
 
 
 @inner_kernel
@@ -134,17 +130,17 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
     Some subtrees are skipped, because their bits are right: those without a character of the buckets `exits`, and those
     without a token of more than `spare` characters.
     """
-    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
+    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
     held, longest = _held(base), _longest(base)
     i = r[R_NODE]
     while i < high:
         if held[i] & exits == 0 or longest[i] <= spare:
-            i = int64(nodes[i, SKIP])
+            i = subtree_end(nodes, i)
             continue
-        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
-        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
+        s, f, c = above(base, depth)
         t = edge(base, s, byte)
-        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
+        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:  # no flags: the edge is the next state
             s = int64(t)
         else:
             s, f, c = kept_step(base, s, f, c, byte)
@@ -152,11 +148,11 @@ def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
                 r[R_NODE] = i
                 return -1
         if s == 0:
-            forbid(base, out, i, int64(nodes[i, SKIP]))
-            i = int64(nodes[i, SKIP])
+            forbid(base, out, i, subtree_end(nodes, i))
+            i = subtree_end(nodes, i)
             continue
-        put(base, depth, s, f, c, int64(0))
-        allow(base, out, int64(nodes[i, TOKEN]))
+        put(base, depth, s, f, c)
+        allow(base, out, token_of(nodes, i))
         i += 1
     return 0
 
@@ -174,72 +170,8 @@ def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
     if r[R_PHASE] == 0:
         _begin_text(base, out, room)
         r[R_PHASE], r[R_NODE] = 1, 0
-    put(base, int64(0), s, f, c, int64(0))
+    put(base, int64(0), s, f, c)
     return _correct(base, out, r[V_N_NODES], exits, spare)
-
-
-@inner_kernel
-def only_stops(base: int, s: int, exits: int) -> bool:
-    """Do only stops lead away from a state, which counts nothing?"""
-    alone: bool = states_at(base)[s, HI] == UNBOUNDED and exits & ~(STOP_BITS | ODD_BIT) == 0
-    return alone
-
-
-@inner_kernel
-def _begin_without(base: int, out: int, exits: int) -> None:
-    """Start a mask with the tokens without a stop of the buckets `exits`."""
-    r, mask = registers_at(base), view_uint32(out)
-    nodes, entries, begins = suffix_nodes(r[V_STOPS]), _stop_entries(base), _begins(base)
-    _begin_text(base, out, int64(255))
-    i, n = int64(0), r[V_N_STOPS]
-    while i < n:
-        end = int64(nodes[i, SKIP])
-        if begins[nodes[i, HEAD] & 255] & exits != 0:
-            for e in range(nodes[i, ENTRIES], nodes[end - 1, PAST_ENTRIES]):
-                mask[entries[e, 0] >> 5] &= ~(1 << (entries[e, 0] & 31))
-        i = end
-
-
-@inner_kernel
-def fill_stops(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
-    """Fill the mask in a state of free text that only stops leave, those in the buckets `exits`. Returns 0, or -1 when
-    something is wanted.
-
-    Up to the first of these stops a token leaves the state as it is. So what tokens hold from there on, a small trie,
-    is walked once for all tokens that hold the same.
-    """
-    stack, states, r, mask = stack_at(base), states_at(base), registers_at(base), view_uint32(out)
-    nodes, entries, begins = suffix_nodes(r[V_STOPS]), _stop_entries(base), _begins(base)
-    if r[R_PHASE] == 0:
-        _begin_without(base, out, exits)
-        r[R_PHASE], r[R_NODE] = 1, 0
-    put(base, int64(0), s, f, c, int64(0))
-    i, n = r[R_NODE], r[V_N_STOPS]
-    while i < n:
-        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
-        if depth == 1 and begins[byte] & exits == 0:
-            i = int64(nodes[i, SKIP])
-            continue
-        s, f, c = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
-        t = edge(base, s, byte)
-        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:
-            s = int64(t)
-        elif t == 0 and refuses_rest(base, s):
-            s = 0
-        else:
-            s, f, c = kept_step(base, s, f, c, byte)
-            if s < 0:
-                r[R_NODE] = i
-                return -1
-        if s == 0:
-            i = int64(nodes[i, SKIP])
-            continue
-        put(base, depth, s, f, c, int64(0))
-        for e in range(nodes[i, ENTRIES], nodes[i, PAST_ENTRIES]):
-            if entries[e, 1] & exits == 0:  # nothing in the token before this stop leads away
-                mask[entries[e, 0] >> 5] |= 1 << (entries[e, 0] & 31)
-        i += 1
-    return 0
 
 
 @inner_kernel
@@ -255,7 +187,7 @@ def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
         for e in range(r[V_N_ENDS]):
             mask[ends[e] >> 5] &= ~(1 << (ends[e] & 31))
         r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    put(base, int64(0), s, f, c, int64(0))
+    put(base, int64(0), s, f, c)
     same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
     room = states[home, HI] - c - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
     for byte in range(r[R_SEGMENT], 256):

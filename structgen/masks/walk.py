@@ -11,9 +11,8 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    kept_step,
-    Position, aux_of, edge, edges_at, forget_tests, int64, may_end, miss, mode_of, refuses_rest, registers_at, settle,
-    states_at, step, unexpanded,
+    Position, aux_of, edge, edges_at, forget_tests, int64, kept_step, may_end, miss, mode_of, refuses_rest,
+    registers_at, settle, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK,
@@ -24,18 +23,15 @@ from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
-from structgen.masks.bits import allow, begin, first_at, nodes_at, put, stack_at
-from structgen.masks.slices import ANY_LENGTH, LENGTHS
 from structgen.masks.slices import (
-    V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF, V_REST_ROWS, V_REST_STARTS,
-    V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
+    ANY_LENGTH, LENGTHS, V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
+    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
 )  # fmt: skip
-from structgen.masks.string_slices import HEAD, SKIP, TOKEN
+from structgen.masks.nodes import (
+    NO_LOOP, SEVERAL, above, allow, begin, byte_of, depth_of, first_at, nodes_at, put, stay, subtree_end, token_of,
+)  # fmt: skip
 from structgen.masks.string_walk import fill_free
-from structgen.masks.subtrees import NO_LOOP, NO_NODE, SEVERAL, child_from, next_taken, stay, tells_bytes
-from structgen.masks.text_walk import (
-    best_class, exits_and_home, fill_like, fill_stops, fill_text, only_stops, untouched,
-)  # fmt: skip
+from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
 
 TESTED = 4
 """`fill` adds this to its result if it met a test."""
@@ -65,8 +61,7 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
 
-    The stack's flag is the node if it is known which bytes may follow (see `subtrees`), else `NO_NODE`. The most
-    common steps are inlined in this loop: an edge without flags, an edge that counts, and no edge.
+    The most common steps are inlined in this loop: an edge without flags, an edge that counts, and no edge.
 
     Args:
         row: the row of the covers and runs. It tells which bits are set already: those of a text class, or, from
@@ -77,20 +72,21 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
     Returns:
         0; -1 if something is wanted. Then the walk continues at node R_NODE.
     """
-    nodes, stack, states, r = nodes_at(base), stack_at(base), states_at(base), registers_at(base)
+    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
     cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
     runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
     i = low
     while i < high:
+        # The tokens of some subtrees are allowed already.
         if within == ANY_LENGTH:
             if runs[i] != 0:
                 i += int64(runs[i])
                 continue
         elif within > 0 and cover[i] <= within:
-            i = int64(nodes[i, SKIP])
+            i = subtree_end(nodes, i)
             continue
-        depth, byte = nodes[i, HEAD] >> 8, int64(nodes[i, HEAD] & 255)
-        s, f, c, parent = stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2], stack[depth - 1, 3]
+        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
+        s, f, c = above(base, depth)
         # `loop` is the edge that would lead from the state to itself in the same way: the state, or INC and the state.
         t, loop = edge(base, s, byte), int64(NO_LOOP)
         if 0 < t and t < INC and states[t, MISS] & EAGER == 0:  # no flags: the edge is the next state
@@ -99,29 +95,24 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
             s = 0
         elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and int64(states[t - INC, HI]) < UNBOUNDED:
             loop, s, c = INC + s, int64(t - INC), c + 1
+        elif t == 0 and refuses_rest(base, s):
+            s = 0
         else:
-            if t == 0 and parent != NO_NODE:  # no edge, and the next byte that may come here is known
-                taken = next_taken(base, s, f, byte)
-                if taken != byte:
-                    i = child_from(base, parent, taken)
-                    continue
-            if t == 0 and refuses_rest(base, s):
-                s = 0
-            else:
-                s, f, c = kept_step(base, s, f, c, byte)
+            s, f, c = kept_step(base, s, f, c, byte)
             if s < 0:
                 r[R_NODE] = i
                 return -1
+        end = subtree_end(nodes, i)
         if s == 0:
-            i = int64(nodes[i, SKIP])
+            i = end
             continue
-        allow(base, out, int64(nodes[i, TOKEN]))
-        if nodes[i, SKIP] == i + 1:  # a leaf
+        allow(base, out, token_of(nodes, i))
+        if end == i + 1:  # a leaf
             i += 1
-        elif t == loop and nodes[i, SKIP] - i >= SEVERAL:
+        elif t == loop and end - i >= SEVERAL:
             i = stay(base, out, i, s, f, c, loop, row, within)
         else:
-            put(base, depth, s, f, c, i if tells_bytes(base, s, f, i) else int64(NO_NODE))
+            put(base, depth, s, f, c)
             i += 1
     return 0
 
@@ -195,11 +186,12 @@ def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int)
     Tokens of the byte and characters of a class of `RestSlice` are allowed at once, without a walk, if any number of
     such characters may follow the byte. This is tried if many nodes are below the byte and the byte is not in `best`.
     """
-    stack, first = stack_at(base), first_at(base)
+    first = first_at(base)
     high = int64(first[byte + 1])
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(base, out, low, high, best, within)
-    k = _class_behind(base, stack[0, 0], stack[0, 1], stack[0, 2], byte)
+    s, f, c = above(base, int64(1))
+    k = _class_behind(base, s, f, c, byte)
     if k == STOPPED:
         registers_at(base)[R_NODE] = low
         return -1
@@ -220,7 +212,7 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
     """
     states, edges, r = states_at(base), edges_at(base), registers_at(base)
     first = first_at(base)
-    put(base, int64(0), s, f, c, int64(NO_NODE))
+    put(base, int64(0), s, f, c)
     segment = int64(0)
     while s > 0:
         if unexpanded(base, s):
@@ -258,8 +250,6 @@ def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
         exits, home = exits_and_home(base, s)
         if home != 0 and r[V_LIKE] != 0:
             return fill_like(base, out, s, f, c, home)
-        if exits != 0 and r[V_LIKE] == 0 and only_stops(base, s, exits):
-            return fill_stops(base, out, s, f, c, exits)
         best, level = best_class(base, s, c)
         has_room = states_at(base)[s, HI] - c >= MAX_FIT
         if exits != 0 and (r[V_LIKE] != 0 or (has_room and _looks_away(base, exits, best, level))):

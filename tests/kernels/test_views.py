@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from structgen.kernels import kernel
-from structgen.kernels.views import table, view, view_int32, view_int64, view_uint8, view_uint16, view_uint32
+from structgen.kernels.views import field, table, view, view_int32, view_int64, view_uint8, view_uint16, view_uint32
 
 VIEWS = {"int32": view_int32, "int64": view_int64, "uint8": view_uint8, "uint16": view_uint16, "uint32": view_uint32}
 _rows = view(types.int32, 3)
@@ -61,3 +61,19 @@ def test_a_table_is_found_through_its_register() -> None:
         assert array.tolist() == [[0, 0], [0, 0], [0, 0], [0, 7]]
         array[3, 1] = 0
     assert not first.any(), "the register leads to the second array by now"
+
+
+_low, _high = field(1, mask=255), field(1, shift=8)
+
+
+@kernel
+def halves(address: int, row: int) -> tuple[int, int]:
+    """The low byte of a cell, and the number above it."""
+    rows = _rows(address)
+    return _low(rows, row), _high(rows, row)
+
+
+def test_a_field_is_read_by_name_from_its_bits() -> None:
+    array = np.array([[1, 7 << 8 | 200, 3], [1, -1, 3]], np.int32)
+    assert halves(int(array.ctypes.data), 0) == (200, 7)
+    assert halves(int(array.ctypes.data), 1) == (255, -1)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, STOP_BITS
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Sequence, Text
 from structgen.constraints.languages import Lark
@@ -98,36 +97,11 @@ def test_the_rest_slice_holds_the_tokens_of_each_first_byte_and_class() -> None:
         assert nodes[i, 0] & 255 in letters
 
 
-def test_the_stop_slice_holds_the_tokens_by_what_they_hold_from_their_first_stops_on() -> None:
-    """Against the definition, token by token; twins are there as often as they are ids."""
-    stops = Slices.of(VOCABULARY).text.stops
-    wanted: dict[bytes, list[tuple[int, int]]] = {}
-    for token in range(VOCABULARY.width):
-        text, before = VOCABULARY.token(token), 0
-        if text[:1] >= b"\xf5" or b"\x80" <= text[:1] < b"\xc2":
-            wanted.setdefault(text, []).append((token, 0))
-            assert stops.begins[text[0]] & ODD_BIT
-            continue
-        for place, byte in enumerate(text):
-            bucket = int(BIT_OF[byte] & STOP_BITS)
-            if bucket & ~before:
-                wanted.setdefault(text[place:], []).append((token, before))
-                before |= bucket
-    path, held = bytearray(), {}
-    for head, skip, first, past in stops.nodes.tolist():
-        path[(head >> 8) - 1 :] = bytes([head & 255])
-        assert stops.nodes[skip - 1, 3] >= past
-        if past > first:
-            held[bytes(path)] = [(token, before) for token, before in stops.entries[first:past].tolist()]
-    assert held == wanted
-
-
 def test_a_vocabulary_without_such_tokens_has_an_empty_slice() -> None:
     vocabulary = Vocabulary.from_tokens([b"a", b"\xff", None], [2])
-    rest, stops = Slices.of(vocabulary).rest, Slices.of(vocabulary).text.stops
+    rest = Slices.of(vocabulary).rest
     assert len(rest.ids) == 0
     assert (rest.cover == IMPURE).all()
-    assert stops.entries.tolist() == [[1, 0]], "the odd token"
 
 
 @pytest.mark.parametrize("pattern", [r"^\D[^\w]$", r"^a\s{1,9}$", r"^a[\s\S]*z$"])

@@ -1,6 +1,6 @@
 """The kernels' masks against the plain twin: at every position of many documents, over small and real vocabularies.
 
-Covers `advance`, `bits`, `slices` and `transitions`.
+Covers `advance`, `slices` and `transitions`.
 """
 # ruff: noqa: E501 - rows of tables
 

@@ -56,8 +56,6 @@ MAX_OTHERS = 16
 with one of these characters are walked."""
 WIDE_BITS = 1 << _MARKS | 1 << _WIDE
 """The buckets of the characters beyond ASCII."""
-STOP_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[c for c in range(128) if not chr(c).isalnum() and c != 0x20]])
-"""The buckets of the characters that mostly end a text: all of ASCII but letters, digits and the blank."""
 ODD_BIT: np.int64 = np.left_shift(np.int64(1), np.int64(ODD))
 QUOTED_BITS: np.int64 = np.bitwise_or.reduce(BIT_OF[[*range(0x20), 0x22, 0x5C]])
 """Buckets of the characters that do not stand for themselves inside a JSON string."""

@@ -1,0 +1,160 @@
+"""What all walks over the trie share: its nodes by name, the stack, the bits of a mask, and subtrees without steps.
+
+A *node* is a row of the trie in preorder, so the subtree of `node` is the rows from `node` to `subtree_end`. The
+*stack* has the position of the automaton at each depth on the path to the current node; depth 0 is where a walk begins.
+"""
+
+from __future__ import annotations
+
+from numba import types
+
+from structgen.automaton.step import Position, edges_at, int64, refuses_rest, registers_at, states_at
+from structgen.automaton.table_format import COUNT, HI, INC, R_COVERED, R_LOOP, R_STAYS, START
+from structgen.kernels import inner_kernel
+from structgen.kernels.views import LENGTH, field, table, view, view_uint8, view_uint16, view_uint32
+from structgen.masks.slices import ANY_LENGTH, V_COVER, V_FIRST, V_N_NODES, V_NODES, V_RUNS, V_STACK, V_TWIN, V_WORDS
+from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
+
+SEVERAL = 3
+"""The fewest nodes of a subtree where it is worth looking up which bytes leave a state as it is."""
+NO_LOOP = -1
+"""In place of an edge from a state to itself: there is none."""
+
+nodes_at = table(types.int32, 3, V_NODES)
+depth_of, byte_of = field(HEAD, shift=8), field(HEAD, mask=255)
+subtree_end, token_of = field(SKIP), field(TOKEN)
+
+suffix_nodes = view(types.int32, 4)
+"""The nodes of what tokens hold behind their quote, see `string_slices.FreeSlice`."""
+first_entry, entries_end = field(2), field(3)
+
+first_at = table(types.int32, 0, V_FIRST)
+"""The first node of each first byte."""
+_twin_at = table(types.int32, 0, V_TWIN)
+stack_at = table(types.int64, 4, V_STACK)
+FLAG = 3
+"""Column of the stack behind state, frame and counter: a flag of the walk."""
+
+
+@inner_kernel
+def put(base: int, depth: int, s: int, f: int, c: int) -> None:
+    """Write the position at a depth of the walk."""
+    stack = stack_at(base)
+    stack[depth, 0], stack[depth, 1], stack[depth, 2] = s, f, c
+
+
+@inner_kernel
+def above(base: int, depth: int) -> Position:
+    """The position before the byte of a node at this depth."""
+    stack = stack_at(base)
+    return stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
+
+
+@inner_kernel
+def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
+    """Start the mask at `out` as a copy of row `index` of the masks at the address `rows`; with no token if `empty`."""
+    words = registers_at(base)[V_WORDS]
+    mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
+    for w in range(words):
+        mask[w] = 0 if empty else row[w]
+
+
+@inner_kernel
+def next_twin(base: int, token: int) -> int:
+    """The next higher id with the same bytes as a token; -1 if there is none."""
+    return int64(_twin_at(base)[token])
+
+
+@inner_kernel
+def _twins(base: int, out: int, token: int, allowed: int) -> None:
+    """Set or clear the bits of a node's token and of all ids with the same bytes."""
+    mask = view_uint32(out)
+    token &= HAS_TWIN - 1
+    while token >= 0:
+        if allowed:
+            mask[token >> 5] |= 1 << (token & 31)
+        else:
+            mask[token >> 5] &= ~(1 << (token & 31))
+        token = next_twin(base, token)
+
+
+@inner_kernel
+def allow(base: int, out: int, token: int) -> None:
+    """Set the bits of a node's token (-1: it has none) and of all ids with the same bytes."""
+    if token >= HAS_TWIN:
+        _twins(base, out, token, int64(1))
+    elif token >= 0:
+        view_uint32(out)[token >> 5] |= 1 << (token & 31)
+
+
+@inner_kernel
+def forbid(base: int, out: int, low: int, high: int) -> None:
+    """Clear the tokens of the trie nodes `low..high - 1`."""
+    nodes = nodes_at(base)
+    for node in range(low, high):
+        token = token_of(nodes, node)
+        if token >= 0:
+            _twins(base, out, token, int64(0))
+
+
+@inner_kernel
+def _note_loop(base: int, s: int, loop: int) -> None:
+    """Write the registers of `loop`, an edge from state `s` to itself: the edge (R_LOOP), its bytes (R_STAYS), and the
+    bytes of all edges of `s` (R_COVERED)."""
+    states, edges, r = states_at(base), edges_at(base), registers_at(base)
+    for word in range(4):
+        r[R_STAYS + word] = r[R_COVERED + word] = 0
+    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+        for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+            word, bit = int64(byte >> 6), int64(1) << (byte & 63)
+            if edges[e, 1] == loop and r[R_COVERED + word] & bit == 0:  # the first edge that has a byte takes it
+                r[R_STAYS + word] |= bit
+            r[R_COVERED + word] |= bit
+    r[R_LOOP] = loop
+
+
+@inner_kernel
+def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
+    """Walk below `node` as long as `loop` takes each byte, or the byte is refused.
+
+    Args:
+        s, f, c: the position after `node`.
+        loop: the edge (target and flags) from state `s` to itself. It may count.
+        row, within: as in `walk._walk`.
+
+    Returns:
+        The first node that needs a step of the automaton; the stack is written for the nodes above it. Without such a
+        node: the node after the subtree.
+    """
+    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
+    cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
+    runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
+    counted = int64(loop >= INC)
+    depth, end = depth_of(nodes, node), subtree_end(nodes, node)
+    deepest = depth + states[s, HI] - c if counted else LENGTH
+    refuses_others = refuses_rest(base, s)
+    if r[R_LOOP] != loop:
+        _note_loop(base, s, loop)
+    i = node + 1
+    while i < end:
+        # The tokens of some subtrees are allowed already.
+        if within == ANY_LENGTH:
+            covered = int64(runs[i])
+        else:
+            covered = subtree_end(nodes, i) - i if within > 0 and cover[i] <= within else int64(0)
+        if covered != 0:
+            i += covered
+            continue
+        below, byte = depth_of(nodes, i), byte_of(nodes, i)
+        stays = r[R_STAYS + (byte >> 6)] >> (byte & 63) & 1
+        if stays and below <= deepest:
+            allow(base, out, token_of(nodes, i))
+            i += 1
+        elif stays or (refuses_others and not r[R_COVERED + (byte >> 6)] >> (byte & 63) & 1):
+            i = subtree_end(nodes, i)
+        else:
+            # Here the walk leaves the state: up to this node the loop took each byte.
+            for d in range(depth, below):
+                put(base, d, s, f, c + (d - depth) * counted)
+            return i
+    return end
