@@ -177,7 +177,7 @@ def _plan(
             raise OptionError(f"{min_calls} calls in a turn: the model's call format allows only one")
         max_calls = 1
     rules = TurnRules(
-        tuple(chosen) if max_calls != 0 else (),
+        tuple(chosen),
         min_calls=min_calls,
         max_calls=max_calls,
         text=not forced and answer is None,
@@ -186,7 +186,9 @@ def _plan(
         thought=False,
     )
     constraint = turn(format_, rules, owner.vocabulary)
-    return _SharedRequest(declared, chosen, format_, answer, constraint, judges(format_, rules, owner.vocabulary), lead)
+    guards = judges(format_, rules, owner.vocabulary) if max_calls != 0 else ()
+    callable_ = chosen if max_calls != 0 else ()
+    return _SharedRequest(declared, callable_, format_, answer, constraint, guards, lead)
 
 
 def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[Message]:

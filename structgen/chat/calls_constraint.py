@@ -39,8 +39,8 @@ class TurnRules:
     """What a turn may contain.
 
     Attributes:
-        tools: the tools that may be called; their names differ.
-        min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number.
+        tools: the tools that may be called; their names differ. What begins a call of one of them is no text.
+        min_calls, max_calls: how many calls the turn has; `max_calls` is None for any number, 0 for none.
         text: may the turn be an answer in free text?
         answer: the constraint of an answer that is not free text; None allows no such answer.
         order: the order of a call's arguments, as in `JsonSchema`.
@@ -83,7 +83,8 @@ class _TurnPlans:
             raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format allows only one")
         keyed = format_.reading if isinstance(format_.reading, KeyedArguments) else None
         self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
-        self._arguments = {tool.name: self._written(tool) for tool in rules.tools}
+        called = rules.tools if rules.max_calls != 0 else ()
+        self._arguments = {tool.name: self._written(tool) for tool in called}
 
     def plan(self) -> Plan:
         """Returns the turns that the rules allow."""

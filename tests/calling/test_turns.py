@@ -76,6 +76,19 @@ def test_text_comes_back_as_text(template):
     assert sg.call(scripted_chat(template, "No idea."), "Rome?") == "No idea."
 
 
+@each_template
+def test_a_model_that_wants_to_call_does_not_where_it_must_not(template):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.BudgetWarning)
+        reply = sg.call(
+            scripted_chat(template, CALL[template]), "Rome?", [weather], choice="none", details=True,
+            limits=sg.Limits(40),
+        )  # fmt: skip
+    assert reply.calls == []
+    assert isinstance(reply.answer, str)
+    assert "<tool_call>" not in reply.text
+
+
 def test_text_may_come_before_calls():
     said = "Let me see.\n" + CALL["hermes"]
     reply = sg.call(scripted_chat("hermes", said), "Rome?", [weather], details=True)

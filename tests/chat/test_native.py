@@ -22,8 +22,10 @@ from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelle
 from structgen.errors import CallSyntaxError
 from structgen.regular.chardfa import from_pattern
 from structgen.tools import Tool
-from tests.support.chat_templates import byte_vocabulary, refused_at, templates
+from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
 
+FAST = ("Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "Kimi-K3", "google-gemma-4-31B-it", "GLM-4.6",
+        "meetkai-functionary-medium-v3.2", "meta-llama-Llama-3.1-8B-Instruct")  # fmt: skip
 PARAMETERS: dict[str, Any] = {
     "properties": {
         "city": {"type": "string"},
@@ -249,6 +251,26 @@ def test_required_arguments_come_once_each_in_any_order():
     for inner, right in ((city + days, True), (days + city, True), (city, True), (days, False), (city + city, False)):
         assert allowed(format_, f"<function=look>\n{inner}</function>", []) == right
         assert not allowed(format_, f"<function=look>\n{days}{city}</function>", [], order="schema")
+
+
+@pytest.mark.parametrize("name", [name for name in FAST if name in templates()])
+def test_a_turn_without_calls_has_nothing_that_begins_one(name):
+    format_ = call_format(templates()[name])
+    text = format_.render([WrittenCall("look", ROME, "abcdefgh1")])
+    for names in ([], control_tokens(format_)):
+        assert allowed(format_, text, names)
+        assert not allowed(format_, text, names, max_calls=0)
+
+
+def test_a_line_break_beside_a_string_may_be_left_out():
+    format_ = call_format("qwen3-coder")
+    tool = Tool.of({"name": "look", "parameters": {"properties": {"city": {"enum": ["Rome", "a\n"]}}}})
+    vocabulary = byte_vocabulary([])
+    grammar = turn(format_, TurnRules((tool,)), vocabulary).compile(vocabulary)
+    for value, city in (("\nRome\n", "Rome"), ("Rome", "Rome"), ("\nRome", "Rome"), ("a\n\n", "a\n"), ("a\n", "a")):
+        text = f"<function=look><parameter=city>{value}</parameter></function>"
+        assert read(format_, text) == [["look", {"city": city}]]
+        assert (refused_at(grammar, text, vocabulary) is None) == (city != "a")
 
 
 def test_text_that_only_looks_like_a_call_is_text():

@@ -48,24 +48,34 @@ def raw_strings(
         behind: the text that ends a string. No string contains it.
         types: the JSON types of the same argument. No string looks like a value of another of these types. For example,
             `12` is not a string if the argument may be a number.
-        padded: may a string stand between line breaks? Then it has some on both sides, or on none.
+        padded: may a line break stand before a string, and behind it? Then one at each end does not belong to it.
     """
     sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
-    plain = _strings(sets, writer, behind, tuple(types), padded)
-    plans: list[Plan] = [] if plain.language.empty else [plain]
-    if padded:
-        inner = _strings(sets, writer, behind, tuple(types), False)
-        line = _words(("\n",))
-        plans += [] if inner.language.empty else [Series((line, inner, line))]
+    texts = _strings(sets, writer, behind, tuple(types))
+    if not padded or _free(sets):  # any text is a free string, with line breaks or without
+        return [] if texts.language.empty else [texts]
+    line, plans = _words(("\n",)), list[Plan]()
+    for first, last in ((True, True), (True, False), (False, True), (False, False)):
+        bare = ("" if first else r"(?!\n)", "" if last else r"(^$|[^\n]$)")
+        inner = _strings(sets, writer, behind, tuple(types), bare)
+        if not inner.language.empty:
+            plans.append(Series((*((line,) if first else ()), inner, *((line,) if last else ()))))
     return plans
 
 
+def _free(sets: Sequence[Strings]) -> bool:
+    """May a string be any text?"""
+    return any(language.everything and longest is None for language, longest in map(uncapped_language, sets))
+
+
 @lru_cache(256)
-def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...], whole: bool) -> Words:
+def _strings(
+    sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...], edges: tuple[str, str] = ("", "")
+) -> Words:
     """Returns the part of these strings. Arguments that take the same strings share the part, and so its states.
 
     Args:
-        whole: may a string neither begin nor end with a line break?
+        edges: patterns of how a string begins and ends; empty for any.
     """
     combined: CharDfa | None = None
     longest = 0
@@ -78,8 +88,8 @@ def _strings(sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[s
         combined = language if combined is None else union(combined, language)
         longest = -1 if max_length is None or longest < 0 else max(longest, max_length)
     bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
-    if whole:
-        bounds.append(from_pattern(r"^([^\n]([\s\S]*[^\n])?)?$"))
+    bounds += [from_pattern(f"^{edges[0]}")] if edges[0] else []
+    bounds += [from_pattern(edges[1])] if edges[1] else []
     if writer.trimmed:
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
     bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
