@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from structgen.arguments import is_whole, require, require_flag
+from structgen.arguments import require, require_flag
 from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
-from structgen.batch_jobs.results import ResultFiles
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.stream import in_one_run
-from structgen.errors import StructgenError
+from structgen.errors import OptionError, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
@@ -75,6 +76,54 @@ class Extraction:
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
 
+class ResultFiles:
+    """Writes the results of a job, and the inputs that failed, each at once.
+
+    Args:
+        path: the file of results; that of failed inputs has the ending `.errors.jsonl` instead.
+        resume: append to the file, without a last line that was cut off; failed inputs are tried again. Otherwise the
+            file must not exist.
+    """
+
+    def __init__(self, path: str | PathLike[str], *, resume: bool) -> None:
+        self.path = Path(path)
+        lines = self.path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx")
+        require(lines, "out", str(path), "a name that ends in .jsonl: the file has a line of JSON for each input")
+        self.errors_path = self.path.with_suffix(".errors.jsonl")
+        self.done: set[str] = set()
+        if self.path.exists():
+            if not resume:
+                raise OptionError(f"out={str(path)!r} is there already: pass resume=True to go on, or another name")
+            self._read()
+
+    def _read(self) -> None:
+        """Reads which inputs are done, and cuts off an incomplete last line."""
+        whole = 0
+        with self.path.open("rb+") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    self.done.add(json.loads(line)["id"])
+                except (ValueError, TypeError, LookupError) as error:
+                    raise OptionError(
+                        f"out={str(self.path)!r} has a line that is no result: {excerpt(line)}"
+                    ) from error
+                whole += len(line)
+            file.truncate(whole)
+
+    def begin(self) -> None:
+        """Makes the file of results, and removes that of failed inputs."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.touch()
+        self.errors_path.unlink(missing_ok=True)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Writes an entry; one with an `error` is a failed input."""
+        with (self.errors_path if "error" in entry else self.path).open("ab") as file:
+            file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+
+
 def extract_many(
     model: Any,
     inputs: Any,
@@ -119,7 +168,6 @@ def extract_many(
     expected = "a text with names of fields in braces, as {text}, or a function"
     require(prompt is None or has_fields or callable(prompt), "prompt", prompt, expected)
     call_options = CallOptions.of(options)
-    require(is_whole(call_options.batch_size, 1), "batch_size", call_options.batch_size, "a count of at least 1")
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call_options))  # raises what is wrong for every input
     files = None if out is None else ResultFiles(out, resume=resume)

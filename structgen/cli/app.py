@@ -25,6 +25,16 @@ app = typer.Typer(help="A language model's output as a typed value.", no_args_is
 SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
 errors = Console(stderr=True)
 
+ModelName = Annotated[str, typer.Argument(help=MODEL)]
+Chat = Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")]
+Budget = Annotated[int, typer.Option(help="Tokens that may be generated.")]
+Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
+Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")]
+Registry = Annotated[list[str] | None, typer.Option(help=HELP)]
+OptionalSchema = Annotated[str | None, typer.Option(help=SCHEMA)]
+SchemaName = Annotated[str, typer.Argument(help=SCHEMA)]
+
 
 @app.command()
 def demo() -> None:
@@ -37,20 +47,20 @@ def demo() -> None:
 
 @app.command()
 def generate(
-    model: Annotated[str, typer.Argument(help=MODEL)],
+    model: ModelName,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
-    schema: Annotated[str | None, typer.Option(help=SCHEMA)] = None,
-    registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
+    schema: OptionalSchema = None,
+    registry: Registry = None,
     regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
     choice: Annotated[list[str] | None, typer.Option(help="One of these texts; give it several times.")] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens that may be generated.")] = 512,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    chat: Chat = False,
+    max_new_tokens: Budget = 512,
+    temperature: Temperature = 0.0,
     top_p: Annotated[float, typer.Option(help="Nucleus sampling.")] = 1.0,
-    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    seed: Seed = None,
     beams: Annotated[int, typer.Option(help="Search for the likeliest text with so many beams; 1 is greedy.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line: value, text, finish, caps, costs.")] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    device: Device = None,
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from pydantic_core import to_jsonable_python
@@ -78,14 +88,14 @@ def generate(
 def trace(
     source: Annotated[str, typer.Argument(help=f"{MODEL} Or a trace that was saved, FILE.json.")],
     prompt: Annotated[str | None, typer.Argument(help="The prompt; - reads it from standard input.")] = None,
-    schema: Annotated[str | None, typer.Option(help=SCHEMA)] = None,
+    schema: OptionalSchema = None,
     banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")] = False,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens that may be generated.")] = 512,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    chat: Chat = False,
+    max_new_tokens: Budget = 512,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
     out: Annotated[Path | None, typer.Option(help="A page, FILE.html, or data, FILE.json; else it is printed.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    device: Device = None,
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     _import_engine()
@@ -112,7 +122,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
     every: Annotated[bool, typer.Option("--all", help="A line for every keyword, masked ones too.")] = False,
     format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
-    registry: Annotated[list[str] | None, typer.Option(help=HELP)] = None,
+    registry: Registry = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
     with _told():
@@ -162,7 +172,7 @@ def doctor(
 
 @app.command()
 def check(
-    schema: Annotated[str, typer.Argument(help=SCHEMA)],
+    schema: SchemaName,
     documents: Annotated[
         list[str] | None, typer.Argument(help="Files of JSON or JSON lines; - reads lines from the standard input.")
     ] = None,
@@ -186,13 +196,13 @@ def check(
 
 @app.command()
 def bench(
-    model: Annotated[str, typer.Argument(help=MODEL)],
-    schema: Annotated[str, typer.Argument(help=SCHEMA)],
+    model: ModelName,
+    schema: SchemaName,
     prompt: Annotated[str, typer.Option(help="The prompt of every row.")] = "Answer in JSON.\n",
     count: Annotated[int, typer.Option(help="Values that are generated.")] = 32,
     batch_size: Annotated[int, typer.Option(help="Rows that are decoded at once.")] = 8,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 128,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    device: Device = None,
 ) -> None:
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
     _import_engine()
@@ -214,7 +224,7 @@ def bench(
 
 @app.command()
 def extract(
-    model: Annotated[str, typer.Argument(help=MODEL)],
+    model: ModelName,
     inputs: Annotated[
         str, typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file; - reads a text per line.")
     ],
@@ -229,9 +239,9 @@ def extract(
     progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
     batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    device: Device = None,
 ) -> None:
     """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
     _import_engine()
@@ -256,7 +266,7 @@ def extract(
 
 @app.command()
 def serve(
-    model: Annotated[str, typer.Argument(help=MODEL)],
+    model: ModelName,
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen.")] = 8000,
     name: Annotated[str | None, typer.Option(help="What clients call the model; its last part by default.")] = None,
@@ -272,7 +282,7 @@ def serve(
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
     grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")] = None,
+    device: Device = None,
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
 ) -> None:

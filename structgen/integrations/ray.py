@@ -12,8 +12,7 @@ import numpy as np
 from structgen.arguments import is_number, require, require_count, require_flag
 from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
 from structgen.batch_jobs.inputs import Prompt
-from structgen.batch_jobs.job import Entry, collect, failed_entry
-from structgen.batch_jobs.results import ResultFiles
+from structgen.batch_jobs.job import Entry, ResultFiles, collect, failed_entry
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
 

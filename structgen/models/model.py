@@ -92,6 +92,11 @@ class Model:
         return cls(module, tokenizer, vocabulary, context)
 
     @property
+    def of_transformers(self) -> PreTrainedModel | None:
+        """The module if transformers runs it; None for a `Host`, which reads text only."""
+        return None if isinstance(self.module, Host) else self.module
+
+    @property
     def context(self) -> int | None:
         """The longest sequence that the model can read, in tokens; None where its configuration does not say it.
 
@@ -113,29 +118,30 @@ class Model:
         Raises:
             OptionError: neither configuration has them.
         """
-        if isinstance(self.module, Host) or not self.module.config.is_encoder_decoder:
+        module = self.of_transformers
+        if module is None or not module.config.is_encoder_decoder:
             return None
-        first = _configured(self.module, "decoder_start_token_id", "bos_token_id")
+        first = _configured(module, "decoder_start_token_id", "bos_token_id")
         if first is None:
-            name = type(self.module).__name__
-            raise OptionError(f"{name} has no decoder_start_token_id: set it in its configuration")
-        forced = _configured(self.module, "forced_bos_token_id")
+            raise OptionError(f"{type(module).__name__} has no decoder_start_token_id: set it in its configuration")
+        forced = _configured(module, "forced_bos_token_id")
         return [first] if forced is None else [first, forced]
 
     @property
     def readable_ids(self) -> int:
         """How many token ids the model can read: the rows of its input embeddings."""
-        if isinstance(self.module, Host):
+        module = self.of_transformers
+        if module is None:
             return self.vocabulary.width
-        embeddings: Any = self.module.get_input_embeddings()
+        embeddings: Any = module.get_input_embeddings()
         weight = embeddings.weight
         return int(weight.shape[0] if isinstance(weight, torch.Tensor) else embeddings.num_embeddings)
 
     def __repr__(self) -> str:
-        kind = type(self.module).__name__
-        if isinstance(self.module, Host):
+        kind, module = type(self.module).__name__, self.of_transformers
+        if module is None:
             return f"Model({kind}, {self.vocabulary!r})"
-        return f"Model({kind}, {self.module.dtype}, device={str(device_of(self.module))!r}, {self.vocabulary!r})"
+        return f"Model({kind}, {module.dtype}, device={str(device_of(module))!r}, {self.vocabulary!r})"
 
 
 def _scaled_by_rope(config: Any, length: int) -> int:
@@ -191,7 +197,7 @@ def load(
                 model = _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
         else:
             model = _loaded(id_or_path, tokenizer, device, options)
-    if context is not None and isinstance(model.module, Host):
+    if context is not None and model.of_transformers is None:
         raise OptionError("context=: llama.cpp takes n_ctx=, onnxruntime-genai max_length=")
     return replace(model, set_context=context)
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from structgen.compile_ahead import use_kernels
+from structgen.compile_ahead import SCHEMA, use_kernels
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare
@@ -134,20 +134,10 @@ class Service:
 def warm_up(model: Model) -> None:
     """Compiles what the first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
     use_kernels()
-    schema = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "maxLength": 4, "pattern": "^[a-z]*$"},
-            "n": {"type": "integer", "minimum": 3, "maximum": 12},
-            "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2, "uniqueItems": True},
-        },
-        "required": ["name", "n", "tags"],
-        "additionalProperties": False,
-    }
     for canonical in ("off", "prefer"):
-        options = CallOptions(limits=Limits(64), sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
+        options = CallOptions(limits=Limits(128), sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
         with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
-            prepare(model, GivenPrompts.of("x"), schema, options).results(record=True)
+            prepare(model, GivenPrompts.of("x"), SCHEMA, options).results(record=True)
 
 
 class RunningRequest:

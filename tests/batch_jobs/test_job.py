@@ -1,6 +1,6 @@
 """Jobs: inputs of every kind, results on disk, failures set aside, jobs that go on.
 
-Covers `inputs` and `results`.
+Covers `inputs`.
 """
 
 from __future__ import annotations

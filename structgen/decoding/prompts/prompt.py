@@ -18,7 +18,6 @@ from transformers import PreTrainedModel
 from structgen.chat.messages import prompt_ids
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.given_prompts import EXPECTED, ChatPrompt, GivenPrompt, ProcessorPrompt, TextPrompt, is_id
-from structgen.models.hosts.host import Host
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways
 from structgen.models.row import Row
@@ -68,8 +67,8 @@ def read_prompt(model: Model, prompt: GivenPrompt) -> Prompt:
         OptionError: it is empty, longer than the model's context, or has an id or an input that the model does not
             know.
     """
-    module, where = model.module, prompt.name
-    if isinstance(module, Host):
+    module, where = model.of_transformers, prompt.name
+    if module is None:
         if isinstance(prompt, ProcessorPrompt):
             raise OptionError(f"{where}={quoted(prompt.given)}: expected {EXPECTED}")
         return Prompt(checked(model, _token_ids(model, prompt), where))
