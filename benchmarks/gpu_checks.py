@@ -24,9 +24,8 @@ from structgen.given_prompts import GivenPrompts
 from structgen.masks.words import pack
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, why_inexact
-from structgen.models.graphs import Captured, warm_up
 from structgen.models.slots import SlotForward
-from structgen.models.static import StaticSteps
+from structgen.models.static import Captured, StaticSteps, warm_up
 
 
 @dataclass

@@ -37,9 +37,8 @@ class Stats:
         drafted: tokens of this row that needed no forward pass of their own, because they were read along as drafts.
         why_eager: why other forward passes were no replays; empty if only because a shape was rare.
         cache: how the model's cache is held: "slots" (all rows in one forward pass), "slots and states", "one by row"
-            (a forward pass for each row), "one by row, read again" (after a rollback), or "none" (every row is read
-            from its beginning at every step); or the engine that holds it ("llama.cpp", "onnxruntime-genai"). Empty
-            without a forward pass.
+            (a forward pass for each row), or "none" (every row is read from its beginning at every step); or the engine
+            that holds it ("llama.cpp", "onnxruntime-genai"). Empty without a forward pass.
         canonical_relaxed: tokens of this row for which nothing canonical was left, with `canonical="prefer"`.
         completion_tokens: of this row, thinking and end tokens included; of its last run if the model was asked again.
         rolled_back: tokens of this row's answer that were taken back; with exact sampling, those of refused texts.

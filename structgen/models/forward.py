@@ -88,7 +88,7 @@ def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]
     behind = dict.fromkeys([*scans, ONE_BY_ONE])
     kinds += [partial(HybridForward, at_once=at_once) for at_once in behind if takes_states(module)]
     kinds += [partial(SoloForward, at_once=at_once) for at_once in behind]
-    return [*kinds, partial(SoloForward, recompute=True)]
+    return [*kinds, partial(SoloForward, singly=True)]
 
 
 def _why_not(module: PreTrainedModel) -> str:

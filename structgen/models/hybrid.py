@@ -93,7 +93,7 @@ class HybridModel(SlotModel):
         if not self.layers:
             return None
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
-        return {"full_attention": self._as_taken(mask)} | dict.fromkeys(STATES_ONLY)
+        return dict.fromkeys(SLOTS_ONLY | BOTH, self._as_taken(mask)) | dict.fromkeys(STATES_ONLY)
 
 
 def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:

@@ -1,8 +1,8 @@
 """Rows with a cache each, for models whose cache cannot be shared by rows of different lengths.
 
 Encoder-decoder models, those that count positions by the cache, and with older releases of transformers those with
-recurrent states. Going back removes tokens from the cache where it can (attention), else restores a snapshot and reads
-on from there (recurrent states), else reads all again.
+recurrent states. Going back removes tokens from the cache where it can (attention), else it restores a snapshot and
+reads on from there (recurrent states).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SoloForward(Forward):
 
     Args:
         module: a causal or encoder-decoder model that takes a cache.
-        recompute: go back by reading all again, whatever the cache can do.
+        singly: read tokens behind a cache one by one.
         at_once: how many tokens behind a state one forward pass reads.
     """
 
@@ -37,11 +37,10 @@ class SoloForward(Forward):
     kind = "one by row"
     cost = "each row of a batch takes forward passes of its own"
 
-    def __init__(self, module: PreTrainedModel, *, recompute: bool = False, at_once: ReadAhead = ONE_BY_ONE) -> None:
-        if recompute:
-            self.kind += ", read again"
-            self.cost += ", and what was taken back is read from its beginning"
-        self._module, self._recompute, self._at_once = module, recompute, at_once
+    def __init__(self, module: PreTrainedModel, *, singly: bool = False, at_once: ReadAhead = ONE_BY_ONE) -> None:
+        self._module, self._singly, self._at_once = module, singly, at_once
+        if singly:
+            self.cost += ", and tokens behind the first ones are read one by one"
         config = module.config.get_text_config(decoder=True)
         self._crops = {kind for kind, _ in layer_kinds(config)} <= CROPPED
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in arguments_of(module) else {}
@@ -56,7 +55,7 @@ class SoloForward(Forward):
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0 before the rows begin, and where the cache cannot be shortened behind a wrong draft."""
-        if not self._crops or self._recompute or not all(row in self._kept and row.valid for row in rows):
+        if not self._crops or self._singly or not all(row in self._kept and row.valid for row in rows):
             return 0
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
 
@@ -90,7 +89,8 @@ class SoloForward(Forward):
             self._go_back(kept, row.valid)
         logits = self._begin(row, kept) if kept.length == 0 and row.inputs is not None else torch.empty(0)
         while row.error is None and (pending := len(row.ids) - kept.length):
-            columns = pending if self._crops or kept.length == 0 else self._at_once.columns(pending, 1)
+            together = kept.length == 0 or (self._crops and not self._singly)
+            columns = pending if together else self._at_once.columns(pending, 1)
             logits = self._run(kept, row, row.ids[kept.length : kept.length + columns])[0]
         return logits
 
@@ -122,12 +122,12 @@ class SoloForward(Forward):
 
     def _remember(self, kept: Kept[Any]) -> None:
         """Adds a snapshot, where the cache cannot be shortened and the last snapshot is old."""
-        if not self._crops and not self._recompute:
+        if not self._crops:
             kept.add_snapshot_if_due(lambda: copy.deepcopy(kept.state))
 
     def _go_back(self, kept: Kept[Any], length: int) -> None:
         """Restores the cache of at most the first `length` tokens."""
-        if self._crops and not self._recompute and length:
+        if self._crops and length:
             kept.state.crop(length - kept.length)
             kept.length = length
             return

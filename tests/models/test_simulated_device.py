@@ -1,6 +1,6 @@
 """The decode loop on a device that is not there: what it says, what it waits for, what it captures.
 
-Covers `attention`, `graphs`, `slots` and `transfer`.
+Covers `attention`, `slots` and `transfer`, and of `static` the graphs.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from structgen.decoding.choosing import device_masks, triton_masks
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
-from structgen.models import graphs, static
+from structgen.models import static
 from structgen.models.attention import of_any_shape
 from structgen.models.forward import forward_for
-from structgen.models.graphs import Captured, warm_up
 from structgen.models.hybrid import HybridForward
 from structgen.models.layers import KNOWS_STATES
 from structgen.models.row import Row
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
+from structgen.models.static import Captured, warm_up
 from structgen.models.transfer import Download, upload
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.decoding.test_overlap import WITHOUT_Z, llama, outcome, sessions
@@ -280,7 +280,7 @@ def test_one_thread_captures_at_a_time(monkeypatch):
     nothing = {"CUDAGraph": Graph, "graph": capture, "current_stream": lambda *_: None, "device": lambda _: _Nothing()}
     for name, value in nothing.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    monkeypatch.setattr(graphs, "side_stream", lambda _: None)
+    monkeypatch.setattr(static, "side_stream", lambda _: None)
     one = torch.ones(2)
     threads = [threading.Thread(target=Captured, args=(lambda: one, CUDA, None, one)) for _ in range(4)]
     for thread in threads:

@@ -109,12 +109,12 @@ WAYS: dict[str, dict[str, str]] = {
         """,
         "HybridForward": """
             bailing_hybrid bamba falcon_h1 falcon_mamba granitemoehybrid jamba kimi_linear lfm2 lfm2_moe lfm3 mamba
-            mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next zamba zamba2
+            mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next zamba zamba2 zaya
         """,
         "SoloForward": """
             axk2 bart bigbird_pegasus blenderbot blenderbot-small bloom deepseek_v32 deepseek_v4 glm_moe_dsa
             gpt_neo hy_v4 inkling2_text inkling_text marian mbart mllama mpt mvp pegasus plbart roformer trocr
-            whisper zaya
+            whisper
         """,
         "WholeForward": """
             minimax openai-gpt recurrent_gemma rwkv
