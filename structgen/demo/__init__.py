@@ -23,9 +23,9 @@ def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from structgen.models.local_files import demo_folder
+    from structgen.models.known import DEMO, known_folder
 
-    with demo_folder() as folder:
+    with known_folder(DEMO) as folder:
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return model, tokenizer

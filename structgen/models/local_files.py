@@ -1,4 +1,4 @@
-"""The bundled model's folder; and a refusal of a model that is nowhere: no folder, not downloaded before, no hub.
+"""A refusal of a model that is nowhere: no folder, not downloaded before, no hub.
 
 transformers takes any name that is no folder for an id on the hub, and retries the hub for half a minute even for a
 mistyped path. Here a name that can be no id is refused at once, and so is one that was not downloaded before while the
@@ -10,8 +10,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from importlib.resources import as_file, files
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,21 +21,8 @@ from huggingface_hub.utils import http_backoff, validate_repo_id  # type: ignore
 from structgen.arguments import nearest
 from structgen.errors import OptionError, excerpt, quoted
 
-DEMO = "demo"
-"""The name of the bundled model, which `structgen demo` runs."""
-
 PATIENCE = 5.0
 """Seconds in which the hub must answer."""
-
-
-def is_demo(given: object) -> bool:
-    """Is this the name of the bundled model, and not of a folder?"""
-    return given == DEMO and not Path(DEMO).exists()
-
-
-def demo_folder() -> AbstractContextManager[Path]:
-    """The bundled model's folder, which is only sure to be there inside of the `with`."""
-    return as_file(files("structgen.demo") / "model")
 
 
 def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, Any]) -> None:

