@@ -33,10 +33,10 @@ _REGISTER = {
     "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
 }  # fmt: skip
 _CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_RETURNS}
-_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS, _FIRST_BLOCKS = 1152, 2432, 64, 256, 8
+_FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS, _FIRST_BLOCKS = 1472, 3584, 64, 256, 8
 _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS,
-    24 * _FIRST_BLOCKS, 5376, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
+    24 * _FIRST_BLOCKS, 9216, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
 """The bytes of the parts of the arena: the arrays in the order of their registers, the registers themselves, the
 stack, and the scratch space."""

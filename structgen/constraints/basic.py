@@ -38,7 +38,7 @@ class TextAutomaton(Automaton):
 
     def __init__(self, language: CharDfa, maximum: int | None = None) -> None:
         super().__init__()
-        self.start = Lifted(self, language, lambda final: 0, quoted=False, maximum=maximum, runs=True).start
+        self.start = Lifted(self, language, lambda final: 0, quoted=False, maximum=maximum).start
 
 
 @runtime_checkable

@@ -85,7 +85,7 @@ class Words(Part):
     maximum: int | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum, runs=True).start
+        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum).start
         return Entered(start, more_bytes(self.language), bounded=self.maximum is not None)
 
 

@@ -62,7 +62,7 @@ class NumberWriter:
         dfa = ends.driven(dfa)
         key = (dfa, *(ends.outcome(final) for final in dfa.kinds[0] if final))
         if key not in self.digits:
-            start = Lifted(self._automaton, dfa, ends.outcome, quoted=False, runs=True).start
+            start = Lifted(self._automaton, dfa, ends.outcome, quoted=False).start
             self._automaton.expand(start)
             self.digits[key] = self._automaton.tables.edges_of(start)
         return self.digits[key]
@@ -74,7 +74,7 @@ class NumberWriter:
         dfa = ending(dfa, outcomes)
         if dfa.empty:
             return []
-        start = Lifted(self._automaton, dfa, outcomes.index, quoted=False, runs=True).start
+        start = Lifted(self._automaton, dfa, outcomes.index, quoted=False).start
         return start, self._automaton.returns(lambda outcome: states[outcomes[outcome]])
 
 
@@ -118,7 +118,7 @@ class StringWriter:
         maximum = maximum and min(maximum, MAX_COUNT)
         if dfa.empty:
             return 0
-        return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, maximum=maximum, runs=True).start
+        return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, maximum=maximum).start
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state of any text within the lengths. At its end, tests ask which nodes accept it.
@@ -149,7 +149,7 @@ class StringWriter:
             language = doubted_language(strings)
             closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
         high = longest and min(longest, MAX_COUNT)
-        return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high, runs=True).start
+        return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high).start
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The state of a free string for these alternatives, which have the same bounds; 0 if none of them drives."""

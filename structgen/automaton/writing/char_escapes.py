@@ -12,11 +12,9 @@ import numpy as np
 
 from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    HI, NOTHING, RANGES, ROOM, STUB, UNBOUNDED, A, B, Int32, Int64,
+    HI, NOTHING, RANGES, STUB, UNBOUNDED, A, B, Int32, Int64,
 )  # fmt: skip
-from structgen.automaton.writing.char_kernels import (
-    INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_between, in_run,
-)  # fmt: skip
+from structgen.automaton.writing.char_kernels import INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_to
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.kernels import inner_kernel, kernel
 
@@ -132,21 +130,15 @@ def _row(base: int, s: int, start: int, count: int, high: int) -> None:
 
 
 @inner_kernel
-def _stub(base: int, settings: Int64, limits: Int32, q: int, target: int, room: int, mark: int, s: int) -> int:
-    """Write a stub in the middle of an escape, whose characters lead from `q` to `target`; return the edge to it.
+def _stub(base: int, settings: Int64, q: int, room: int, mark: int, s: int) -> int:
+    """Write a stub in the middle of an escape that is read in state `q` of the DFA; return the edge to it.
 
     Args:
-        target: a state of the DFA, or `SEVERAL`.
-        room: the greatest limit of the states to which the characters lead.
+        room: the greatest limit of the states to which its characters lead.
     """
-    high = int64(UNBOUNDED)
-    if settings[INC_FLAG]:  # all characters are counted
-        high = room
-    elif target == q:  # one more step of a run, if `q` is a run; else the limit of `q` is UNBOUNDED, too
-        high = int64(limits[q])
+    high = room if settings[INC_FLAG] else int64(UNBOUNDED)
     write_row(base, s, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
-    flag = int64(ROOM) if in_run(settings, limits, q) else settings[ROOM_FLAG]
-    edge: int = s | flag
+    edge: int = s | settings[ROOM_FLAG]
     return edge
 
 
@@ -168,9 +160,9 @@ def _digits(
     mark = _marked(low, left, high_surrogate)
     if left == 0:
         if high_surrogate or low < 0xD800 or low > 0xDBFF:  # the character is complete
-            return edge_between(settings, limits, q, target), n_states
+            return edge_to(settings, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
-    return _stub(base, settings, limits, q, target, room, mark, n_states), n_states + 1
+    return _stub(base, settings, q, room, mark, n_states), n_states + 1
 
 
 @inner_kernel
@@ -248,7 +240,7 @@ def write_escape(
     The plain loop: an edge for the letter of each short escape whose character is alive, and one for the `u` if four
     digits can spell an alive character. In a name, each character has one spelling, so `u` is for `CONTROLS` only.
     """
-    limits, q = per_state[LIMITS], state - settings[ESCAPES_FROM] + 1
+    q = state - settings[ESCAPES_FROM] + 1
     digits, n_states = _digits(
         base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
     )
@@ -256,9 +248,9 @@ def write_escape(
     for i in range(_SHORT.shape[0]):
         target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])
         if target > 0 and not (settings[NAMED] and _SHORT[i, 0] == _SLASH):
-            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), edge_between(settings, limits, q, target))
+            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), edge_to(settings, target))
     if digits:
         n_edges = _append(base, start, n_edges, int64(0x75), digits)
-    bounded = settings[INC_FLAG] != 0 or in_run(settings, limits, q)
-    _row(base, state, start, n_edges - start, int64(states_at(base)[state, HI]) if bounded else int64(UNBOUNDED))
+    high = int64(states_at(base)[state, HI]) if settings[INC_FLAG] else int64(UNBOUNDED)
+    _row(base, state, start, n_edges - start, high)
     return n_states, n_edges

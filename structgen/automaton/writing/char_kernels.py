@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, KIND, NOTHING, POP, RANGES, ROOM, START, STUB, TARGET, UNBOUNDED,
-    ZERO, Int32, Int64,
+    CHARS, COUNT, HI, KIND, NOTHING, POP, RANGES, START, STUB, TARGET, Int32, Int64,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -66,15 +65,14 @@ def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
     return n
 
 
-ROWS = 4
-ENDS, LIMITS, CONTINUED, COUNTING = range(ROWS)
-"""Rows of `per_state`, int32[4, states]: what is known of each state of a DFA that is being lifted.
+ROWS = 3
+ENDS, LIMITS, CONTINUED = range(ROWS)
+"""Rows of `per_state`, int32[3, states]: what is known of each state of a DFA that is being lifted.
 
 ENDS: what follows the end of the text. Inside quotes: the state behind the closing quote. Else: the outcome to pop
 with, plus 1. 0 for states that do not accept. LIMITS: HI of the state. Where characters are counted: the largest number
-of characters in front of the state. Else: for a run (see `counted_runs`), how often it may lead to itself; for other
-states, UNBOUNDED. CONTINUED: the first of the seven states (`write_utf8`) in the middle of characters that lead to this
-state; 0 while they are not written. COUNTING: the same for characters that lead from a run to itself.
+of characters in front of the state; else UNBOUNDED. CONTINUED: the first of the seven states (`write_utf8`) in the
+middle of characters that lead to this state; 0 while they are not written.
 """
 FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
 """Places in `settings`, int64[7]: what is known of a DFA that is being lifted.
@@ -87,46 +85,31 @@ character: ROOM where characters are counted, else 0. QUOTED: 1 inside quotes. N
 
 
 @inner_kernel
-def in_run(settings: Int64, limits: Int32, q: int) -> bool:
-    """Is a state a run (see `counted_runs`)? Never, where all characters are counted."""
-    runs: bool = settings[INC_FLAG] == 0 and limits[q] != UNBOUNDED
-    return runs
-
-
-@inner_kernel
-def edge_between(settings: Int64, limits: Int32, q: int, target: int) -> int:
-    """The edge for the last byte of a character that leads from state `q` of the DFA to `target`."""
-    flag = settings[INC_FLAG]
-    if in_run(settings, limits, q):  # one more step, or out of the run
-        flag = int64(INC) if target == q else int64(ZERO)
-    edge: int = settings[FIRST] + target - 1 | flag
+def edge_to(settings: Int64, target: int) -> int:
+    """The edge for the last byte of a character that leads to state `target` of the DFA."""
+    edge: int = settings[FIRST] + target - 1 | settings[INC_FLAG]
     return edge
 
 
 @inner_kernel
 def _write_middle(
-    base: int, settings: Int64, per_state: Int32, q: int, target: int, n_states: int, n_edges: int
+    base: int, settings: Int64, per_state: Int32, target: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
-    """Write the seven states in the middle of the characters that lead from `q` to `target`, if they are not written
-    yet. Return the new counts of states and edges."""
-    limits = per_state[LIMITS]
-    counting = target == q and in_run(settings, limits, q)
-    middle = per_state[COUNTING if counting else CONTINUED]
-    if middle[target] == 0:
-        middle[target] = n_states
-        last = settings[FIRST] + target - 1 | (int64(INC) if counting else settings[INC_FLAG])
-        n_edges = write_utf8(base, n_states, last, int64(limits[target]), n_edges)
+    """Write the seven states in the middle of the characters that lead to `target`, if they are not written yet. Return
+    the new counts of states and edges."""
+    if per_state[CONTINUED, target] == 0:
+        per_state[CONTINUED, target] = n_states
+        limit = int64(per_state[LIMITS, target])
+        n_edges = write_utf8(base, n_states, edge_to(settings, target), limit, n_edges)
         n_states += 7
     return n_states, n_edges
 
 
 @inner_kernel
-def _middle_edge(settings: Int64, per_state: Int32, q: int, target: int) -> int:
-    """The edge for the lead byte of a character from `q` to `target`, to the first of the seven states that
+def _middle_edge(settings: Int64, per_state: Int32, target: int) -> int:
+    """The edge for the lead byte of a character that leads to `target`, to the first of the seven states that
     `_write_middle` has written. Adding `k` to it gives the edge to state `k` of the seven."""
     edge: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
-    if in_run(settings, per_state[LIMITS], q):  # a step of the run needs room; a way out sets the counter to 0
-        edge = per_state[COUNTING, target] | ROOM if target == q else per_state[CONTINUED, target] | ZERO
     return edge
 
 
@@ -142,7 +125,7 @@ def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
 
 
 @inner_kernel
-def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans: Int32, q: int, n: int) -> int:
+def _ascii_edges(base: int, settings: Int64, nexts: Int32, spans: Int32, q: int, n: int) -> int:
     """Write the edges of `q` for ASCII characters; return the new count of edges.
 
     Spans that touch and have the same target get one edge."""
@@ -150,7 +133,7 @@ def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans:
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
         t = nexts[q, spans[i, 2]]
         if t > 0:
-            target = edge_between(settings, limits, q, int64(t))
+            target = edge_to(settings, int64(t))
             low, high = spans[i, 0], spans[i, 1]
             # Spans come from high to low: this one may end right before the edge that was written last.
             if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] & 255 == high + 1:
@@ -162,16 +145,11 @@ def _ascii_edges(base: int, settings: Int64, nexts: Int32, limits: Int32, spans:
 
 
 @inner_kernel
-def _quote_edges(
-    base: int, settings: Int64, nexts: Int32, limits: Int32, escaped: Int32, end: int, q: int, n: int
-) -> int:
+def _quote_edges(base: int, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n: int) -> int:
     """Write the edges of `q` for the closing quote, which leads to `end`, and for the backslash; return the new count
     of edges.
 
     There is no edge for the quote if `end` is 0, and none for the backslash if no escape spells an alive character."""
-    room = settings[ROOM_FLAG]
-    if in_run(settings, limits, q):  # an escape may be a step of the run; the quote leaves it
-        room, end = int64(ROOM), (end | ZERO if end else 0)
     if end:
         write_edge(base, n, int64(0x22), end)
         n += 1
@@ -179,7 +157,7 @@ def _quote_edges(
     for i in range(escaped.size):
         alive |= nexts[q, escaped[i]]
     if alive:
-        write_edge(base, n, int64(0x5C), settings[ESCAPES] + q - 1 | room)
+        write_edge(base, n, int64(0x5C), settings[ESCAPES] + q - 1 | settings[ROOM_FLAG])
         n += 1
     return n
 
@@ -232,13 +210,13 @@ def lift_rows(
             owed[i] |= UNEVEN
         # The seven states come before the first edge of q, so that the edges of q stand together.
         if wide > 0:
-            n_states, n_edges = _write_middle(base, settings, per_state, int64(q), wide, n_states, n_edges)
+            n_states, n_edges = _write_middle(base, settings, per_state, wide, n_states, n_edges)
         start = n_edges
-        n_edges = _ascii_edges(base, settings, nexts, limits, spans, q, n_edges)
+        n_edges = _ascii_edges(base, settings, nexts, spans, q, n_edges)
         if settings[QUOTED]:
-            n_edges = _quote_edges(base, settings, nexts, limits, escaped, int64(ends[q]), q, n_edges)
+            n_edges = _quote_edges(base, settings, nexts, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
-            n_edges = _lead_edges(base, _middle_edge(settings, per_state, int64(q), wide), n_edges)
+            n_edges = _lead_edges(base, _middle_edge(settings, per_state, wide), n_edges)
         leaves = settings[QUOTED] == 0 and ends[q] > 0  # plain text has no closing quote
         kind = int64(STUB) if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
         action, outcome = (int64(POP), int64(ends[q]) - 1) if leaves else (int64(NOTHING), int64(0))
@@ -257,16 +235,16 @@ def _wide_edges(
         spelling: see `DfaOutline.spelling`.
         nodes: for each node, the edge to its state; 0 if nothing is alive below it.
     """
-    edges, limits = edges_at(base), per_state[LIMITS]
+    edges = edges_at(base)
     for i in range(low, high):
         left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
         if left < 0:  # the next byte is read at a node
             target = int64(nodes[below])
         else:  # `left` more bytes of any value follow, to a character of class `below`
             t = int64(nexts[q, below])
-            target = edge_between(settings, limits, q, t) if t else int64(0)
+            target = edge_to(settings, t) if t else int64(0)
             if t and left:  # states 0, 1 and 2 of the seven take 1, 2 and 3 more bytes
-                target = _middle_edge(settings, per_state, q, t) + left - 1
+                target = _middle_edge(settings, per_state, t) + left - 1
         if target:
             edges[n, 0], edges[n, 1] = spelling[i, 0] | spelling[i, 1] << 8, target
             n += 1
@@ -293,24 +271,22 @@ def write_wide(
         The new counts of states and edges.
     """
     states, edges, s = states_at(base), edges_at(base), settings[FIRST] + q - 1
-    room = int64(ROOM) if in_run(settings, per_state[LIMITS], q) else settings[ROOM_FLAG]
     for i in range(spelling.shape[0]):
         t = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
         if t:
-            n_states, n_edges = _write_middle(base, settings, per_state, q, t, n_states, n_edges)
+            n_states, n_edges = _write_middle(base, settings, per_state, t, n_states, n_edges)
     start = int64(0)
     for node in range(ends.size - 1):
         first = n_edges
         n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[node]), q, n_edges)
         start, nodes[node] = int64(ends[node]), 0
         if n_edges > first:
-            # HI of the node: the greatest limit behind it. A way out of a run has none: it sets the counter to 0.
+            # HI of the node: the greatest limit behind it.
             limit = int64(0)
             for e in range(first, n_edges):
-                behind = int64(states[edges[e, 1] & TARGET, HI])
-                limit = max(limit, int64(UNBOUNDED) if edges[e, 1] & ZERO else behind)
+                limit = max(limit, int64(states[edges[e, 1] & TARGET, HI]))
             write_plain_row(base, n_states, first, n_edges - first, limit)
-            nodes[node] = n_states | room
+            nodes[node] = n_states | settings[ROOM_FLAG]
             n_states += 1
     first = n_edges
     # The edges of a state stand together: those that are written already move here.

@@ -18,13 +18,12 @@ import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, ZERO, Edge, Int32, Int64,
+    CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
     CONTROLS, MAX_EDGES, MAX_STATES, PAIR, beginning, write_digits, write_escape,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, ROWS, lift_rows, write_wide
-from structgen.automaton.writing.counted_runs import counted_runs
 from structgen.automaton.writing.outline import outline_of
 from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
@@ -47,8 +46,6 @@ class Lifted:
         name: is the string the name of a member? Its one spelling is `json.dumps(name, ensure_ascii=False)`.
         maximum: the longest length in characters.
         also: gives, for a final mask, further edges of a state, for bytes that are in no character.
-        runs: fold runs of states and count their steps (see `counted_runs`), unless `maximum` is given? Not for names,
-            which are read beside others.
 
     Attributes:
         start: the automaton's state for the DFA's start.
@@ -64,12 +61,9 @@ class Lifted:
         name: bool = False,
         maximum: int | None = None,
         also: Callable[[int], list[Edge]] | None = None,
-        runs: bool = False,
     ) -> None:
-        folded = counted_runs(dfa) if runs and maximum is None else None
-        dfa = dfa if folded is None else folded.dfa
         self._automaton, self._dfa, self._quoted, self._also = automaton, dfa, quoted, also
-        self._outline = outline_of(dfa, quoted=quoted, name=name) if folded is None else folded.outline(quoted)
+        self._outline = outline_of(dfa, quoted=quoted, name=name)
         n = len(dfa.next)
         finals, kinds = dfa.kinds
         by_kind = [ends(int(final)) + (0 if quoted else 1) if final else 0 for final in finals]
@@ -79,7 +73,7 @@ class Lifted:
         self._between: set[int] = set()
         """The states that calls of `_write` have made, most of them between the digits of an escape."""
         self._counted = maximum is not None
-        self._limits[:] = UNBOUNDED if folded is None else folded.limits
+        self._limits[:] = UNBOUNDED
         slack = 0  # see `Tables.block`
         if maximum is not None:
             distances = shortest_ends(dfa)
@@ -92,15 +86,9 @@ class Lifted:
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
         )
-        # HI of the states behind a backslash: the greatest limit of the states that follow. A run has a limit there
-        # only if all its characters lead to itself: another character leaves it, and needs no room.
-        if quoted and self._counted:
+        if quoted and self._counted:  # HI of the states behind a backslash: the greatest limit of those that follow
             after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
-        elif quoted and folded is not None:
-            for q in np.flatnonzero(folded.limits != UNBOUNDED).tolist():
-                loops = {*dfa.next[q].tolist()} - {0} == {q}
-                automaton.tables.states[self._escapes + q - 1, HI] = folded.limits[q] if loops else UNBOUNDED
         self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
         inc, room = (INC, ROOM) if self._counted else (0, 0)
         numbers = self._first, self._escapes, self._block, inc, room, quoted, name
@@ -151,19 +139,6 @@ class Lifted:
             _, _, _, *miss, _, high = tables.row(state)
             tables.ranges(state, edges, miss=(miss[0], miss[1], miss[2]), mode=CHARS, aux=self._block, hi=high)
 
-    def _table(self, target: int, q: int) -> int:
-        """The edge for the last byte of a character that leads from state `q` of the DFA to `target`.
-
-        `char_kernels.edge_between` is its twin for kernels."""
-        edge = self._first + target - 1
-        if self._in_run(q):
-            return edge | (INC if target == q else ZERO)
-        return edge | (INC if self._counted else 0)
-
-    def _in_run(self, q: int) -> bool:
-        """Is a state a run (see `counted_runs`)? Never, where all characters are counted."""
-        return not self._counted and bool(self._limits[q] != UNBOUNDED)
-
     def _write(self, write: Callable[..., tuple[int, int]], state: int) -> None:
         """Write a state by the kernel `write`. Later, `write_digits` writes the stubs that it leaves."""
         tables, dfa = self._automaton.tables, self._dfa
@@ -182,9 +157,9 @@ class Lifted:
         led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
         if led is None:
             return state
-        edges = [(byte, byte, self._table(target, q)) for target, byte in led.items()]
+        edges = [(byte, byte, self._first + target - 1) for target, byte in led.items()]
         if self._ends[q]:
-            edges.append((0x22, 0x22, int(self._ends[q]) | (ZERO if self._in_run(q) else 0)))
+            edges.append((0x22, 0x22, int(self._ends[q])))
         return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)
 
     @cached_property

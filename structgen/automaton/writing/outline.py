@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
+from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.automaton.writing.outline_kernels import SPARE, Uint8, write_outline
 from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_ends
@@ -25,7 +25,6 @@ class DfaOutline:
     Args:
         quoted: inside a JSON string, or plain UTF-8?
         name: is the string the name of a member?
-        limits: int32[states]: how often a state may lead to itself, see `counted_runs`; None for any number.
 
     Attributes:
         spans: int32[., 3]: first character, last character, class: the intervals of ASCII. Inside quotes, characters
@@ -38,7 +37,7 @@ class DfaOutline:
         exits: int64[states, 2], see `text_loops.write_exits`; None if no state has a home.
     """
 
-    def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool, limits: Int32 | None = None) -> None:
+    def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool) -> None:
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
         self.escaped: Int32 = np.arange(1, dfa.next.shape[1], dtype=np.int32)
@@ -47,12 +46,11 @@ class DfaOutline:
             self.escaped = np.array(sorted(escaped - {0}), np.int32)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
         states, width = dfa.next.shape
-        limits = np.full(states, UNBOUNDED, np.int32) if limits is None else limits
         spare, spans = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(self._bounds) + 2, 3), np.int32)
         self.depths: Uint8 = np.empty((len(class_ends), states - 1), np.uint8)
         exits: Int64 = np.zeros((states - 1, 2), np.int64)
         count, homes = write_outline(
-            dfa.bounds, dfa.classes, dfa.next, self.wides, limits, quoted, spare, spans, self.depths, exits
+            dfa.bounds, dfa.classes, dfa.next, self.wides, quoted, spare, spans, self.depths, exits
         )
         self.spans: Int32 = spans[:count]
         self.exits = exits if homes else None

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.step import int64
-from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
+from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.writing.text_classes import class_bounds, class_ends
 from structgen.automaton.writing.text_loops import write_exits
 from structgen.kernels import inner_kernel, kernel
@@ -25,15 +25,14 @@ AS_THEY_ARE: Int32 = np.array([(0, 0x7F), (0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7
 
 @kernel
 def write_outline(
-    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, limits: Int32, quoted: int, spare: Int64, spans: Int32,
-    depths: Uint8, leads: Int64,
+    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, quoted: int, spare: Int64, spans: Int32, depths: Uint8,
+    leads: Int64,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the spans, depths and exits of a `DfaOutline`.
 
     Args:
         bounds, classes, nexts: the DFA's arrays.
         wides: its classes with characters beyond ASCII.
-        limits: how often a state may lead to itself.
         quoted: inside a JSON string, or plain UTF-8?
         spare: int64[SPARE, .], all zero.
         spans, depths, leads: out: the spans, depths and exits. The exits are written only if the DFA has living
@@ -42,10 +41,10 @@ def write_outline(
     Returns:
         The number of spans, and the number of states with a home (see `write_exits`).
     """
-    _write_depths(bounds, classes, nexts, limits, spare[SPARE - 1], depths)
+    _write_depths(bounds, classes, nexts, spare[SPARE - 1], depths)
     homes = int64(0)
     if wides.size > 0 and wides[-1] > 0:
-        homes = write_exits(bounds, classes, nexts, wides, limits, quoted, spare[: SPARE - 1], leads)
+        homes = write_exits(bounds, classes, nexts, wides, quoted, spare[: SPARE - 1], leads)
     return _write_spans(bounds, classes, quoted, spans), homes
 
 
@@ -65,7 +64,7 @@ def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Int32) -> in
 
 
 @inner_kernel
-def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, limits: Int32, used: Int64, depths: Uint8) -> None:
+def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, used: Int64, depths: Uint8) -> None:
     """Write the depths.
 
     The plain loop: a depth is the number of characters on the shortest way to the dead state, less 1, where all
@@ -88,7 +87,7 @@ def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, limits: Int32, us
             changed = False
             # States far from the start have high numbers: from high to low, one pass settles most of them.
             for q in range(nexts.shape[0] - 1, 0, -1):
-                depth = _depth(nexts[q], used, depths[k], int64(limits[q]), q)
+                depth = _depth(nexts[q], used, depths[k])
                 if depth < depths[k, q - 1]:
                     depths[k, q - 1] = depth
                     changed = True
@@ -98,8 +97,8 @@ def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, limits: Int32, us
 
 
 @inner_kernel
-def _depth(row: Int32, used: Int64, depths: Uint8, limit: int, q: int) -> int:
-    """The depth of state `q`, computed from its row of the DFA and the depths of the states behind it.
+def _depth(row: Int32, used: Int64, depths: Uint8) -> int:
+    """The depth of a state, computed from its row of the DFA and the depths of the states behind it.
 
     It is `MANY` if it is `MANY` or more, and `MAX_DEPTH` if no way to the dead state is known."""
     depth: int = int64(MAX_DEPTH)
@@ -109,8 +108,6 @@ def _depth(row: Int32, used: Int64, depths: Uint8, limit: int, q: int) -> int:
                 return 0
             # `depths` leaves the dead state out: the depth of state t is `depths[t - 1]`.
             behind = int64(depths[row[c] - 1]) + 1 if depths[row[c] - 1] < MANY else int64(depths[row[c] - 1])
-            if row[c] == q and limit != UNBOUNDED:  # a run: after `limit` steps this character is refused
-                behind = limit if limit < MANY else int64(MANY)
             depth = behind if behind < depth else depth
     return depth
 

@@ -20,7 +20,7 @@ import string
 import numpy as np
 
 from structgen.automaton.step import int64
-from structgen.automaton.table_format import UNBOUNDED, Int32, Int64
+from structgen.automaton.table_format import Int32, Int64
 from structgen.kernels import inner_kernel
 
 BUCKETS = 64
@@ -81,18 +81,16 @@ def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: In
 
 @inner_kernel
 def write_exits(
-    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, limits: Int32, quoted: int, spare: Int64, leads: Int64
-) -> int:  # fmt: skip
+    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, quoted: int, spare: Int64, leads: Int64
+) -> int:
     """Write for each state of a `CharDfa` the buckets of the characters that lead away from it, and its home.
 
     The *home* of a state is the state to which most characters lead from it. Most characters must also lead from the
-    home to itself, and at most `MAX_OTHERS` characters may lead elsewhere than they lead from the home. A state that
-    counts its steps (see `limits`) has no home but itself: no other state's mask tells what it has counted.
+    home to itself, and at most `MAX_OTHERS` characters may lead elsewhere than they lead from the home.
 
     Args:
         bounds, classes, nexts: the arrays of the DFA.
         wides: its classes with characters beyond ASCII.
-        limits: how often a state may lead to itself, see `counted_runs`.
         quoted: inside a JSON string, or plain text?
         spare: int64[3, .], all zero: the buckets of each class, the size of each class, and for each state the number
             of characters that lead to it.
@@ -123,8 +121,7 @@ def write_exits(
         home, others = leads[q - 1, 1], int64(0)
         for c in range(nexts.shape[1]):
             others += sizes[c] if nexts[q, c] != nexts[home, c] else int64(0)
-        counts = home != q and limits[q] != UNBOUNDED
-        if home != 0 and (counts or leads[home - 1, 1] != home or others > MAX_OTHERS):
+        if home != 0 and (leads[home - 1, 1] != home or others > MAX_OTHERS):
             leads[q - 1, 1] = 0
         homes += leads[q - 1, 1] != 0
     return homes

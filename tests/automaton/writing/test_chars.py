@@ -15,7 +15,7 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import MAX_COUNT, UNBOUNDED, Int32, Int64
+from structgen.automaton.table_format import MAX_COUNT, Int32, Int64
 from structgen.automaton.writing.chars import Lifted, PlainWays, shortest_ends
 from structgen.automaton.writing.literals import after_text, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
@@ -101,15 +101,12 @@ def kind_of(dfa: CharDfa, code: int) -> int:
     return int(dfa.classes[np.searchsorted(dfa.bounds, code, side="right") - 1])
 
 
-def written_outline(
-    dfa: CharDfa, wides: Int32, limits: Int32 | None = None, *, quoted: bool = False
-) -> tuple[Uint8, Int64]:
+def written_outline(dfa: CharDfa, wides: Int32, *, quoted: bool = False) -> tuple[Uint8, Int64]:
     """The depths and the exits of a `CharDfa`, before an outline chooses among them."""
     states, width = dfa.next.shape
-    limits = np.full(states, UNBOUNDED, np.int32) if limits is None else limits
     spare, spans = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(dfa.bounds) + 2, 3), np.int32)
     depths, exits = np.empty((len(TEXT_CLASSES), states - 1), np.uint8), np.zeros((states - 1, 2), np.int64)
-    write_outline(dfa.bounds, dfa.classes, dfa.next, wides, limits, quoted, spare, spans, depths, exits)
+    write_outline(dfa.bounds, dfa.classes, dfa.next, wides, quoted, spare, spans, depths, exits)
     return depths, exits
 
 
@@ -169,16 +166,15 @@ def test_the_way_out_of_words_is_the_shortest_word() -> None:
 
 @pytest.mark.parametrize("seed", thinned(range(15), 3))
 def test_alive_depths_are_the_shortest_ways_to_the_dead_state(seed: int) -> None:
-    """Of random automata, long chains of states among them, some of whose states lead to themselves a few times."""
+    """Of random automata, long chains of states among them."""
     draw = random.Random(seed)
     starts = sorted({0, *draw.choices([0x20, 0x30, 0x3A, 0x41, 0x5B, 0x61, 0x7B, 0x80, 0x2028, 0xE000], k=6)})
     classes, states = [draw.randrange(1, 4) for _ in starts], draw.choice([3, 9, 150])
     nexts = np.zeros((states, 4), np.int32)
     for q in range(1, states):
         nexts[q, 1:] = draw.choices([0, min(q + 1, states - 1), q, draw.randrange(states)], [seed % 3, 60, 9, 9], k=3)
-    limits = np.array(draw.choices([UNBOUNDED, 0, 2, MANY - 1, MANY, 10**6], [9, 1, 1, 1, 1, 1], k=states), np.int32)
     dfa = CharDfa(np.array(starts, np.int32), np.array(classes, np.int32), nexts, (0,) * states)
-    depths, _ = written_outline(dfa, np.zeros(0, np.int32), limits)
+    depths, _ = written_outline(dfa, np.zeros(0, np.int32))
     for k, ranges in enumerate(TEXT_CLASSES):
         lasts = [*(start - 1 for start in starts[1:]), 0x10FFFF]
         spans = list(zip(starts, lasts, classes, strict=True))
@@ -186,8 +182,6 @@ def test_alive_depths_are_the_shortest_ways_to_the_dead_state(seed: int) -> None
         wanted: dict[int, float] = dict.fromkeys(range(1, states), float("inf")) | {0: -1.0}
         for _ in range(states):
             for q in range(1, states):
-                loops = any(nexts[q, c] == q for c in used) and limits[q] != UNBOUNDED
-                behind = [wanted[int(nexts[q, c])] + 1 for c in used if nexts[q, c] != q or not loops]
-                wanted[q] = min([wanted[q], *behind, *([float(limits[q])] if loops else [])])
+                wanted[q] = min([wanted[q], *(wanted[int(nexts[q, c])] + 1 for c in used)])
         told = [MAX_DEPTH if wanted[q] == float("inf") else min(int(wanted[q]), MANY) for q in range(1, states)]
         assert depths[k].tolist() == told, k
