@@ -11,7 +11,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, may_end, registers_at, settle, step
 from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER, A, B, Int64,
-    position as packed,
+    Machine, position as packed,
 )  # fmt: skip
 from structgen.kernels.views import view_int64
 from structgen.kernels import kernel
@@ -21,14 +21,14 @@ Answer = Callable[[Check, bool], bool]
 
 
 @kernel
-def ends_at(base: int, position: int) -> int:
+def ends_at(machine: Machine, position: int) -> int:
     """1 if the text may end at `position`, 0 if not, -1 if something is wanted (see `step`)."""
-    ends: int = may_end(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
+    ends: int = may_end(machine, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK)
     return ends
 
 
 @kernel
-def after_bytes(base: int, position: int, first: int, last: int, out: int) -> int:
+def after_bytes(machine: Machine, position: int, first: int, last: int, out: int) -> int:
     """Write the position after each of the bytes `first..last` to the address `out`, int64[256]; 0 for a refused byte.
 
     Returns `last + 1`. If something is wanted (see `step`) at a byte, it returns the byte minus 256, which is negative.
@@ -36,20 +36,21 @@ def after_bytes(base: int, position: int, first: int, last: int, out: int) -> in
     positions = view_int64(out)
     state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     for byte in range(first, last + 1):
-        s, f, c = step(base, state, frame, count, int64(byte))
-        if s < 0:
+        after, inner, counted = step(machine, state, frame, count, int64(byte))
+        if after < 0:
             return byte - 256
-        positions[byte] = s | f << FRAME_SHIFT | c << COUNT_SHIFT if s > 0 else 0
+        positions[byte] = after | inner << FRAME_SHIFT | counted << COUNT_SHIFT if after > 0 else 0
     return last + 1
 
 
 @kernel
-def settled(base: int, position: int) -> int:
+def settled(machine: Machine, position: int) -> int:
     """The position after a state's eager actions; 0 if one of them refuses, -1 if something is wanted (see `step`)."""
-    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    if s < 0:
-        registers_at(base)[R_TAKEN] = 0
-    after: int = s if s <= 0 else s | f << FRAME_SHIFT | c << COUNT_SHIFT
+    state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
+    state, frame, count = settle(machine, state, frame, count)
+    if state < 0:
+        registers_at(machine)[R_TAKEN] = 0
+    after: int = state if state <= 0 else state | frame << FRAME_SHIFT | count << COUNT_SHIFT
     return after
 
 

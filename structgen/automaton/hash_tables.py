@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from structgen.automaton.table_format import TARGET, Int32, Int64, hash_frame
+from structgen.automaton.table_format import COUNTER, KEY, LEADS, PARENT, RETURN, TARGET, Int32, Int64, hash_frame
 from structgen.kernels import inner_kernel, kernel
 
 _hash_frame = inner_kernel(hash_frame)
@@ -37,13 +37,13 @@ def move_returns(returns: Int64, grown: Int64) -> None:
     """Copy all rows of a hash table of returns into a larger table, which is empty."""
     mask = grown.shape[0] - 1
     for row in range(returns.shape[0]):
-        key = returns[row, 0]
+        key = returns[row, KEY]
         if key == 0:
             continue
         place = _hash_frame(key >> 24, key & TARGET, 0) & mask
-        while grown[place, 0] != 0:
+        while grown[place, KEY] != 0:
             place = (place + 1) & mask
-        grown[place, 0], grown[place, 1] = key, returns[row, 1]
+        grown[place, KEY], grown[place, LEADS] = key, returns[row, LEADS]
 
 
 @kernel
@@ -51,7 +51,7 @@ def hang(frames: Int64, count: int, buckets: Int32) -> None:
     """Put the numbers of the first `count` frames into empty buckets, by the frames' hashes."""
     mask = buckets.size - 1
     for frame in range(1, count):
-        place = _hash_frame(frames[frame, 0], frames[frame, 1], frames[frame, 2]) & mask
+        place = _hash_frame(frames[frame, RETURN], frames[frame, PARENT], frames[frame, COUNTER]) & mask
         while buckets[place] != 0:
             place = (place + 1) & mask
         buckets[place] = frame

@@ -22,7 +22,7 @@ MISS would take it. The flags:
 
 If HI is UNBOUNDED, the counter stops at LO.
 
-A *frame* is `(return, parent, counter, alike)`, interned by the first three: equal frames have equal numbers. A
+A *frame* is `(RETURN, PARENT, COUNTER, ALIKE)`, interned by the first three: equal frames have equal numbers. A
 negative return `-k` leads to the state that `returns` has for `k` and the callee's outcome. In this way the callee of a
 union tells which alternatives accepted, and a frame of names tells which name came. `returns` is a hash table, since
 only few of the many outcomes ever occur.
@@ -46,8 +46,18 @@ Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Edge = tuple[int, int, int]
 
+Machine = int
+"""In kernels: the address of an automaton's registers, through which a kernel reaches all of its arrays."""
+
 STUB, RANGES = 0, 1
 KIND, START, COUNT, MISS, A, B, LO, HI = range(8)
+"""Columns of `states`."""
+SPAN, LEADS = range(2)
+"""Columns of `edges`: the bytes that an edge takes; its target with its flags."""
+RETURN, PARENT, COUNTER, ALIKE = range(4)
+"""Columns of `frames`. ALIKE is the frame that masks take for it (0: unknown; see `masks.alike`)."""
+KEY = 0
+"""The column of the keys of `returns` and of the cached steps. Column LEADS has the state or position of a key."""
 NOTHING, GOTO, CALL, POP, EAGER = 0, 1, 2, 3, 4
 ACTION = 3
 """The bits of MISS that hold the action; EAGER is a further bit."""

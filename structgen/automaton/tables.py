@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
     R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TEST, UNBOUNDED,
-    A, Edge, Int32, Int64, WrittenRows,
+    A, Edge, Int64, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
@@ -46,6 +46,7 @@ _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for the parts that are read before they are written: from frames to registers. The row of a state is cleared
 when the state is made."""
 
+_Number = TypeVar("_Number", bound=np.generic)
 _STUB = bytes(32)
 _ROW = struct.Struct("8i")
 _FIRST_REGISTERS = struct.Struct("11q")
@@ -69,6 +70,21 @@ def _new_arena() -> tuple[memoryview, int]:
         data, address = block.data, int(block.ctypes.data)
         _unused_arenas.extend([(data[at : at + size], address + at) for at in range(size, _ARENAS * size, size)])
         return data[:size], address
+
+
+def _array(index: int, dtype: type[_Number], columns: int = 0) -> cached_property[npt.NDArray[_Number]]:
+    """An array of a table: a view of its part of the arena, made when it is first asked for.
+
+    Args:
+        index: its register.
+        columns: 0 for an array of one dimension.
+    """
+
+    def view(tables: Tables) -> npt.NDArray[_Number]:
+        part = np.frombuffer(tables._arena[_STARTS[index] : _STARTS[index + 1]], dtype)
+        return part.reshape(-1, columns) if columns else part
+
+    return cached_property(view)
 
 
 class Tables:
@@ -116,43 +132,20 @@ class Tables:
             self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
             self.registers[R_KEPT] = self._kept.ctypes.data
 
-    def _part(self, index: int) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(self._arena[_STARTS[index] : _STARTS[index + 1]], np.uint8)
-
-    @cached_property
-    def states(self) -> Int32:
-        """int32[., 8]: see `table_format`."""
-        return self._part(R_STATES).view(np.int32).reshape(-1, 8)
-
-    @cached_property
-    def edges(self) -> Int32:
-        """int32[., 2]: span, target and flags."""
-        return self._part(R_EDGES).view(np.int32).reshape(-1, 2)
-
-    @cached_property
-    def frames(self) -> Int64:
-        """int64[., 4]: return, parent, counter, the frame that masks take for it (0: unknown; `masks.alike`)."""
-        return self._part(R_FRAMES).view(np.int64).reshape(-1, 4)
-
-    @cached_property
-    def buckets(self) -> Int32:
-        """int32[.]: frames by their hash."""
-        return self._part(R_BUCKETS).view(np.int32)
-
-    @cached_property
-    def returns(self) -> Int64:
-        """int64[., 2]: `return << 24 | outcome` (0: a free slot) and the state it leads to, by the hash of both."""
-        return self._part(R_RETURNS).view(np.int64).reshape(-1, 2)
-
-    @cached_property
-    def blocks(self) -> Int32:
-        """int32[., 6]: see `block`."""
-        return self._part(R_BLOCKS).view(np.int32).reshape(-1, 6)
-
-    @cached_property
-    def depths(self) -> npt.NDArray[np.uint8]:
-        """uint8[.]: the alive-depths of all blocks."""
-        return self._part(R_DEPTHS)
+    states = _array(R_STATES, np.int32, 8)
+    """int32[., 8]: see `table_format`."""
+    edges = _array(R_EDGES, np.int32, 2)
+    """int32[., 2]: span, target and flags."""
+    frames = _array(R_FRAMES, np.int64, 4)
+    """int64[., 4]: return, parent, counter, the frame that masks take for it (0: unknown; `masks.alike`)."""
+    buckets = _array(R_BUCKETS, np.int32)
+    """int32[.]: frames by their hash."""
+    returns = _array(R_RETURNS, np.int64, 2)
+    """int64[., 2]: `return << 24 | outcome` (0: a free slot) and the state it leads to, by the hash of both."""
+    blocks = _array(R_BLOCKS, np.int32, 6)
+    """int32[., 6]: see `block`."""
+    depths = _array(R_DEPTHS, np.uint8)
+    """uint8[.]: the alive-depths of all blocks."""
 
     @cached_property
     def exits(self) -> Int64:

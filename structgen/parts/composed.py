@@ -32,26 +32,8 @@ from structgen.automaton.checks import Check
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
-    CALL,
-    CHARS,
-    COUNT,
-    COUNT_SHIFT,
-    FRAME_MASK,
-    FRAME_SHIFT,
-    GOTO,
-    HI,
-    INC,
-    MISS,
-    NOTHING,
-    PLAIN,
-    POP,
-    ROOM,
-    SPILL,
-    TARGET,
-    UNBOUNDED,
-    ZERO,
-    A,
-    merged_edges,
+    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP, ROOM, SPILL,
+    TARGET, UNBOUNDED, ZERO, A, merged_edges,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method

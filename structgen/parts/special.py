@@ -14,16 +14,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either,
-    Entered,
-    Families,
-    Loop,
-    Part,
-    Plan,
-    Series,
-    Switch,
-    Words,
-    more_bytes,
+    Either, Entered, Families, Loop, Part, Plan, Series, Switch, Words, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 

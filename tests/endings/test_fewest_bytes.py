@@ -14,13 +14,11 @@ import pytest
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, TARGET
-from structgen.automaton.writing.chars import PlainWays, shortest_ends
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import FrameSearch, NoWayOut
 from structgen.masks import Grammar, Matcher
 from structgen.options import Whitespace
-from structgen.regular.patterns import pattern_language
 from structgen.values.name_frames import NameWriter
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
@@ -204,24 +202,6 @@ def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> 
             twin.advance(token)
             if matcher.position == DONE:
                 break
-
-
-@pytest.mark.parametrize("pattern", ["a+b?a|b{2,4}", "(é|ab|\n)*c", "x|\\u00e9{3}", "[a-z]{3}|\t"])
-def test_the_shortest_plain_way_is_as_short_as_any(pattern: str) -> None:
-    """Each state of a DFA: following the byte of `PlainWays` takes as many characters as the shortest way of all."""
-    dfa = pattern_language(f"^(?:{pattern})$")
-    ways, left = PlainWays(dfa, one_end=True), shortest_ends(dfa)
-    followed = 0
-    for q in range(1, len(dfa.next)):
-        at, steps = q, 0
-        while not dfa.final[at] and (led := ways.of(at)) is not None and len(led) == 1:
-            ((at, byte),) = led.items()
-            assert byte in range(0x20, 0x7F)
-            steps += 1
-        if dfa.final[at]:
-            assert steps == left[q]
-            followed += 1
-    assert followed
 
 
 BOUNDED: list[Any] = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    HI, NOTHING, RANGES, STUB, UNBOUNDED, A, B, Int32, Int64,
+    HI, LEADS, NOTHING, RANGES, SPAN, STUB, UNBOUNDED, A, B, Int32, Int64, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_to
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
@@ -65,10 +65,12 @@ def _interval(bounds: Int32, code: int) -> int:
     return interval
 
 
-@inner_kernel
-def _astral(high: int, low: int) -> int:
+def astral(high: int, low: int) -> int:
     """The character of a surrogate pair."""
     return 0x10000 + (high - 0xD800 << 10) + (low - 0xDC00)
+
+
+_astral = inner_kernel(astral)
 
 
 @inner_kernel
@@ -113,38 +115,38 @@ def _led(
         first, last = _span(settings, int64(part), low, high, high_surrogate)
         i = _interval(bounds, first) if first <= last else int64(bounds.size)
         while i < bounds.size and bounds[i] <= last:
-            t = int64(nexts[q, classes[i]])
-            if t > 0:
-                room = max(room, int64(limits[t]))
-                target = t if target == 0 or target == t else int64(SEVERAL)
+            reached = int64(nexts[q, classes[i]])
+            if reached > 0:
+                room = max(room, int64(limits[reached]))
+                target = reached if target == 0 or target == reached else int64(SEVERAL)
             i += 1
     return target, room
 
 
 @inner_kernel
-def _row(base: int, s: int, start: int, count: int, high: int) -> None:
+def _row(machine: Machine, state: int, start: int, count: int, high: int) -> None:
     """Write the row of a stub, whose edges are `count` from `start` on. Columns A and B keep what was read."""
-    states = states_at(base)
-    q, mark = int64(states[s, A]), int64(states[s, B])
-    write_row(base, s, int64(RANGES), start, count, int64(NOTHING), q, mark, high)
+    states = states_at(machine)
+    q, mark = int64(states[state, A]), int64(states[state, B])
+    write_row(machine, state, int64(RANGES), start, count, int64(NOTHING), q, mark, high)
 
 
 @inner_kernel
-def _stub(base: int, settings: Int64, q: int, room: int, mark: int, s: int) -> int:
+def _stub(machine: Machine, settings: Int64, q: int, room: int, mark: int, state: int) -> int:
     """Write a stub in the middle of an escape that is read in state `q` of the DFA; return the edge to it.
 
     Args:
         room: the greatest limit of the states to which its characters lead.
     """
     high = room if settings[INC_FLAG] else int64(UNBOUNDED)
-    write_row(base, s, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
-    edge: int = s | settings[ROOM_FLAG]
-    return edge
+    write_row(machine, state, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
+    leads: int = state | settings[ROOM_FLAG]
+    return leads
 
 
 @inner_kernel
 def _digits(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, q: int, low: int,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, q: int, low: int,
     left: int, high_surrogate: int, n_states: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The edge to the state in which the last `left` digits of an escape are missing, and the new count of states.
@@ -162,26 +164,26 @@ def _digits(
         if high_surrogate or low < 0xD800 or low > 0xDBFF:  # the character is complete
             return edge_to(settings, target), n_states
         mark = _marked(low, int64(PAIR), int64(0))
-    return _stub(base, settings, q, room, mark, n_states), n_states + 1
+    return _stub(machine, settings, q, room, mark, n_states), n_states + 1
 
 
 @inner_kernel
-def _append(base: int, start: int, n: int, byte: int, target: int) -> int:
-    """Write the edge of a byte, behind the edges `start..n - 1` of the same state; return the new count of edges.
+def _append(machine: Machine, start: int, n_edges: int, byte: int, leads: int) -> int:
+    """Write the edge of a byte, behind the edges `start..n_edges - 1` of the same state; return the new count of edges.
 
     If the last of these edges ends right before the byte and has the same target, it is extended instead.
     """
-    edges = edges_at(base)
-    if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] >> 8 == byte - 1:
-        edges[n - 1, 0] = edges[n - 1, 0] & 255 | byte << 8
-        return n
-    write_edge(base, n, byte, target)
-    return n + 1
+    edges, last = edges_at(machine), n_edges - 1
+    if n_edges > start and edges[last, LEADS] == leads and edges[last, SPAN] >> 8 == byte - 1:
+        edges[last, SPAN] = edges[last, SPAN] & 255 | byte << 8
+        return n_edges
+    write_edge(machine, n_edges, byte, leads)
+    return n_edges + 1
 
 
 @kernel
 def write_digits(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write a state between the digits of an escape, or between the two escapes of a pair.
@@ -198,17 +200,17 @@ def write_digits(
     Returns:
         The new counts of states and edges.
     """
-    states, edges = states_at(base), edges_at(base)
+    states, edges = states_at(machine), edges_at(machine)
     q, mark, high = int64(states[state, A]), int64(states[state, B]), int64(states[state, HI])
     low, left, before = mark & 0xFFFF, mark >> 16 & 7, mark >> 19
-    if left == PAIR:  # `low` is the high surrogate
+    if left == PAIR:  # between the two escapes of a pair: `low` is the high surrogate
         target, n_states = _digits(
-            base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
+            machine, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
         )
-        write_edge(base, n_edges, int64(0x75), target)
-        write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
-        write_edge(base, n_edges + 1, int64(0x5C), n_states)
-        _row(base, state, n_edges + 1, int64(1), high)
+        write_edge(machine, n_edges, int64(0x75), target)
+        write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
+        write_edge(machine, n_edges + 1, int64(0x5C), n_states)
+        _row(machine, state, n_edges + 1, int64(1), high)
         return n_states + 1, n_edges + 2
     high_surrogate = before - 1 + 0xD800 if before else int64(0)
     # `start` and `letters` are the first edges for the digits 0 to 9 and for the letters. `step` is the number of code
@@ -218,21 +220,31 @@ def write_digits(
         if value == 10:
             letters = n_edges
         target, n_states = _digits(
-            base, settings, nexts, per_state, bounds, classes, q, low + value * step, left - 1, high_surrogate, n_states
+            machine,
+            settings,
+            nexts,
+            per_state,
+            bounds,
+            classes,
+            q,
+            low + value * step,
+            left - 1,
+            high_surrogate,
+            n_states,
         )
         if target:
             byte = int64(0x30 + value) if value < 10 else int64(0x61 + value - 10)
-            n_edges = _append(base, letters if value >= 10 else start, n_edges, byte, target)
-    for e in range(letters, letters if settings[NAMED] else n_edges):  # capitals: 0x20 less for both ends of the span
-        edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0] - 0x2020, edges[e, 1]
+            n_edges = _append(machine, letters if value >= 10 else start, n_edges, byte, target)
+    for row in range(letters, letters if settings[NAMED] else n_edges):  # capitals: 0x20 less for both ends of a span
+        edges[n_edges, SPAN], edges[n_edges, LEADS] = edges[row, SPAN] - 0x2020, edges[row, LEADS]
         n_edges += 1
-    _row(base, state, start, n_edges - start, high)
+    _row(machine, state, start, n_edges - start, high)
     return n_states, n_edges
 
 
 @kernel
 def write_escape(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
     n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the state behind a backslash. Arguments and result are those of `write_digits`.
@@ -242,15 +254,15 @@ def write_escape(
     """
     q = state - settings[ESCAPES_FROM] + 1
     digits, n_states = _digits(
-        base, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
+        machine, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
     )
     start = n_edges
     for i in range(_SHORT.shape[0]):
         target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])
         if target > 0 and not (settings[NAMED] and _SHORT[i, 0] == _SLASH):
-            n_edges = _append(base, start, n_edges, int64(_SHORT[i, 0]), edge_to(settings, target))
+            n_edges = _append(machine, start, n_edges, int64(_SHORT[i, 0]), edge_to(settings, target))
     if digits:
-        n_edges = _append(base, start, n_edges, int64(0x75), digits)
-    high = int64(states_at(base)[state, HI]) if settings[INC_FLAG] else int64(UNBOUNDED)
-    _row(base, state, start, n_edges - start, high)
+        n_edges = _append(machine, start, n_edges, int64(0x75), digits)
+    high = int64(states_at(machine)[state, HI]) if settings[INC_FLAG] else int64(UNBOUNDED)
+    _row(machine, state, start, n_edges - start, high)
     return n_states, n_edges

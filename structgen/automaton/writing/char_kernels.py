@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
+from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row, write_span
 from structgen.automaton.table_format import (
-    CHARS, COUNT, HI, KIND, NOTHING, POP, RANGES, START, STUB, TARGET, Int32, Int64,
+    CHARS, COUNT, HI, KIND, LEADS, NOTHING, POP, RANGES, SPAN, START, STUB, TARGET, Int32, Int64, Machine,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 
@@ -42,36 +42,13 @@ def wide_classes(bounds: Int32, classes: Int32) -> Int32:
     return np.array(sorted(wide), np.int32)
 
 
-@inner_kernel
-def write_utf8(base: int, first: int, target: int, limit: int, n: int) -> int:
-    """Write the seven states in the middle of any character beyond ASCII. Its last byte leads to `target`.
-
-    Args:
-        first: the first of the seven states.
-        target: a state with its flags.
-        limit: HI of each of the seven.
-        n: the first free edge.
-
-    Returns:
-        The new count of edges.
-    """
-    edges = edges_at(base)
-    for i in range(UTF8_STATES.shape[0]):
-        follows = int64(UTF8_STATES[i, 2])
-        to = target if follows == COMPLETE else first + follows
-        edges[n, 0], edges[n, 1] = UTF8_STATES[i, 0] | UTF8_STATES[i, 1] << 8, to
-        write_plain_row(base, first + i, n, int64(1), limit)
-        n += 1
-    return n
-
-
 ROWS = 3
 ENDS, LIMITS, CONTINUED = range(ROWS)
 """Rows of `per_state`, int32[3, states]: what is known of each state of a DFA that is being lifted.
 
 ENDS: what follows the end of the text. Inside quotes: the state behind the closing quote. Else: the outcome to pop
 with, plus 1. 0 for states that do not accept. LIMITS: HI of the state. Where characters are counted: the largest number
-of characters in front of the state; else UNBOUNDED. CONTINUED: the first of the seven states (`write_utf8`) in the
+of characters in front of the state; else UNBOUNDED. CONTINUED: the first of the seven states (`_write_middle`) in the
 middle of characters that lead to this state; 0 while they are not written.
 """
 FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
@@ -87,30 +64,35 @@ character: ROOM where characters are counted, else 0. QUOTED: 1 inside quotes. N
 @inner_kernel
 def edge_to(settings: Int64, target: int) -> int:
     """The edge for the last byte of a character that leads to state `target` of the DFA."""
-    edge: int = settings[FIRST] + target - 1 | settings[INC_FLAG]
-    return edge
+    leads: int = settings[FIRST] + target - 1 | settings[INC_FLAG]
+    return leads
 
 
 @inner_kernel
 def _write_middle(
-    base: int, settings: Int64, per_state: Int32, target: int, n_states: int, n_edges: int
+    machine: Machine, settings: Int64, per_state: Int32, target: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the seven states in the middle of the characters that lead to `target`, if they are not written yet. Return
     the new counts of states and edges."""
-    if per_state[CONTINUED, target] == 0:
-        per_state[CONTINUED, target] = n_states
-        limit = int64(per_state[LIMITS, target])
-        n_edges = write_utf8(base, n_states, edge_to(settings, target), limit, n_edges)
-        n_states += 7
-    return n_states, n_edges
+    if per_state[CONTINUED, target] != 0:
+        return n_states, n_edges
+    first, limit, behind = n_states, int64(per_state[LIMITS, target]), edge_to(settings, target)
+    per_state[CONTINUED, target] = first
+    for i in range(UTF8_STATES.shape[0]):
+        follows = int64(UTF8_STATES[i, 2])
+        leads = behind if follows == COMPLETE else first + follows
+        write_span(machine, n_edges, int64(UTF8_STATES[i, 0]), int64(UTF8_STATES[i, 1]), leads)
+        write_plain_row(machine, first + i, n_edges, int64(1), limit)
+        n_edges += 1
+    return first + 7, n_edges
 
 
 @inner_kernel
 def _middle_edge(settings: Int64, per_state: Int32, target: int) -> int:
     """The edge for the lead byte of a character that leads to `target`, to the first of the seven states that
     `_write_middle` has written. Adding `k` to it gives the edge to state `k` of the seven."""
-    edge: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
-    return edge
+    leads: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
+    return leads
 
 
 @inner_kernel
@@ -125,60 +107,61 @@ def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
 
 
 @inner_kernel
-def _ascii_edges(base: int, settings: Int64, nexts: Int32, spans: Int32, q: int, n: int) -> int:
+def _ascii_edges(machine: Machine, settings: Int64, nexts: Int32, spans: Int32, q: int, n_edges: int) -> int:
     """Write the edges of `q` for ASCII characters; return the new count of edges.
 
     Spans that touch and have the same target get one edge."""
-    edges, start = edges_at(base), n
+    edges, start = edges_at(machine), n_edges
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
-        t = nexts[q, spans[i, 2]]
-        if t > 0:
-            target = edge_to(settings, int64(t))
-            low, high = spans[i, 0], spans[i, 1]
+        target = int64(nexts[q, spans[i, 2]])
+        if target > 0:
+            leads, first, last = edge_to(settings, target), int64(spans[i, 0]), int64(spans[i, 1])
             # Spans come from high to low: this one may end right before the edge that was written last.
-            if n > start and edges[n - 1, 1] == target and edges[n - 1, 0] & 255 == high + 1:
-                n -= 1
-                high = edges[n, 0] >> 8
-            edges[n, 0], edges[n, 1] = low | high << 8, target
-            n += 1
-    return n
+            before = n_edges - 1
+            if n_edges > start and edges[before, LEADS] == leads and edges[before, SPAN] & 255 == last + 1:
+                n_edges, last = before, int64(edges[before, SPAN] >> 8)
+            write_span(machine, n_edges, first, last, leads)
+            n_edges += 1
+    return n_edges
 
 
 @inner_kernel
-def _quote_edges(base: int, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n: int) -> int:
+def _quote_edges(
+    machine: Machine, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n_edges: int
+) -> int:
     """Write the edges of `q` for the closing quote, which leads to `end`, and for the backslash; return the new count
     of edges.
 
     There is no edge for the quote if `end` is 0, and none for the backslash if no escape spells an alive character."""
     if end:
-        write_edge(base, n, int64(0x22), end)
-        n += 1
+        write_edge(machine, n_edges, int64(0x22), end)
+        n_edges += 1
     alive = 0
     for i in range(escaped.size):
         alive |= nexts[q, escaped[i]]
     if alive:
-        write_edge(base, n, int64(0x5C), settings[ESCAPES] + q - 1 | settings[ROOM_FLAG])
-        n += 1
-    return n
+        write_edge(machine, n_edges, int64(0x5C), settings[ESCAPES] + q - 1 | settings[ROOM_FLAG])
+        n_edges += 1
+    return n_edges
 
 
 @inner_kernel
-def _lead_edges(base: int, continued: int, n: int) -> int:
+def _lead_edges(machine: Machine, continued: int, n_edges: int) -> int:
     """Write the edges for the lead bytes of characters beyond ASCII; return the new count of edges.
 
     Args:
         continued: the edge to the first of the seven states, with its flags (see `_middle_edge`).
     """
-    edges = edges_at(base)
     for i in range(UTF8_LEADS.shape[0]):
-        edges[n, 0], edges[n, 1] = UTF8_LEADS[i, 0] | UTF8_LEADS[i, 1] << 8, continued + UTF8_LEADS[i, 2]
-        n += 1
-    return n
+        first, last, follows = int64(UTF8_LEADS[i, 0]), int64(UTF8_LEADS[i, 1]), int64(UTF8_LEADS[i, 2])
+        write_span(machine, n_edges, first, last, continued + follows)
+        n_edges += 1
+    return n_edges
 
 
 @kernel
 def lift_rows(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, spans: Int32, wides: Int32, escaped: Int32,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spans: Int32, wides: Int32, escaped: Int32,
     low: int, owed: npt.NDArray[np.uint8], n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the rows of the DFA states `low` to `low + owed.size - 1`. Rows that are written already are skipped.
@@ -198,11 +181,11 @@ def lift_rows(
     Returns:
         The new counts of states and edges.
     """
-    states, ends, limits = states_at(base), per_state[ENDS], per_state[LIMITS]
+    states, ends, limits = states_at(machine), per_state[ENDS], per_state[LIMITS]
     for i in range(owed.size):
         q = low + i
-        s = settings[FIRST] + q - 1
-        if states[s, KIND] != STUB:  # written by an earlier call for this chunk
+        state = settings[FIRST] + q - 1
+        if states[state, KIND] != STUB:  # written by an earlier call for this chunk
             owed[i] = 0
             continue
         wide = _shared_wide(nexts, wides, q)
@@ -210,24 +193,26 @@ def lift_rows(
             owed[i] |= UNEVEN
         # The seven states come before the first edge of q, so that the edges of q stand together.
         if wide > 0:
-            n_states, n_edges = _write_middle(base, settings, per_state, wide, n_states, n_edges)
+            n_states, n_edges = _write_middle(machine, settings, per_state, wide, n_states, n_edges)
+        # The edges of q: those of ASCII come first, since they are searched in order.
         start = n_edges
-        n_edges = _ascii_edges(base, settings, nexts, spans, q, n_edges)
+        n_edges = _ascii_edges(machine, settings, nexts, spans, q, n_edges)
         if settings[QUOTED]:
-            n_edges = _quote_edges(base, settings, nexts, escaped, int64(ends[q]), q, n_edges)
+            n_edges = _quote_edges(machine, settings, nexts, escaped, int64(ends[q]), q, n_edges)
         if wide > 0:
-            n_edges = _lead_edges(base, _middle_edge(settings, per_state, wide), n_edges)
-        leaves = settings[QUOTED] == 0 and ends[q] > 0  # plain text has no closing quote
+            n_edges = _lead_edges(machine, _middle_edge(settings, per_state, wide), n_edges)
+        # The row itself. Plain text has no closing quote: a state that accepts leaves the frame with any other byte.
+        leaves = settings[QUOTED] == 0 and ends[q] > 0
         kind = int64(STUB) if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
         action, outcome = (int64(POP), int64(ends[q]) - 1) if leaves else (int64(NOTHING), int64(0))
-        write_row(base, s, kind, start, n_edges - start, action, outcome, int64(0), int64(limits[q]))
+        write_row(machine, state, kind, start, n_edges - start, action, outcome, int64(0), int64(limits[q]))
     return n_states, n_edges
 
 
 @inner_kernel
 def _wide_edges(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, nodes: Int32, low: int, high: int,
-    q: int, n: int,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, nodes: Int32, low: int,
+    high: int, q: int, n_edges: int,
 ) -> int:  # fmt: skip
     """Write the edges of `q` for the spans `low..high - 1` of a spelling; return the new count of edges.
 
@@ -235,26 +220,25 @@ def _wide_edges(
         spelling: see `DfaOutline.spelling`.
         nodes: for each node, the edge to its state; 0 if nothing is alive below it.
     """
-    edges = edges_at(base)
     for i in range(low, high):
         left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
         if left < 0:  # the next byte is read at a node
-            target = int64(nodes[below])
+            leads = int64(nodes[below])
         else:  # `left` more bytes of any value follow, to a character of class `below`
-            t = int64(nexts[q, below])
-            target = edge_to(settings, t) if t else int64(0)
-            if t and left:  # states 0, 1 and 2 of the seven take 1, 2 and 3 more bytes
-                target = _middle_edge(settings, per_state, t) + left - 1
-        if target:
-            edges[n, 0], edges[n, 1] = spelling[i, 0] | spelling[i, 1] << 8, target
-            n += 1
-    return n
+            target = int64(nexts[q, below])
+            leads = edge_to(settings, target) if target else int64(0)
+            if target and left:  # states 0, 1 and 2 of the seven take 1, 2 and 3 more bytes
+                leads = _middle_edge(settings, per_state, target) + left - 1
+        if leads:
+            write_span(machine, n_edges, int64(spelling[i, 0]), int64(spelling[i, 1]), leads)
+            n_edges += 1
+    return n_edges
 
 
 @kernel
 def write_wide(
-    base: int, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, ends: Int32, nodes: Int32, q: int,
-    also: int, n_states: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, ends: Int32, nodes: Int32,
+    q: int, also: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Complete the row of `q` where characters beyond ASCII lead to different states. `lift_rows` has written its other
     edges.
@@ -270,30 +254,31 @@ def write_wide(
     Returns:
         The new counts of states and edges.
     """
-    states, edges, s = states_at(base), edges_at(base), settings[FIRST] + q - 1
+    states, edges, state = states_at(machine), edges_at(machine), settings[FIRST] + q - 1
+    # Spans behind which more bytes of any value follow lead through the seven states of their target.
     for i in range(spelling.shape[0]):
-        t = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
-        if t:
-            n_states, n_edges = _write_middle(base, settings, per_state, t, n_states, n_edges)
-    start = int64(0)
+        target = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
+        if target:
+            n_states, n_edges = _write_middle(machine, settings, per_state, target, n_states, n_edges)
+    # A state for each node but the root. Nodes come before those that lead to them.
+    low = int64(0)
     for node in range(ends.size - 1):
-        first = n_edges
-        n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[node]), q, n_edges)
-        start, nodes[node] = int64(ends[node]), 0
-        if n_edges > first:
-            # HI of the node: the greatest limit behind it.
-            limit = int64(0)
-            for e in range(first, n_edges):
-                limit = max(limit, int64(states[edges[e, 1] & TARGET, HI]))
-            write_plain_row(base, n_states, first, n_edges - first, limit)
+        start, high = n_edges, int64(ends[node])
+        n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, high, q, n_edges)
+        low, nodes[node] = high, 0
+        if n_edges > start:
+            limit = int64(0)  # HI of the node: the greatest limit behind it
+            for row in range(start, n_edges):
+                limit = max(limit, int64(states[edges[row, LEADS] & TARGET, HI]))
+            write_plain_row(machine, n_states, start, n_edges - start, limit)
             nodes[node] = n_states | settings[ROOM_FLAG]
             n_states += 1
-    first = n_edges
-    # The edges of a state stand together: those that are written already move here.
-    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
-        edges[n_edges, 0], edges[n_edges, 1] = edges[e, 0], edges[e, 1]
+    # The edges of a state stand together: those of q that are written already move here, and those of the root follow.
+    start = n_edges
+    for row in range(states[state, START], states[state, START] + states[state, COUNT]):
+        edges[n_edges, SPAN], edges[n_edges, LEADS] = edges[row, SPAN], edges[row, LEADS]
         n_edges += 1
-    n_edges = _wide_edges(base, settings, nexts, per_state, spelling, nodes, start, int64(ends[-1]), q, n_edges)
-    states[s, START], states[s, COUNT] = first, n_edges - first
-    states[s, KIND] = STUB if also else RANGES | CHARS << 4 | settings[BLOCK] << 8
+    n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, int64(ends[-1]), q, n_edges)
+    states[state, START], states[state, COUNT] = start, n_edges - start
+    states[state, KIND] = STUB if also else RANGES | CHARS << 4 | settings[BLOCK] << 8
     return n_states, n_edges

@@ -10,9 +10,8 @@ shortest way to an end still fits into the length.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Collection
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from structgen.automaton.table_format import (
     CHARS, COUNT, HI, INC, MAX_COUNT, ROOM, START, UNBOUNDED, Edge, Int32, Int64,
 )  # fmt: skip
 from structgen.automaton.writing.char_escapes import (
-    CONTROLS, MAX_EDGES, MAX_STATES, PAIR, beginning, write_digits, write_escape,
+    CONTROLS, MAX_EDGES, MAX_STATES, PAIR, astral, beginning, write_digits, write_escape,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, ROWS, lift_rows, write_wide
 from structgen.automaton.writing.outline import outline_of
@@ -30,10 +29,6 @@ from structgen.regular.chardfa import CharDfa
 
 CHUNK = 64
 """The number of states that one kernel call expands."""
-MAX_CELLS = 1 << 18
-"""In larger tables (states times classes), `PlainWays` computes no distances and keeps all ways."""
-_PREFERRED = bytes(byte for byte in dict.fromkeys((*b"a0 ", *range(0x20, 0x7F))) if byte not in b'"\\')
-"""Printable ASCII that needs no escape. The first byte that fits is used in the cheapest text."""
 
 
 class Lifted:
@@ -79,9 +74,8 @@ class Lifted:
             distances = shortest_ends(dfa)
             slack = int(distances.max())
             self._limits[:] = np.maximum(maximum - distances, 0)
-        plain_ways = self._plain_ways if quoted and not self._counted else None
         behind = self._behind if also is None else None
-        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, plain_ways, behind)
+        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, behind=behind)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
@@ -149,23 +143,6 @@ class Lifted:
         )
         self._between.update(range(taken[0], tables.n_states))
 
-    def _plain_ways(self, state: int) -> int:
-        """The way out of a state (see `Automaton.way_out`): one byte to each next state, and the closing quote.
-
-        The state itself, if a next state takes more than one byte."""
-        q = state - self._first + 1
-        led = self._plain.of(q) if 0 < q < len(self._dfa.next) else None
-        if led is None:
-            return state
-        edges = [(byte, byte, self._first + target - 1) for target, byte in led.items()]
-        if self._ends[q]:
-            edges.append((0x22, 0x22, int(self._ends[q])))
-        return self._automaton.tables.ranges(self._automaton.tables.stub(), edges)
-
-    @cached_property
-    def _plain(self) -> PlainWays:
-        return PlainWays(self._dfa, one_end=len(set(self._ends.tolist()) - {0}) == 1)
-
     def _short_escapes(self, state: int) -> int:
         """The way out behind a backslash: the short escapes; the state itself, if only `\\u` may follow."""
         tables = self._automaton.tables
@@ -211,79 +188,23 @@ class Lifted:
         if self._settings[NAMED]:
             spans = [(max(low, first), min(high, last)) for first, last in CONTROLS.tolist()]
         elif high_surrogate:
-            spans = [(_astral(high_surrogate, max(low, 0xDC00)), _astral(high_surrogate, min(high, 0xDFFF)))]
+            spans = [(astral(high_surrogate, max(low, 0xDC00)), astral(high_surrogate, min(high, 0xDFFF)))]
         else:
-            pairs = _astral(max(low, 0xD800), 0xDC00), _astral(min(high, 0xDBFF), 0xDFFF)
+            pairs = astral(max(low, 0xD800), 0xDC00), astral(min(high, 0xDBFF), 0xDFFF)
             spans = [pairs, (low, min(high, 0xD7FF)), (max(low, 0xE000), high)]
         return {c for first, last in spans if first <= last for c in self._outline.classes_in(first, last)}
 
 
-def _astral(high: int, low: int) -> int:
-    """The character of a surrogate pair."""
-    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
-
-
-def shortest_ends(dfa: CharDfa, classes: Sequence[int] | None = None) -> Int32:
+def shortest_ends(dfa: CharDfa) -> Int32:
     """int32[states]: the fewest characters from each state to a final one. `MAX_COUNT` if there is no way; 0 for the
-    dead state.
-
-    Args:
-        classes: only characters of these classes are used; by default all.
-    """
-    table = dfa.next if classes is None else dfa.next[:, list(classes)]
+    dead state."""
     distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
     distances[0] = MAX_COUNT
     while True:
-        shorter = np.minimum(distances, distances[table].min(axis=1, initial=MAX_COUNT) + 1)
+        shorter = np.minimum(distances, distances[dfa.next].min(axis=1) + 1)
         shorter[0] = MAX_COUNT
         if (shorter == distances).all():
             break
         distances = shorter
     distances[0] = 0
     return distances
-
-
-class PlainWays:
-    """The bytes of a quoted `CharDfa` that a search for the cheapest text must look at: one for each next state.
-
-    Args:
-        dfa: reads the characters between the quotes.
-        one_end: do all final states lead to the same state behind the quote? Then any shortest way to an end will do.
-    """
-
-    def __init__(self, dfa: CharDfa, *, one_end: bool) -> None:
-        self._dfa, self._one_end = dfa, one_end and dfa.next.size <= MAX_CELLS
-
-    def of(self, q: int) -> dict[int, int] | None:
-        """For each next state of `q`, one byte that leads there; None if only longer spellings lead to one of them.
-
-        If a shortest way to an end is known (see `_distances`), only its next state and byte; none if `q` is final.
-        """
-        led: dict[int, int] = {}
-        row = self._dfa.next[q].tolist()
-        for byte, each in self._plain:
-            if row[each]:
-                led.setdefault(row[each], byte)
-        left = int(self._distances[q])
-        if left < MAX_COUNT:
-            return dict([each for each in led.items() if self._distances[each[0]] == left - 1][:1])
-        return led if led.keys() >= set(row) - {0} else None
-
-    @cached_property
-    def _plain(self) -> list[tuple[int, int]]:
-        """`(byte, class)`: each class that has a character of one byte, with the preferred of these bytes."""
-        bounds, classes = self._dfa.bounds.tolist(), self._dfa.classes.tolist()
-        first_bytes: dict[int, int] = {}
-        for byte in _PREFERRED:
-            first_bytes.setdefault(classes[bisect_right(bounds, byte) - 1], byte)
-        return [(byte, each) for each, byte in first_bytes.items()]
-
-    @cached_property
-    def _distances(self) -> Int32:
-        """int32[states]: the fewest characters to an end. `MAX_COUNT` if plain ASCII needs more than other characters
-        do, or if it matters which end is reached."""
-        if not self._one_end:
-            return np.full(len(self._dfa.next), MAX_COUNT, np.int32)
-        plain = shortest_ends(self._dfa, [each for _, each in self._plain])
-        distances: Int32 = np.where(plain == shortest_ends(self._dfa), plain, MAX_COUNT).astype(np.int32)
-        return distances

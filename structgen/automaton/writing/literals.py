@@ -9,7 +9,7 @@ from itertools import accumulate
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, int64, registers_at, scratch_at, write_edge, write_row
 from structgen.automaton.table_format import (
-    GOTO, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, TARGET, UNBOUNDED, B, Int32,
+    GOTO, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, TARGET, UNBOUNDED, B, Int32, Machine,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import view_uint8
@@ -109,27 +109,27 @@ def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
 
 
 @inner_kernel
-def _other_after(base: int, other: int, byte: int) -> int:
+def _other_after(machine: Machine, other: int, byte: int) -> int:
     """The state of the other text behind a byte, given the state in front of it; 0 if no such text shares the byte."""
     if other == 0:
         return 0
-    taken = int64(edge(base, other, byte))
+    taken = int64(edge(machine, other, byte))
     # NEED marks the quote that closes the other text: behind it, the other text shares nothing with the literals.
     return taken & TARGET if taken > 0 and not taken & NEED else 0
 
 
 @inner_kernel
-def _write_node(base: int, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
+def _write_node(machine: Machine, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
     """Write the row of a trie's node, whose edges are `start..end - 1`. Bytes without an edge go on at `other`."""
     kind, action = int64(RANGES), int64(GOTO) if other else int64(NOTHING)
     if other and inner:  # aux is 1 in the middle of a character: the free string is not in its first state there
         kind = RANGES | OVERLAY << 4 | int64(other != inner) << 8
-    write_row(base, node, kind, start, end - start, action, other, shortest + 1, int64(UNBOUNDED))
+    write_row(machine, node, kind, start, end - start, action, other, shortest + 1, int64(UNBOUNDED))
 
 
 @inner_kernel
 def insert(
-    base: int, text: int, rows: int, count: int, state: int, inner: int, other: int, n_states: int, n_edges: int
+    machine: Machine, text: int, rows: int, count: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the trie of `count` sorted literals below `state`; return the new counts of states and edges.
 
@@ -141,14 +141,16 @@ def insert(
     that is still to be written: the place of the first literal below it, the place behind the last one, the length of
     their common prefix, the node's state, and the state of the other text there (0: none).
     """
-    scratch, blob = scratch_at(base), view_uint8(text)
+    scratch, blob = scratch_at(machine), view_uint8(text)
     bottom = rows + LITERAL_WORDS * count
     top = _push_node(scratch, bottom, rows, bottom, int64(0), state, other)
     while top > bottom:
+        # Take a node from the stack.
         top -= NODE_WORDS
         low, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
         node, fallback, first_edge = int64(scratch[top + 3]), int64(scratch[top + 4]), n_edges
         shortest = (_shortest_literal(scratch, low, end) - rows) // LITERAL_WORDS
+        # An edge for each group of literals with the same next byte.
         while low < end:
             byte = int64(blob[scratch[low] + depth])
             high = low + LITERAL_WORDS
@@ -160,29 +162,29 @@ def insert(
             if left > 0 or not alone:
                 target = n_states
                 n_states += 1
-                top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(base, fallback, byte))
-            write_edge(base, n_edges, byte, target)
+                top = _push_node(scratch, top, low, high, depth + 1, target, _other_after(machine, fallback, byte))
+            write_edge(machine, n_edges, byte, target)
             n_edges += 1
             low = high
-        _write_node(base, node, first_edge, n_edges, inner, fallback, shortest)
+        _write_node(machine, node, first_edge, n_edges, inner, fallback, shortest)
     return n_states, n_edges
 
 
 @kernel
 def insert_literals(
-    base: int, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
+    machine: Machine, count: int, size: int, state: int, inner: int, other: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the trie of the `count` sorted literals in the scratch space; return the new counts of states and edges.
 
     The scratch space holds, one behind the other: for each literal its end in the joined text, for each literal its
     target, and the joined text of all literals, `size` bytes.
     """
-    scratch = scratch_at(base)
+    scratch = scratch_at(machine)
     rows = 2 * count + (size + 3) // 4
     row, start = rows, int64(0)
     for i in range(count):
         end = int64(scratch[i])
         row = put_literal(scratch, row, start, end, int64(scratch[count + i]))
         start = end
-    text = registers_at(base)[R_SCRATCH] + 8 * count
-    return insert(base, text, rows, count, state, inner, other, n_states, n_edges)
+    text = registers_at(machine)[R_SCRATCH] + 8 * count
+    return insert(machine, text, rows, count, state, inner, other, n_states, n_edges)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import int64, registers_at, scratch_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
-    CALL, DEAD, EAGER, GAP, GOTO, INC, R_SCRATCH, RANGES, ROOM, UNBOUNDED,
+    CALL, DEAD, EAGER, GAP, GOTO, INC, R_SCRATCH, RANGES, ROOM, UNBOUNDED, Machine,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 from structgen.automaton.writing.literals import LITERAL_WORDS, insert, put_literal, work_space
@@ -131,19 +131,21 @@ def write_gap(tables: Tables, state: int, miss: tuple[int, int, int], bound: int
 
 
 @inner_kernel
-def _write_gap(base: int, s: int, target: int, bound: int, n_edges: int) -> int:
+def _write_gap(machine: Machine, state: int, target: int, bound: int, n_edges: int) -> int:
     """Write a state that takes at most `bound` bytes of free white space; other bytes go on at `target`.
 
     Returns the new count of edges. `write_gap` is its twin in Python."""
-    write_row(base, s, int64(RANGES | GAP << 4), n_edges, int64(4), int64(GOTO), target, int64(0), bound)
+    write_row(machine, state, int64(RANGES | GAP << 4), n_edges, int64(4), int64(GOTO), target, int64(0), bound)
     for byte in SPACES:
-        write_edge(base, n_edges, int64(byte), s | INC | ROOM)
+        write_edge(machine, n_edges, int64(byte), state | INC | ROOM)
         n_edges += 1
     return n_edges
 
 
 @inner_kernel
-def _write_chain(base: int, text: int, length: int, target: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
+def _write_chain(
+    machine: Machine, text: int, length: int, target: int, n_states: int, n_edges: int
+) -> tuple[int, int, int]:
     """Write a state for each of the `length` bytes at the address `text`. The last one leads to `target`.
 
     Returns:
@@ -151,50 +153,50 @@ def _write_chain(base: int, text: int, length: int, target: int, n_states: int, 
     """
     blob, first = view_uint8(text), n_states
     for i in range(length):
-        write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
-        write_edge(base, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
+        write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
+        write_edge(machine, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
         n_states += 1
         n_edges += 1
     return first if length > 0 else target, n_states, n_edges
 
 
 @inner_kernel
-def _names_at(base: int) -> int:
+def _names_at(machine: Machine) -> int:
     """The address of the spellings in the scratch space."""
-    start = registers_at(base)[R_SCRATCH]
+    start = registers_at(machine)[R_SCRATCH]
     address: int = start + 8 * (_HEAD_WORDS + view_int64(start)[_COUNT])
     return address
 
 
 @inner_kernel
-def _bits_at(base: int) -> int:
+def _bits_at(machine: Machine) -> int:
     """The address of the members that may come, as bits. The bits of the required members stand behind them."""
-    head = view_int64(registers_at(base)[R_SCRATCH])
-    address: int = _names_at(base) + head[_SIZE] + head[_BEFORE] + head[_LAST]
+    head = view_int64(registers_at(machine)[R_SCRATCH])
+    address: int = _names_at(machine) + head[_SIZE] + head[_BEFORE] + head[_LAST]
     return address
 
 
 @inner_kernel
-def _owed(base: int) -> int:
+def _owed(machine: Machine) -> int:
     """The first required member that has not come; the number of members if there is none."""
-    head = view_int64(registers_at(base)[R_SCRATCH])
+    head = view_int64(registers_at(machine)[R_SCRATCH])
     member: int = head[_CAME]
     count = head[_COUNT]
-    bits = view_uint8(_bits_at(base) + (count + 7) // 8)
+    bits = view_uint8(_bits_at(machine) + (count + 7) // 8)
     while member < count and not bits[member >> 3] >> (member & 7) & 1:
         member += 1
     return member
 
 
 @inner_kernel
-def _list_names(base: int, place: int) -> int:
+def _list_names(machine: Machine, place: int) -> int:
     """Write the literals of a phase to the work space, from `place` on. Return their number.
 
     The plain loop: each member that may come is a literal that leads to its state. If undeclared names may come, the
     name of each other member is a literal that leads to DEAD, so that it cannot come as an undeclared name."""
-    head, scratch = view_int64(registers_at(base)[R_SCRATCH]), scratch_at(base)
+    head, scratch = view_int64(registers_at(machine)[R_SCRATCH]), scratch_at(machine)
     count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
-    came, owed, bits = head[_CAME], _owed(base), view_uint8(_bits_at(base))
+    came, owed, bits = head[_CAME], _owed(machine), view_uint8(_bits_at(machine))
     for i in range(count):
         end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
         if came <= member <= owed and bits[member >> 3] >> (member & 7) & 1:
@@ -206,46 +208,46 @@ def _list_names(base: int, place: int) -> int:
 
 
 @inner_kernel
-def _write_names(base: int, place: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
+def _write_names(machine: Machine, place: int, n_states: int, n_edges: int) -> tuple[int, int, int]:
     """Write the states behind the opening quote of a name.
 
     Returns:
         The first of them, 0 if no name may come; and the new counts of states and edges.
     """
-    head, names, inner = view_int64(registers_at(base)[R_SCRATCH]), int64(0), int64(0)
-    count, other = _list_names(base, place), head[_OTHER]
-    if other:
+    head, names, inner = view_int64(registers_at(machine)[R_SCRATCH]), int64(0), int64(0)
+    count, other = _list_names(machine, place), head[_OTHER]
+    if other:  # any name, which the trie below leaves for each of the others
         names = inner = n_states
         copy_block(
-            base, head[_F_STATES], head[_F_COUNT], head[_F_EDGES], head[_F_N_EDGES], inner, n_edges, other,
+            machine, head[_F_STATES], head[_F_COUNT], head[_F_EDGES], head[_F_N_EDGES], inner, n_edges, other,
             int64(0), int64(UNBOUNDED),
         )  # fmt: skip
         n_states, n_edges = n_states + head[_F_COUNT], n_edges + head[_F_N_EDGES]
-    if count:
+    if count:  # the trie of the declared names; where other names may come, it lies over the free name
         names = n_states
         n_states, n_edges = insert(
-            base, _names_at(base), place, count, names, inner, inner, n_states + 1, n_edges
+            machine, _names_at(machine), place, count, names, inner, inner, n_states + 1, n_edges
         )  # fmt: skip
     return names, n_states, n_edges
 
 
 @inner_kernel
-def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, n_edges: int) -> tuple[int, int]:
+def _write_before(machine: Machine, names: int, bound: int, comma: int, n_states: int, n_edges: int) -> tuple[int, int]:
     """Write the state of a phase. Return the new counts of states and edges.
 
     Args:
         names: the state behind the opening quote of a name; 0 if no name may come.
         comma: see `Phases`.
     """
-    head = view_int64(registers_at(base)[R_SCRATCH])
-    state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(base) + head[_SIZE]
+    head = view_int64(registers_at(machine)[R_SCRATCH])
+    state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(machine) + head[_SIZE]
     last, n_last = text + before, head[_LAST]
     if comma >= 0:  # no member comes before: there is no comma, and `last` is the brace alone
         text, before, last, n_last = text + comma, before - comma, last + n_last - 1, int64(1)
     node = state
-    if bound:
+    if bound:  # white space in front of both
         node = n_states
-        n_edges = _write_gap(base, state, node, bound, n_edges)
+        n_edges = _write_gap(machine, state, node, bound, n_edges)
         n_states += 1
     # The state has two edges at most: for the first byte in front of a name, and for the first byte of `last`. They
     # stand in the order of their bytes.
@@ -253,25 +255,25 @@ def _write_before(base: int, names: int, bound: int, comma: int, n_states: int, 
     count = int64(close != 0) + int64(names != 0)
     n_edges += count
     if names != 0:
-        if before:
+        if before:  # the rest of `before`, white space, and the quote
             quote = n_states
-            write_plain_row(base, quote, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(base, n_edges, int64(0x22), names)
+            write_plain_row(machine, quote, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(machine, n_edges, int64(0x22), names)
             n_states, n_edges, names = n_states + 1, n_edges + 1, quote
             if bound:
-                n_edges = _write_gap(base, n_states, names, bound, n_edges)
+                n_edges = _write_gap(machine, n_states, names, bound, n_edges)
                 n_states, names = n_states + 1, n_states
-            names, n_states, n_edges = _write_chain(base, text + 1, before - 1, names, n_states, n_edges)
-        write_edge(base, edge + int64(close != 0 and end < first_byte), first_byte, names)
+            names, n_states, n_edges = _write_chain(machine, text + 1, before - 1, names, n_states, n_edges)
+        write_edge(machine, edge + int64(close != 0 and end < first_byte), first_byte, names)
     if close != 0:
-        after, n_states, n_edges = _write_chain(base, last + 1, n_last - 1, close, n_states, n_edges)
-        write_edge(base, edge + int64(names != 0 and first_byte < end), int64(end), after)
-    write_plain_row(base, node, edge, count, int64(UNBOUNDED))
+        after, n_states, n_edges = _write_chain(machine, last + 1, n_last - 1, close, n_states, n_edges)
+        write_edge(machine, edge + int64(names != 0 and first_byte < end), int64(end), after)
+    write_plain_row(machine, node, edge, count, int64(UNBOUNDED))
     return n_states, n_edges
 
 
 @kernel
-def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
+def write_phases(machine: Machine, place: int, bound: int, n_states: int, n_edges: int) -> tuple[int, int]:
     """Write phases, see `Phases`. Return the new counts of states and edges.
 
     The plain loop: for each phase, write a trie of `before`, a quote and the spelling of each member that may come; of
@@ -289,16 +291,16 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
     - the members that may come, as bits, and the required members, as bits;
     - from `place` on, the work space of `insert`.
     """
-    head = view_int64(registers_at(base)[R_SCRATCH])
+    head = view_int64(registers_at(machine)[R_SCRATCH])
     close, other = head[_CLOSE], head[_OTHER]
     for phase in range(head[_PHASES]):
         # Is no required member missing? Only then may an undeclared name or the end come.
-        free = _owed(base) == head[_COUNT]
+        free = _owed(machine) == head[_COUNT]
         head[_CLOSE] = close if free else int64(0)
         head[_OTHER] = other + phase if free and other else int64(0)
-        names, n_states, n_edges = _write_names(base, place, n_states, n_edges)
+        names, n_states, n_edges = _write_names(machine, place, n_states, n_edges)
         comma = head[_COMMA] if phase == 0 else int64(-1)
-        n_states, n_edges = _write_before(base, names, bound, comma, n_states, n_edges)
+        n_states, n_edges = _write_before(machine, names, bound, comma, n_states, n_edges)
         head[_STATE] += 1
         head[_CAME] += 1
     return n_states, n_edges
@@ -306,29 +308,29 @@ def write_phases(base: int, place: int, bound: int, n_states: int, n_edges: int)
 
 @kernel
 def write_members(
-    base: int, first: int, count: int, ret: int, colon: int, bound: int, n_states: int, n_edges: int
+    machine: Machine, first: int, count: int, ret: int, colon: int, bound: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the states behind names, see `write_calls`. Return the new counts of states and edges.
 
     The scratch space holds the callees, int32, and then the bytes of the colon; `colon` is the number of these bytes.
     """
-    scratch, text = scratch_at(base), registers_at(base)[R_SCRATCH] + 4 * count
+    scratch, text = scratch_at(machine), registers_at(machine)[R_SCRATCH] + 4 * count
     for i in range(count):
-        s = first + i
-        call = s
-        if bound:
+        state = first + i
+        call = state  # the state that enters the callee: behind the colon, where one is to be read
+        if bound:  # white space, the colon, and white space again
             call = n_states + 2
-            n_edges = _write_gap(base, s, n_states, bound, n_edges)
-            write_plain_row(base, n_states, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(base, n_edges, int64(0x3A), n_states + 1)
-            n_edges = _write_gap(base, n_states + 1, call, bound, n_edges + 1)
+            n_edges = _write_gap(machine, state, n_states, bound, n_edges)
+            write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(machine, n_edges, int64(0x3A), n_states + 1)
+            n_edges = _write_gap(machine, n_states + 1, call, bound, n_edges + 1)
             n_states += 3
         elif colon:
             call = n_states
-            after, n_states, n_edges = _write_chain(base, text + 1, colon - 1, call, n_states + 1, n_edges)
-            write_plain_row(base, s, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(base, n_edges, int64(view_uint8(text)[0]), after)
+            after, n_states, n_edges = _write_chain(machine, text + 1, colon - 1, call, n_states + 1, n_edges)
+            write_plain_row(machine, state, n_edges, int64(1), int64(UNBOUNDED))
+            write_edge(machine, n_edges, int64(view_uint8(text)[0]), after)
             n_edges += 1
         action, callee = int64(CALL | EAGER), int64(scratch[i])
-        write_row(base, call, int64(RANGES), n_edges, int64(0), action, callee, ret + i, int64(UNBOUNDED))
+        write_row(machine, call, int64(RANGES), n_edges, int64(0), action, callee, ret + i, int64(UNBOUNDED))
     return n_states, n_edges

@@ -12,7 +12,9 @@ from numba import types
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
-from structgen.automaton.table_format import FREE, HI, INC, KIND, LO, NEED, RANGES, ROOM, START, UNBOUNDED, Edge, Int32
+from structgen.automaton.table_format import (
+    FREE, HI, INC, KIND, LEADS, LO, NEED, RANGES, ROOM, SPAN, START, UNBOUNDED, Edge, Int32, Machine,
+)  # fmt: skip
 from structgen.automaton.writing.char_kernels import COMPLETE, UTF8_LEADS, UTF8_STATES
 from structgen.kernels import kernel
 from structgen.kernels.views import view
@@ -162,20 +164,20 @@ def free_string(
 
 @kernel
 def copy_block(
-    base: int, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
+    machine: Machine, states: int, count: int, edges: int, n_edges: int, first: int, start: int, close: int,
     low: int, high: int,
 ) -> None:  # fmt: skip
     """Copy the block at the addresses `states` and `edges` to the states from `first` on and the edges from `start` on.
 
     `low` and `high` become the bounds of the counter. In the edges, `close` takes the place of CLOSE."""
-    to_states, to_edges = states_at(base), edges_at(base)
+    to_states, to_edges = states_at(machine), edges_at(machine)
     from_states, from_edges = _template_states(states), _template_edges(edges)
-    for i in range(count):
+    for i in range(count):  # the rows; their edges stand further down here
         for column in range(8):
             to_states[first + i, column] = from_states[i, column]
         to_states[first + i, START] += start
         to_states[first + i, LO], to_states[first + i, HI] = low, high
     for i in range(n_edges):
-        target = from_edges[i, 1]
-        to_edges[start + i, 0] = from_edges[i, 0]
-        to_edges[start + i, 1] = close | NEED if target == CLOSE | NEED else first + target
+        leads = from_edges[i, LEADS]
+        to_edges[start + i, SPAN] = from_edges[i, SPAN]
+        to_edges[start + i, LEADS] = close | NEED if leads == CLOSE | NEED else first + leads

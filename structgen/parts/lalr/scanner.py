@@ -23,17 +23,7 @@ from structgen.memo import Numbering, cached_method
 from structgen.parts.lalr.grammar import END, LalrGrammar
 from structgen.parts.lalr.lr1 import TokenContext
 from structgen.parts.lalr.scanner_kernels import (
-    DONE,
-    FULL,
-    MATCHED,
-    NOWHERE,
-    TOKEN,
-    TOKEN_SHIFT,
-    UNKNOWN,
-    WAITING,
-    Int32,
-    Uint8,
-    scan,
+    DONE, FULL, MATCHED, NOWHERE, TOKEN, TOKEN_SHIFT, UNKNOWN, WAITING, Int32, Uint8, scan,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, zeros

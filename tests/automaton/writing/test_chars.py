@@ -15,8 +15,8 @@ import pytest
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import MAX_COUNT, Int32, Int64
-from structgen.automaton.writing.chars import Lifted, PlainWays, shortest_ends
+from structgen.automaton.table_format import Int32, Int64
+from structgen.automaton.writing.chars import Lifted, shortest_ends
 from structgen.automaton.writing.literals import after_text, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
 from structgen.automaton.writing.outline_kernels import MANY, MAX_DEPTH, SPARE, Uint8, write_outline
@@ -88,12 +88,6 @@ def test_the_shortest_ways_are_the_lengths_that_the_language_has(pattern: str) -
     distances = shortest_ends(dfa)
     assert distances[0] == 0
     assert distances[1] == dfa.length_range()[0]
-    ways = PlainWays(dfa, one_end=True)
-    for q in range(1, len(dfa.next)):
-        led = ways.of(q) or {}
-        assert all(dfa.next[q, kind_of(dfa, byte)] == target for target, byte in led.items())
-        if led and distances[q] not in (0, MAX_COUNT) and len(led) == 1:
-            assert min(distances[target] for target in led) == distances[q] - 1
 
 
 def kind_of(dfa: CharDfa, code: int) -> int:
