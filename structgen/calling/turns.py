@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -12,13 +13,15 @@ from structgen.arguments import require_flag
 from structgen.calling.request import Parallel, TurnRequest, prepared
 from structgen.chat.messages import Messages
 from structgen.chat.parser import CallEnded, TextPiece
+from structgen.chat.spellings import pattern
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
-from structgen.errors import StructgenError, ValidationFailed, excerpt, quoted
+from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.tools import ToolCall
+from structgen.trace.records import Cap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,10 +231,29 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     if error is None:
         try:
             text, calls = _read(asked, generation, known)
+            cut = None if calls else _cut_call(asked, generation)
+            if cut is not None:
+                why = (
+                    f"{cut.name}={cut.limit}: the model began a call, and the shortest one has no room; raise the limit"
+                )
+                raise BudgetExhausted(why, text)
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
         except StructgenError as refusal:
             error, calls = refusal, []
     return Reply(calls, answer, text, generation.prompt, generation, error)
+
+
+def _cut_call(asked: TurnRequest, generation: Generation[Any]) -> Cap | None:
+    """Returns the limit that has forbidden what begins a call, so that the model wrote the rest of the call as text."""
+    if asked.format is None or not asked.tools:
+        return None
+    written = asked.request.model.vocabulary.decode(generation.token_ids)
+    triggers = [re.compile(f"(?:{pattern(each)})\\Z") for each in asked.format.spellings.triggers(list(asked.tools))]
+    for cap in generation.caps:
+        text = written[: cap.offset].decode("utf-8", errors="replace") + cap.wanted
+        if cap.name in ("max_new_tokens", "context") and cap.wanted and any(each.search(text) for each in triggers):
+            return cap
+    return None
 
 
 def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:

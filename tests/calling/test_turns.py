@@ -22,7 +22,7 @@ from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules
 from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import CallEnded, TurnParser
-from structgen.errors import OptionError, ValidationFailed
+from structgen.errors import BudgetExhausted, OptionError, ValidationFailed
 from structgen.testing import veto_of
 from tests.support.calling_models import TEMPLATES, chat_tokenizer, random_chat, scripted_chat
 from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, templates
@@ -87,6 +87,19 @@ def test_a_model_that_wants_to_call_does_not_where_it_must_not(template):
     assert reply.calls == []
     assert isinstance(reply.answer, str)
     assert "<tool_call>" not in reply.text
+
+
+@pytest.mark.parametrize("template", ["hermes", "xml"])
+def test_a_call_that_has_no_room_is_no_answer(template):
+    for limit in (14, 20):
+        with pytest.raises(BudgetExhausted, match=f"max_new_tokens={limit}: the model began a call"):
+            sg.call(scripted_chat(template, CALL[template]), "Rome?", [weather], limits=sg.Limits(limit))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.BudgetWarning)
+        assert (
+            sg.call(scripted_chat(template, "No idea, sorry."), "Rome?", [weather], limits=sg.Limits(10))
+            == "No idea, s"
+        )
 
 
 def test_text_may_come_before_calls():
