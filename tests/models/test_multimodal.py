@@ -320,7 +320,7 @@ def test_long_prompts_are_not_padded_for_the_sake_of_short_ones(monkeypatch):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("kind", [forward_for, SoloForward, partial(SoloForward, recompute=True)])
+@pytest.mark.parametrize("kind", [forward_for, SoloForward, partial(SoloForward, singly=True)])
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_with_inputs_go_back_as_far_as_their_prompt(name, kind):
     """Beside a row of text: uneven steps, rollbacks to the prompt, reading it again; logits as without a cache."""

@@ -156,7 +156,7 @@ def _between(seen: list[int]) -> list[int]:
 def _one_row(value: Any, where: str) -> list[int]:
     """The ids of one prompt, from a list, a tensor or an array: [tokens] or [1, tokens]."""
     numbers = value.tolist() if hasattr(value, "tolist") else list(value)
-    row = numbers if isinstance(numbers, list) else [None]
+    row: list[Any] = numbers if isinstance(numbers, list) else [None]
     if len(row) == 1 and isinstance(row[0], (list, tuple)):
         row = list(row[0])
     if not all(map(is_id, row)):
