@@ -97,8 +97,9 @@ class Rules:
             UnsupportedSchema: it does not know a field that is not neutral.
         """
         if not self.only(*honoured):
-            others = [name for name, neutral in _other_fields(type(self), honoured) if getattr(self, name) != neutral]
-            raise UnsupportedSchema(f"{reader} cannot read {type(self).__name__.lower()} with {', '.join(others)}")
+            record: Any = type(self)
+            others = [name for name, neutral in _other_fields(record, honoured) if getattr(self, name) != neutral]
+            raise UnsupportedSchema(f"{reader} cannot read {record.__name__.lower()} with {', '.join(others)}")
 
 
 @lru_cache(256)
