@@ -249,8 +249,13 @@ class Algebra(ContainerAlgebra):
         ranks = self.ranks
         if not ranks or shapes is ANY.shapes:
             return shapes
-        last = len(ranks)
-        return tuple(_sorted_members(shape, ranks, last) for shape in shapes)
+        ordered = []
+        for shape in shapes:
+            if shape.objects is not None:
+                members = sorted(shape.objects.properties, key=lambda member: ranks.get(member.name, len(ranks)))
+                shape = replace(shape, objects=replace(shape.objects, properties=tuple(members)))
+            ordered.append(shape)
+        return tuple(ordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,14 +314,6 @@ class _Kind(Generic[_Set]):
 
 _NUMBERS = _Kind("numbers", numbers_and, numbers_not, FREE_NUMBERS)
 _STRINGS = _Kind("strings", strings_and, strings_not, FREE_STRINGS)
-
-
-def _sorted_members(shape: Shape, ranks: dict[str, int], last: int) -> Shape:
-    objects = shape.objects
-    if objects is None:
-        return shape
-    members = tuple(sorted(objects.properties, key=lambda member: ranks.get(member.name, last)))
-    return replace(shape, objects=replace(objects, properties=members))
 
 
 def is_empty(shape: Shape) -> bool:

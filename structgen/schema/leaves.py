@@ -89,8 +89,16 @@ def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     numbers = dict.fromkeys(
         [value for value in others if isinstance(value, (int, float)) and value is not True and value is not False]
     )
-    arrays = [_array(value, pointer) for value in others if isinstance(value, list)]
-    objects = [_object(value, pointer) for value in others if isinstance(value, dict)]
+    arrays = [
+        Arrays(tuple(literal_node(item, pointer) for item in value), None, len(value), len(value))
+        for value in others
+        if isinstance(value, list)
+    ]
+    objects = [
+        Objects(tuple(Property(name, literal_node(item, pointer), required=True) for name, item in value.items()))
+        for value in others
+        if isinstance(value, dict)
+    ]
     scalars = Shape(
         null=any(value is None for value in others),
         true=any(value is True for value in others),
@@ -102,12 +110,3 @@ def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     )
     more = [Shape(arrays=value) for value in arrays[1:]] + [Shape(objects=value) for value in objects[1:]]
     return (scalars, *more) if values else ()
-
-
-def _array(value: list[Any], pointer: Callable[[], str]) -> Arrays:
-    return Arrays(tuple(literal_node(item, pointer) for item in value), None, len(value), len(value))
-
-
-def _object(value: dict[str, Any], pointer: Callable[[], str]) -> Objects:
-    members = (Property(name, literal_node(item, pointer), required=True) for name, item in value.items())
-    return Objects(tuple(members))

@@ -70,9 +70,7 @@ def read(
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect)
     targets = resolve(scan, dialect, registry)
-    ranks = _ranks(order)
-    if ranks:
-        _require_declared(ranks, scan)
+    ranks = _ranks(order, scan)
     scopes = DynamicScopes(scan, dialect, registry) if scan.dynamic else None
     return SchemaReader(scan, targets, Algebra(ranks), scopes, formats=formats).node(schema, "")
 
@@ -91,18 +89,17 @@ def require_order(order: object) -> None:
         require(names, "order", order, "'schema', 'any', or a list with each member name once")
 
 
-def _ranks(order: str | Sequence[str]) -> dict[str, int] | None:
+def _ranks(order: str | Sequence[str], scan: SchemaScan) -> dict[str, int] | None:
+    """The rank of each name in `order`, each of which an object of the schema or of its references must declare."""
     require_order(order)
-    return None if isinstance(order, str) else {name: rank for rank, name in enumerate(order)}
-
-
-def _require_declared(order: Iterable[str], scan: SchemaScan) -> None:
-    """Raises an OptionError for a name in `order` that no object of the schema or of its references declares."""
+    if isinstance(order, str) or not order:
+        return None
     declared = {name for schema, _, _ in scan.places() for name in schema.get("properties", ())}
     for name in order:
         if name not in declared:
             near = nearest(name, sorted(declared)) or "none"
             raise OptionError(f"order: no object of the schema declares {quoted(name)}; it declares {near}")
+    return {name: rank for rank, name in enumerate(order)}
 
 
 class _Unknown(Exception):

@@ -181,19 +181,14 @@ class Emptiness:
 
     def _node(self, node: Node) -> Asking[bool]:
         for shape in node.shapes:
-            if not (yield from self._shape(shape)):
+            if _has_scalar(shape):
+                return False
+            if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
+                return False
+            if shape.objects is not None and not (yield from self._objects(shape.objects)):
+                self._some.add(shape.objects)
                 return False
         return True
-
-    def _shape(self, shape: Shape) -> Asking[bool]:
-        if _has_scalar(shape):
-            return False
-        if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
-            return False
-        if shape.objects is None or (yield from self._objects(shape.objects)):
-            return True
-        self._some.add(shape.objects)
-        return False
 
     def _arrays(self, arrays: Arrays) -> Asking[bool]:
         if not arrays.only("prefix", "rest", "min_items", "max_items", "without"):
