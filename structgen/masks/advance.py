@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import types
 
-from structgen.automaton.step import int64, registers_at, settle, step
+from structgen.automaton.step import Position, int64, registers_at, settle, step
 from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
 )  # fmt: skip
@@ -20,22 +20,28 @@ _offsets = table(types.int32, 0, V_OFFSETS)
 
 
 @inner_kernel
-def _stopped(base: int, taken: int) -> int:
+def arrived(machine: int, position: int) -> Position:
+    """State, frame and counter of a packed position, after the eager actions of its state."""
+    return settle(machine, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
+
+
+@inner_kernel
+def _stopped(machine: int, taken: int) -> int:
     """WANTS or ASKS: why the walk has stopped. Writes to R_NODE that `taken` bytes were read, or one more if the next
     byte led to a test."""
-    r = registers_at(base)
-    if r[R_WANT] != WANT_ANSWER:
+    registers = registers_at(machine)
+    if registers[R_WANT] != WANT_ANSWER:
         return WANTS
-    r[R_NODE] = taken + r[R_TAKEN]
+    registers[R_NODE] = taken + registers[R_TAKEN]
     return ASKS
 
 
 @kernel
-def advance(base: int, position: int, token: int, taken: int) -> int:
+def advance(machine: int, position: int, token: int, taken: int) -> int:
     """The position after a token.
 
     Args:
-        base: the address of the registers.
+        machine: the address of the registers.
         position: the position after the first `taken` bytes of the token.
 
     Returns:
@@ -45,19 +51,19 @@ def advance(base: int, position: int, token: int, taken: int) -> int:
         ASKS: a test must be answered first. The registers hold its state (R_ARGUMENT), its frame (R_FRAME), and the
         number of bytes of the token before the test (R_NODE).
     """
-    data = _data(base)
-    offsets = _offsets(base)
+    data = _data(machine)
+    offsets = _offsets(machine)
     if offsets[token] == offsets[token + 1]:
         return REJECTED
-    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    if s < 0:
-        registers_at(base)[R_TAKEN] = 0
-        early: int = _stopped(base, taken)
+    state, frame, count = arrived(machine, position)
+    if state < 0:
+        registers_at(machine)[R_TAKEN] = 0
+        early: int = _stopped(machine, taken)
         return early
     for i in range(offsets[token] + taken, offsets[token + 1]):
-        s, f, c = step(base, s, f, c, int64(data[i]))
-        if s <= 0:
-            stopped: int = REJECTED if s == 0 else _stopped(base, i - offsets[token])
+        state, frame, count = step(machine, state, frame, count, int64(data[i]))
+        if state <= 0:
+            stopped: int = REJECTED if state == 0 else _stopped(machine, i - offsets[token])
             return stopped
-    after: int = s | f << FRAME_SHIFT | c << COUNT_SHIFT
+    after: int = state | frame << FRAME_SHIFT | count << COUNT_SHIFT
     return after

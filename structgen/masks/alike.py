@@ -24,21 +24,21 @@ RETURN, PARENT, COUNTER, ALIKE = range(4)
 
 
 @inner_kernel
-def _count_alike(base: int, s: int, c: int) -> int:
+def _count_alike(machine: int, state: int, count: int) -> int:
     """The smallest counter with which a state between items has the same mask as with `c`."""
-    states, commas = states_at(base), registers_at(base)[V_SEPARATORS]
-    if c == 0 or s <= 0 or mode_of(base, s) != ITEMS:
-        return c
-    if states[s, LO] - c > commas:
+    states, commas = states_at(machine), registers_at(machine)[V_SEPARATORS]
+    if count == 0 or state <= 0 or mode_of(machine, state) != ITEMS:
+        return count
+    if states[state, LO] - count > commas:
         return 0
-    roomy = states[s, HI] == UNBOUNDED or states[s, HI] - c >= commas
-    return int64(states[s, LO]) if c >= states[s, LO] and roomy else c
+    roomy = states[state, HI] == UNBOUNDED or states[state, HI] - count >= commas
+    return int64(states[state, LO]) if count >= states[state, LO] and roomy else count
 
 
 @inner_kernel
-def _frame_alike(base: int, frame: int) -> int:
+def _frame_alike(machine: int, frame: int) -> int:
     """The frame with the smallest counters that has the same masks; -1 if there is no room for a new frame."""
-    frames = frames_at(base)
+    frames = frames_at(machine)
     while frame != 0 and frames[frame, ALIKE] == 0:
         # Fill ALIKE of the outermost frame that lacks it; the frames inside follow in the next rounds.
         here, last = frame, frame
@@ -46,10 +46,10 @@ def _frame_alike(base: int, frame: int) -> int:
             last, here = here, frames[here, PARENT]
         ret, parent, count = frames[last, RETURN], frames[last, PARENT], frames[last, COUNTER]
         below: int = frames[parent, ALIKE] if parent != 0 else int64(0)
-        least: int = _count_alike(base, ret, count)
+        least: int = _count_alike(machine, ret, count)
         alike: int = last
         if below != parent or least != count:
-            alike = push(base, ret, below, least)
+            alike = push(machine, ret, below, least)
             if alike < 0:
                 return -1
             frames[alike, ALIKE] = alike
@@ -59,12 +59,12 @@ def _frame_alike(base: int, frame: int) -> int:
 
 
 @kernel
-def alike(base: int, position: int) -> int:
+def alike(machine: int, position: int) -> int:
     """The position with the smallest counters of items that has the same mask; WANTS if room for frames must be made
     first."""
-    s, c = position & TARGET, position >> COUNT_SHIFT
-    frame = _frame_alike(base, (position >> FRAME_SHIFT) & FRAME_MASK)
+    state, count = position & TARGET, position >> COUNT_SHIFT
+    frame = _frame_alike(machine, (position >> FRAME_SHIFT) & FRAME_MASK)
     if frame < 0:
         return WANTS
-    other: int = s | frame << FRAME_SHIFT | _count_alike(base, s, c) << COUNT_SHIFT
+    other: int = state | frame << FRAME_SHIFT | _count_alike(machine, state, count) << COUNT_SHIFT
     return other

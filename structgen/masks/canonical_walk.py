@@ -6,7 +6,7 @@ tokens. `tests/decoding/refusals/test_continuations.py` has the plain search. Th
 it walks the trie until it has found more than `WIDE` tokens.
 
 The tables do not tell everything (an incomplete character, a test of the text). If the answer depends on this, it is
-`DOUBTFUL`. The arguments `base`, `canonical` and `work` are addresses: of the grammar's registers, of the tables of
+`DOUBTFUL`. The arguments `machine`, `canonical` and `work` are addresses: of the grammar's registers, of the tables of
 `Canonical`, and of the kernels' own numbers (see `NUMBERS`).
 """
 
@@ -15,16 +15,16 @@ from __future__ import annotations
 from numba import types
 
 from structgen.automaton.step import (
-    edge, edges_at, int64, may_end, miss, refuses_rest, registers_at, settle, states_at, step, unexpanded,
+    edge, edges_at, int64, may_end, miss, refuses_rest, registers_at, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
-    COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
+    COUNT, COUNT_SHIFT, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 from structgen.kernels.views import table, view, view_int64
-from structgen.masks.advance import WANTS, advance
+from structgen.masks.advance import WANTS, advance, arrived
 from structgen.masks.nodes import (
-    above, byte_of, depth_of, first_at, next_twin, nodes_at, put, subtree_end, token_of,
+    above, byte_of, depth_of, first_at, first_byte, last_byte, next_twin, nodes_at, put, subtree_end, token_of,
 )  # fmt: skip
 from structgen.masks.slices import V_N_ENDS, V_OFFSETS
 from structgen.masks.string_slices import HAS_TWIN, Uint32
@@ -76,7 +76,7 @@ def _keep(work: int, position: int, packed: int, answer: int) -> None:
 
 
 @inner_kernel
-def _add(base: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
+def _add(machine: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
     """Add a token to a level's tokens if it is canonical there."""
     info = _info_at(work + 8 * W_INFO)
     packed, i = info[level, I_PACKED], info[level, I_COUNT]
@@ -86,7 +86,7 @@ def _add(base: int, canonical: int, work: int, level: int, token: int, position:
             info[level, I_DOUBT] = 1
         return
     entries = _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    size = int64(_offsets_at(base)[token + 1]) - _offsets_at(base)[token]
+    size = int64(_offsets_at(machine)[token + 1]) - _offsets_at(machine)[token]
     entries[i, F_TOKEN], entries[i, F_POSITION], entries[i, F_SIZE] = token, position, size
     info[level, I_COUNT] = i + 1
 
@@ -120,54 +120,54 @@ def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
 
 
 @inner_kernel
-def _stopped(base: int, work: int, level: int) -> int:
+def _stopped(machine: int, work: int, level: int) -> int:
     """Why a step has stopped: WANTS; or 0 at a test, and the level is marked as doubtful."""
     _info_at(work + 8 * W_INFO)[level, I_DOUBT] = 1
-    return 0 if registers_at(base)[R_WANT] == WANT_ANSWER else int64(WANTS)
+    return 0 if registers_at(machine)[R_WANT] == WANT_ANSWER else int64(WANTS)
 
 
 @inner_kernel
-def _mark_first_bytes(base: int, work: int, s: int, f: int, c: int) -> int:
+def _mark_first_bytes(machine: int, work: int, state: int, frame: int, count: int) -> int:
     """Mark the bytes that edges take at a position. Returns their number; -1 if something is wanted."""
-    states, edges, marks = states_at(base), edges_at(base), view_int64(work + 8 * W_BYTES)
-    count = int64(0)
+    states, edges, marks = states_at(machine), edges_at(machine), view_int64(work + 8 * W_BYTES)
+    marked = int64(0)
     for byte in range(256):
         marks[byte] = 0
-    while s > 0:
-        if unexpanded(base, s):
+    while state > 0:
+        if unexpanded(machine, state):
             return -1
-        for e in range(states[s, START], states[s, START] + states[s, COUNT]):
-            for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
-                count += 1 - marks[byte]
+        for row in range(states[state, START], states[state, START] + states[state, COUNT]):
+            for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
+                marked += 1 - marks[byte]
                 marks[byte] = 1
-        s, f, c = miss(base, s, f, c)
-    return count if s == 0 else s
+        state, frame, count = miss(machine, state, frame, count)
+    return marked if state == 0 else state
 
 
 @inner_kernel
-def _collect(base: int, canonical: int, work: int, level: int) -> int:
+def _collect(machine: int, canonical: int, work: int, level: int) -> int:
     """Find the tokens that may come next at a level's place, and stop after more than `WIDE`.
 
     Returns 1 if the text may end at the place, else 0; or WANTS.
     """
-    info, first, marks = _info_at(work + 8 * W_INFO), first_at(base), view_int64(work + 8 * W_BYTES)
+    info, first, marks = _info_at(work + 8 * W_INFO), first_at(machine), view_int64(work + 8 * W_BYTES)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     position = info[level, I_POSITION]
-    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    ends = may_end(base, s, f) if s >= 0 else s
+    state, frame, count = arrived(machine, position)
+    ends = may_end(machine, state, frame) if state >= 0 else state
     if ends < 0:
-        return _stopped(base, work, level)
-    if ends == 1 and registers_at(base)[V_N_ENDS] > 0 and may_end_packed(canonical, info[level, I_PACKED]):
+        return _stopped(machine, work, level)
+    if ends == 1 and registers_at(machine)[V_N_ENDS] > 0 and may_end_packed(canonical, info[level, I_PACKED]):
         return 1
-    bytes_marked = _mark_first_bytes(base, work, s, f, c)
-    if bytes_marked < 0 and _stopped(base, work, level) < 0:
+    bytes_marked = _mark_first_bytes(machine, work, state, frame, count)
+    if bytes_marked < 0 and _stopped(machine, work, level) < 0:
         return int64(WANTS)
-    if bytes_marked > WIDE and _is_wide(base, canonical, work, level, s, f, c):
+    if bytes_marked > WIDE and _is_wide(machine, canonical, work, level, state, frame, count):
         return 0
-    put(base, int64(0), s, f, c)
+    put(machine, int64(0), state, frame, count)
     for byte in range(256):
         if marks[byte] != 0 and first[byte] < first[byte + 1]:
-            if _collect_below(base, canonical, work, level, int64(first[byte]), int64(first[byte + 1])) < 0:
+            if _collect_below(machine, canonical, work, level, int64(first[byte]), int64(first[byte + 1])) < 0:
                 return int64(WANTS)
             if info[level, I_COUNT] > WIDE:
                 break
@@ -175,80 +175,80 @@ def _collect(base: int, canonical: int, work: int, level: int) -> int:
 
 
 @inner_kernel
-def _is_wide(base: int, canonical: int, work: int, level: int, s: int, f: int, c: int) -> bool:
+def _is_wide(machine: int, canonical: int, work: int, level: int, state: int, frame: int, count: int) -> bool:
     """Are more than `WIDE` tokens of one byte allowed and canonical at a level's place? This is a quick first test."""
-    info, nodes, first = _info_at(work + 8 * W_INFO), nodes_at(base), first_at(base)
-    marks, packed, count = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
+    info, nodes, first = _info_at(work + 8 * W_INFO), nodes_at(machine), first_at(machine)
+    marks, packed, fitting = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
     for byte in range(256):
         if marks[byte] == 0 or first[byte] >= first[byte + 1]:
             continue
         token = token_of(nodes, int64(first[byte]))
         others, token = token >= HAS_TWIN, token if token < 0 else token & (HAS_TWIN - 1)
         while token >= 0 and _told(canonical, packed, token) < 0:
-            token = next_twin(base, token) if others else int64(-1)
-        if token >= 0 and step(base, s, f, c, int64(byte))[0] > 0:
-            count += 1
-            if count > WIDE:
-                info[level, I_COUNT] = count
+            token = next_twin(machine, token) if others else int64(-1)
+        if token >= 0 and step(machine, state, frame, count, int64(byte))[0] > 0:
+            fitting += 1
+            if fitting > WIDE:
+                info[level, I_COUNT] = fitting
                 return True
     return False
 
 
 @inner_kernel
-def _collect_below(base: int, canonical: int, work: int, level: int, low: int, high: int) -> int:
+def _collect_below(machine: int, canonical: int, work: int, level: int, low: int, high: int) -> int:
     """`_collect` among the trie nodes `low..high - 1`, from the position at depth 0 of the stack: 0, or WANTS."""
-    nodes, left, info, i = nodes_at(base), view_int64(work), _info_at(work + 8 * W_INFO), low
-    while i < high and info[level, I_COUNT] <= WIDE:
-        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
-        s, f, c = above(base, depth)
-        if edge(base, s, byte) == 0 and refuses_rest(base, s):
-            i = subtree_end(nodes, i)
+    nodes, left, info, node = nodes_at(machine), view_int64(work), _info_at(work + 8 * W_INFO), low
+    while node < high and info[level, I_COUNT] <= WIDE:
+        depth, byte = depth_of(nodes, node), byte_of(nodes, node)
+        state, frame, count = above(machine, depth)
+        if edge(machine, state, byte) == 0 and refuses_rest(machine, state):
+            node = subtree_end(nodes, node)
             continue
         left[W_LEFT] -= 1
         if left[W_LEFT] < 0:
             info[level, I_DOUBT] = 1
             return 0
-        s, f, c = step(base, s, f, c, byte)
-        if s < 0 and _stopped(base, work, level) < 0:
+        state, frame, count = step(machine, state, frame, count, byte)
+        if state < 0 and _stopped(machine, work, level) < 0:
             return int64(WANTS)
-        if s <= 0:
-            i = subtree_end(nodes, i)
+        if state <= 0:
+            node = subtree_end(nodes, node)
             continue
-        token = token_of(nodes, i)
+        token = token_of(nodes, node)
         if token >= 0:
-            after = s | f << FRAME_SHIFT | c << COUNT_SHIFT
+            after = state | frame << FRAME_SHIFT | count << COUNT_SHIFT
             others, token = token >= HAS_TWIN, token & (HAS_TWIN - 1)
-            _add(base, canonical, work, level, token, after)
-            while others and next_twin(base, token) >= 0:
-                token = next_twin(base, token)
+            _add(machine, canonical, work, level, token, after)
+            while others and next_twin(machine, token) >= 0:
+                token = next_twin(machine, token)
                 if info[level, I_COUNT] <= WIDE:
-                    _add(base, canonical, work, level, token, after)
-        put(base, depth, s, f, c)
-        i += 1
+                    _add(machine, canonical, work, level, token, after)
+        put(machine, depth, state, frame, count)
+        node += 1
     return 0
 
 
 @inner_kernel
-def _collect_from(base: int, canonical: int, work: int, level: int, tokens: Int64) -> int:
+def _collect_from(machine: int, canonical: int, work: int, level: int, tokens: Int64) -> int:
     """`_collect` where the allowed and canonical tokens are known."""
-    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(base)
+    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(machine)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     for i in range(len(tokens)):
         token = tokens[i]
         if offsets[token] == offsets[token + 1]:
             return 1
-        after = advance(base, info[level, I_POSITION], token, int64(0))
+        after = advance(machine, info[level, I_POSITION], token, int64(0))
         if after == WANTS:
             return after
         if after >= 0:
-            _add(base, canonical, work, level, token, after)
+            _add(machine, canonical, work, level, token, after)
         else:
             info[level, I_DOUBT] = 1
     return 0
 
 
 @inner_kernel
-def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens: Int64) -> int:
+def _arrive(machine: int, canonical: int, work: int, level: int, last: int, tokens: Int64) -> int:
     """The answer for a level's place if it is known at once; `DOUBTFUL` if its tokens must be followed; or WANTS.
 
     Args:
@@ -260,9 +260,9 @@ def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens:
     if known[slot, 2] != 0 and known[slot, 0] == position and known[slot, 1] == packed:
         return known[slot, 2] - 1
     if level == 0 and len(tokens) > 0:
-        ends = _collect_from(base, canonical, work, level, tokens)
+        ends = _collect_from(machine, canonical, work, level, tokens)
     else:
-        ends = _collect(base, canonical, work, level)
+        ends = _collect(machine, canonical, work, level)
     if ends < 0:
         return ends
     if ends == 1 or info[level, I_COUNT] > WIDE or (level == last and info[level, I_COUNT] > 0):
@@ -271,7 +271,7 @@ def _arrive(base: int, canonical: int, work: int, level: int, last: int, tokens:
 
 
 @inner_kernel
-def _search(base: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
+def _search(machine: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from the place of level `top`? Looks `depth` tokens ahead. Returns an answer, or WANTS.
 
     The search begins at `level`: at `top`, or at the level where it was stopped before.
@@ -279,7 +279,7 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
     info, last, answer = _info_at(work + 8 * W_INFO), top + depth, int64(UNSEEN)
     while True:
         if answer == UNSEEN:
-            answer = _arrive(base, canonical, work, level, last, tokens)
+            answer = _arrive(machine, canonical, work, level, last, tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = level + 1
             return answer
@@ -308,7 +308,7 @@ def _search(base: int, canonical: int, work: int, top: int, level: int, depth: i
 
 
 @kernel
-def alive(base: int, canonical: int, work: int, position: int, packed: int, depth: int, tokens: Int64) -> int:
+def alive(machine: int, canonical: int, work: int, position: int, packed: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from a place? Looks `depth` tokens ahead. Returns `ALIVE`, `DEAD_END` or `DOUBTFUL`; or WANTS.
 
     Args:
@@ -321,11 +321,11 @@ def alive(base: int, canonical: int, work: int, position: int, packed: int, dept
         head[W_LEFT] = NODES
     head[W_STOPPED] = 0
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
-    return _search(base, canonical, work, int64(0), level, depth, tokens)
+    return _search(machine, canonical, work, int64(0), level, depth, tokens)
 
 
 @kernel
-def live(base: int, canonical: int, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
+def live(machine: int, canonical: int, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
     """Write the tokens with which a text can go on from a place to `out`, int64[WIDE]. For `tokens` see `alive`.
 
     Returns their number; or -1 if there are too many, if the text may end at the place, or if one of them is
@@ -335,9 +335,9 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
     view_int64(work)[W_LEFT] = NODES
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
     if len(tokens) > 0:
-        ends = _collect_from(base, canonical, work, int64(0), tokens)
+        ends = _collect_from(machine, canonical, work, int64(0), tokens)
     else:
-        ends = _collect(base, canonical, work, int64(0))
+        ends = _collect(machine, canonical, work, int64(0))
     if ends == WANTS:
         return ends
     if ends == 1 or info[0, I_DOUBT] != 0 or info[0, I_COUNT] > WIDE:
@@ -345,7 +345,7 @@ def live(base: int, canonical: int, work: int, position: int, packed: int, out: 
     count = int64(0)
     for i in range(info[0, I_COUNT]):
         _lead(canonical, work, int64(0), int64(1), i)
-        answer = _search(base, canonical, work, int64(1), int64(1), int64(DEPTH), tokens)
+        answer = _search(machine, canonical, work, int64(1), int64(1), int64(DEPTH), tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = 0
             return answer

@@ -28,6 +28,9 @@ suffix_nodes = view(types.int32, 4)
 """The nodes of what tokens hold behind their quote, see `string_slices.FreeSlice`."""
 first_entry, entries_end = field(2), field(3)
 
+first_byte, last_byte = field(0, mask=255), field(0, shift=8)
+"""The bytes of an edge of the automaton."""
+
 first_at = table(types.int32, 0, V_FIRST)
 """The first node of each first byte."""
 _twin_at = table(types.int32, 0, V_TWIN)
@@ -37,36 +40,36 @@ FLAG = 3
 
 
 @inner_kernel
-def put(base: int, depth: int, s: int, f: int, c: int) -> None:
+def put(machine: int, depth: int, state: int, frame: int, count: int) -> None:
     """Write the position at a depth of the walk."""
-    stack = stack_at(base)
-    stack[depth, 0], stack[depth, 1], stack[depth, 2] = s, f, c
+    stack = stack_at(machine)
+    stack[depth, 0], stack[depth, 1], stack[depth, 2] = state, frame, count
 
 
 @inner_kernel
-def above(base: int, depth: int) -> Position:
+def above(machine: int, depth: int) -> Position:
     """The position before the byte of a node at this depth."""
-    stack = stack_at(base)
+    stack = stack_at(machine)
     return stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
 
 
 @inner_kernel
-def begin(base: int, out: int, rows: int, index: int, empty: int) -> None:
+def begin(machine: int, out: int, rows: int, index: int, empty: int) -> None:
     """Start the mask at `out` as a copy of row `index` of the masks at the address `rows`; with no token if `empty`."""
-    words = registers_at(base)[V_WORDS]
+    words = registers_at(machine)[V_WORDS]
     mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
     for w in range(words):
         mask[w] = 0 if empty else row[w]
 
 
 @inner_kernel
-def next_twin(base: int, token: int) -> int:
+def next_twin(machine: int, token: int) -> int:
     """The next higher id with the same bytes as a token; -1 if there is none."""
-    return int64(_twin_at(base)[token])
+    return int64(_twin_at(machine)[token])
 
 
 @inner_kernel
-def _twins(base: int, out: int, token: int, allowed: int) -> None:
+def _twins(machine: int, out: int, token: int, allowed: int) -> None:
     """Set or clear the bits of a node's token and of all ids with the same bytes."""
     mask = view_uint32(out)
     token &= HAS_TWIN - 1
@@ -75,66 +78,70 @@ def _twins(base: int, out: int, token: int, allowed: int) -> None:
             mask[token >> 5] |= 1 << (token & 31)
         else:
             mask[token >> 5] &= ~(1 << (token & 31))
-        token = next_twin(base, token)
+        token = next_twin(machine, token)
 
 
 @inner_kernel
-def allow(base: int, out: int, token: int) -> None:
+def allow(machine: int, out: int, token: int) -> None:
     """Set the bits of a node's token (-1: it has none) and of all ids with the same bytes."""
     if token >= HAS_TWIN:
-        _twins(base, out, token, int64(1))
+        _twins(machine, out, token, int64(1))
     elif token >= 0:
         view_uint32(out)[token >> 5] |= 1 << (token & 31)
 
 
 @inner_kernel
-def forbid(base: int, out: int, low: int, high: int) -> None:
+def forbid(machine: int, out: int, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
-    nodes = nodes_at(base)
+    nodes = nodes_at(machine)
     for node in range(low, high):
         token = token_of(nodes, node)
         if token >= 0:
-            _twins(base, out, token, int64(0))
+            _twins(machine, out, token, int64(0))
 
 
 @inner_kernel
-def _note_loop(base: int, s: int, loop: int) -> None:
-    """Write the registers of `loop`, an edge from state `s` to itself: the edge (R_LOOP), its bytes (R_STAYS), and the
-    bytes of all edges of `s` (R_COVERED)."""
-    states, edges, r = states_at(base), edges_at(base), registers_at(base)
+def _note_loop(machine: int, state: int, loop: int) -> None:
+    """Write the registers of `loop`, an edge from a state to itself: the edge (R_LOOP), its bytes (R_STAYS), and the
+    bytes of all edges of the state (R_COVERED)."""
+    states, edges, registers = states_at(machine), edges_at(machine), registers_at(machine)
     for word in range(4):
-        r[R_STAYS + word] = r[R_COVERED + word] = 0
-    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
-        for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
+        registers[R_STAYS + word] = registers[R_COVERED + word] = 0
+    for row in range(states[state, START], states[state, START] + states[state, COUNT]):
+        for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
             word, bit = int64(byte >> 6), int64(1) << (byte & 63)
-            if edges[e, 1] == loop and r[R_COVERED + word] & bit == 0:  # the first edge that has a byte takes it
-                r[R_STAYS + word] |= bit
-            r[R_COVERED + word] |= bit
-    r[R_LOOP] = loop
+            if (
+                edges[row, 1] == loop and registers[R_COVERED + word] & bit == 0
+            ):  # the first edge that has a byte takes it
+                registers[R_STAYS + word] |= bit
+            registers[R_COVERED + word] |= bit
+    registers[R_LOOP] = loop
 
 
 @inner_kernel
-def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row: int, within: int) -> int:
+def stay(
+    machine: int, out: int, node: int, state: int, frame: int, count: int, loop: int, row: int, within: int
+) -> int:
     """Walk below `node` as long as `loop` takes each byte, or the byte is refused.
 
     Args:
-        s, f, c: the position after `node`.
-        loop: the edge (target and flags) from state `s` to itself. It may count.
+        state, frame, count: the position after `node`.
+        loop: the edge (target and flags) from the state to itself. It may count.
         row, within: as in `walk._walk`.
 
     Returns:
         The first node that needs a step of the automaton; the stack is written for the nodes above it. Without such a
         node: the node after the subtree.
     """
-    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
-    cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
-    runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
+    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
+    cover = view_uint8(registers[V_COVER] + row * registers[V_N_NODES])
+    runs = view_uint16(registers[V_RUNS] + 2 * row * registers[V_N_NODES])
     counted = int64(loop >= INC)
     depth, end = depth_of(nodes, node), subtree_end(nodes, node)
-    deepest = depth + states[s, HI] - c if counted else LENGTH
-    refuses_others = refuses_rest(base, s)
-    if r[R_LOOP] != loop:
-        _note_loop(base, s, loop)
+    deepest = depth + states[state, HI] - count if counted else LENGTH
+    refuses_others = refuses_rest(machine, state)
+    if registers[R_LOOP] != loop:
+        _note_loop(machine, state, loop)
     i = node + 1
     while i < end:
         # The tokens of some subtrees are allowed already.
@@ -146,15 +153,15 @@ def stay(base: int, out: int, node: int, s: int, f: int, c: int, loop: int, row:
             i += covered
             continue
         below, byte = depth_of(nodes, i), byte_of(nodes, i)
-        stays = r[R_STAYS + (byte >> 6)] >> (byte & 63) & 1
+        stays = registers[R_STAYS + (byte >> 6)] >> (byte & 63) & 1
         if stays and below <= deepest:
-            allow(base, out, token_of(nodes, i))
+            allow(machine, out, token_of(nodes, i))
             i += 1
-        elif stays or (refuses_others and not r[R_COVERED + (byte >> 6)] >> (byte & 63) & 1):
+        elif stays or (refuses_others and not registers[R_COVERED + (byte >> 6)] >> (byte & 63) & 1):
             i = subtree_end(nodes, i)
         else:
             # Here the walk leaves the state: up to this node the loop took each byte.
             for d in range(depth, below):
-                put(base, d, s, f, c + (d - depth) * counted)
+                put(machine, d, state, frame, count + (d - depth) * counted)
             return i
     return end

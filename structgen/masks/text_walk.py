@@ -55,31 +55,31 @@ _bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
 
 
 @inner_kernel
-def exits_and_home(base: int, s: int) -> tuple[int, int]:
+def exits_and_home(machine: int, state: int) -> tuple[int, int]:
     """For a state of a lifted `CharDfa`: the buckets of the characters that lead to another state (0 if they are
     unknown), and the state to which most characters lead (0 if it is the state itself)."""
-    blocks, block = _blocks(base), aux_of(base, s)
+    blocks, block = _blocks(machine), aux_of(machine, state)
     where, first = int64(blocks[block, BLOCK_EXITS]), int64(blocks[block, BLOCK_FIRST])
     if where == 0:
         return where, where
     # home > 0: a state q of the DFA, which is the state `first + q - 1` of the automaton. home < 0 (in compositions): a
     # state of the automaton, negated. home = 0: none.
-    exits, home = _exits(base)[where + s - first, 0], _exits(base)[where + s - first, 1]
+    exits, home = _exits(machine)[where + state - first, 0], _exits(machine)[where + state - first, 1]
     home = -home if home < 0 else home + first - 1 if home > 0 else home
-    return exits, int64(0) if home == s else home
+    return exits, int64(0) if home == state else home
 
 
 @inner_kernel
-def best_class(base: int, s: int, c: int) -> tuple[int, int]:
-    """The text class and the level that cover the most tokens, in state `s` of a lifted `CharDfa` with `c` characters
-    counted. The level is the number of a row of the class (see `ClassSlice.rows`)."""
-    blocks, depths, counts = _blocks(base), _depths(base), _counts(base)
-    block = aux_of(base, s)
-    first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
+def best_class(machine: int, state: int, count: int) -> tuple[int, int]:
+    """The text class and the level that cover the most tokens, in a state of a lifted `CharDfa` with `count`
+    characters counted. The level is the number of a row of the class (see `ClassSlice.rows`)."""
+    blocks, depths, counts = _blocks(machine), _depths(machine), _counts(machine)
+    block = aux_of(machine, state)
+    first = blocks[block, BLOCK_DEPTHS] + state - blocks[block, BLOCK_FIRST]
     best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
-    if states_at(base)[s, HI] != UNBOUNDED:
+    if states_at(machine)[state, HI] != UNBOUNDED:
         # HI leaves room for the shortest end from this state. Later states may need `slack` more characters for an end.
-        room = states_at(base)[s, HI] - c - blocks[block, BLOCK_SLACK]
+        room = states_at(machine)[state, HI] - count - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, BLOCK_CLASSES]):
         depth = int64(depths[first + k * blocks[block, BLOCK_STATES]])
@@ -91,10 +91,10 @@ def best_class(base: int, s: int, c: int) -> tuple[int, int]:
 
 
 @inner_kernel
-def untouched(base: int, exits: int) -> int:
+def untouched(machine: int, exits: int) -> int:
     """A lower bound of the number of tokens that have no character of these buckets."""
-    counts = _bucket_counts(base)
-    left: int = registers_at(base)[V_TOKENS]
+    counts = _bucket_counts(machine)
+    left: int = registers_at(machine)[V_TOKENS]
     for b in range(BUCKETS):
         if exits >> b & 1:
             left -= counts[b]
@@ -102,133 +102,133 @@ def untouched(base: int, exits: int) -> int:
 
 
 @inner_kernel
-def _room(base: int, s: int, c: int) -> int:
-    """The number of characters that may follow in state `s` after `c`, as an index of `TextSlice.levels`."""
-    limit = states_at(base)[s, HI]
+def _room(machine: int, state: int, count: int) -> int:
+    """The number of characters that may follow in state `state` after `c`, as an index of `TextSlice.levels`."""
+    limit = states_at(machine)[state, HI]
     if limit == UNBOUNDED:
         return 255
-    room: int = limit - c
+    room: int = limit - count
     return 0 if room < 0 else 254 if room > 254 else room
 
 
 @inner_kernel
-def _begin_text(base: int, out: int, room: int) -> None:
+def _begin_text(machine: int, out: int, room: int) -> None:
     """Start a mask with the tokens for which there is room in the text; with V_LIKE, only those that its row allows."""
-    r = registers_at(base)
-    levels = view_int32(r[V_TEXT_LEVELS])
-    begin(base, out, r[V_TEXT_ROWS], int64(levels[room]), int64(0))
-    if r[V_LIKE]:
-        mask, like = view_uint32(out), view_uint32(r[V_LIKE])
-        for w in range(r[V_WORDS]):
+    registers = registers_at(machine)
+    levels = view_int32(registers[V_TEXT_LEVELS])
+    begin(machine, out, registers[V_TEXT_ROWS], int64(levels[room]), int64(0))
+    if registers[V_LIKE]:
+        mask, like = view_uint32(out), view_uint32(registers[V_LIKE])
+        for w in range(registers[V_WORDS]):
             mask[w] &= like[w]
 
 
 @inner_kernel
-def _correct(base: int, out: int, high: int, exits: int, spare: int) -> int:
+def _correct(machine: int, out: int, high: int, exits: int, spare: int) -> int:
     """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`. Returns 0; -1 if something is wanted.
 
     Some subtrees are skipped, because their bits are right: those without a character of the buckets `exits`, and those
     without a token of more than `spare` characters.
     """
-    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
-    held, longest = _held(base), _longest(base)
-    i = r[R_NODE]
-    while i < high:
-        if held[i] & exits == 0 or longest[i] <= spare:
-            i = subtree_end(nodes, i)
+    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
+    held, longest = _held(machine), _longest(machine)
+    node = registers[R_NODE]
+    while node < high:
+        if held[node] & exits == 0 or longest[node] <= spare:
+            node = subtree_end(nodes, node)
             continue
-        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
-        s, f, c = above(base, depth)
-        t = edge(base, s, byte)
-        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:  # no flags: the edge is the next state
-            s = int64(t)
+        depth, byte = depth_of(nodes, node), byte_of(nodes, node)
+        state, frame, count = above(machine, depth)
+        leads = edge(machine, state, byte)
+        if 0 < leads and leads < INC and states[leads, MISS] & EAGER == 0:  # no flags: the edge is the next state
+            state = int64(leads)
         else:
-            s, f, c = kept_step(base, s, f, c, byte)
-            if s < 0:
-                r[R_NODE] = i
+            state, frame, count = kept_step(machine, state, frame, count, byte)
+            if state < 0:
+                registers[R_NODE] = node
                 return -1
-        if s == 0:
-            forbid(base, out, i, subtree_end(nodes, i))
-            i = subtree_end(nodes, i)
+        if state == 0:
+            forbid(machine, out, node, subtree_end(nodes, node))
+            node = subtree_end(nodes, node)
             continue
-        put(base, depth, s, f, c)
-        allow(base, out, token_of(nodes, i))
-        i += 1
+        put(machine, depth, state, frame, count)
+        allow(machine, out, token_of(nodes, node))
+        node += 1
     return 0
 
 
 @inner_kernel
-def fill_text(base: int, out: int, s: int, f: int, c: int, exits: int) -> int:
+def fill_text(machine: int, out: int, state: int, frame: int, count: int, exits: int) -> int:
     """Fill the mask in a state of free text, which the characters in the buckets `exits` leave.
 
     Returns 0; -1 if something is wanted.
     """
-    r = registers_at(base)
-    room, spare = _room(base, s, c), int64(-1)
-    if r[V_LIKE]:
-        spare = room - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
-    if r[R_PHASE] == 0:
-        _begin_text(base, out, room)
-        r[R_PHASE], r[R_NODE] = 1, 0
-    put(base, int64(0), s, f, c)
-    return _correct(base, out, r[V_N_NODES], exits, spare)
+    registers = registers_at(machine)
+    room, spare = _room(machine, state, count), int64(-1)
+    if registers[V_LIKE]:
+        spare = room - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
+    if registers[R_PHASE] == 0:
+        _begin_text(machine, out, room)
+        registers[R_PHASE], registers[R_NODE] = 1, 0
+    put(machine, int64(0), state, frame, count)
+    return _correct(machine, out, registers[V_N_NODES], exits, spare)
 
 
 @inner_kernel
-def fill_like(base: int, out: int, s: int, f: int, c: int, home: int) -> int:
+def fill_like(machine: int, out: int, state: int, frame: int, count: int, home: int) -> int:
     """Fill the mask in a state. It starts from the mask in the state `home` with the same counter.
 
     Returns 0; -1 if something is wanted.
     """
-    states, r, first = states_at(base), registers_at(base), first_at(base)
-    if r[R_PHASE] == 0:
-        begin(base, out, r[V_LIKE], int64(0), int64(0))
-        mask, ends = view_uint32(out), _ends(base)
-        for e in range(r[V_N_ENDS]):
-            mask[ends[e] >> 5] &= ~(1 << (ends[e] & 31))
-        r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    put(base, int64(0), s, f, c)
-    same_miss = states[s, MISS] == states[home, MISS] and states[s, A] == states[home, A]
-    room = states[home, HI] - c - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
-    for byte in range(r[R_SEGMENT], 256):
-        t, there = edge(base, s, int64(byte)), edge(base, home, int64(byte))
-        misses = t == 0 or (t > 0 and t & SPILL != 0 and room < r[V_MOST])
-        if t != there or (misses and not same_miss):
-            if t > 0 and t ^ there == ZERO:
+    states, registers, first = states_at(machine), registers_at(machine), first_at(machine)
+    if registers[R_PHASE] == 0:
+        begin(machine, out, registers[V_LIKE], int64(0), int64(0))
+        mask, ends = view_uint32(out), _ends(machine)
+        for number in range(registers[V_N_ENDS]):
+            mask[ends[number] >> 5] &= ~(1 << (ends[number] & 31))
+        registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
+    put(machine, int64(0), state, frame, count)
+    same_miss = states[state, MISS] == states[home, MISS] and states[state, A] == states[home, A]
+    room = states[home, HI] - count - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
+    for byte in range(registers[R_SEGMENT], 256):
+        leads, there = edge(machine, state, int64(byte)), edge(machine, home, int64(byte))
+        misses = leads == 0 or (leads > 0 and leads & SPILL != 0 and room < registers[V_MOST])
+        if leads != there or (misses and not same_miss):
+            if leads > 0 and leads ^ there == ZERO:
                 continue  # nothing was counted here
             # If only a bound differs, the bits of tokens for which there is room are right already. (With SPILL, a
             # token that exceeds the bound takes another edge. An edge into a run counts one character less than the
             # run's own edge.)
-            spare = room if t > 0 and (t == there or t ^ there == INC) else int64(-1)
-            if r[R_NODE] < first[byte]:
-                r[R_NODE] = first[byte]
-            if _correct(base, out, int64(first[byte + 1]), int64(-1), spare) < 0:
-                r[R_SEGMENT] = byte
+            spare = room if leads > 0 and (leads == there or leads ^ there == INC) else int64(-1)
+            if registers[R_NODE] < first[byte]:
+                registers[R_NODE] = first[byte]
+            if _correct(machine, out, int64(first[byte + 1]), int64(-1), spare) < 0:
+                registers[R_SEGMENT] = byte
                 return -1
     return 0
 
 
 @kernel
-def spare_room(base: int, position: int) -> int:
+def spare_room(machine: int, position: int) -> int:
     """The number of characters that a token may have without reaching a bound, wherever it leads.
 
     This is for a lifted `CharDfa` whose characters are bounded, with some counted; `NO_ROOM` elsewhere. The state must
     have been expanded.
     """
-    count, s = position >> COUNT_SHIFT, position & TARGET
-    states = states_at(base)
-    if count == 0 or mode_of(base, s) != CHARS or states[s, HI] == UNBOUNDED:
+    count, state = position >> COUNT_SHIFT, position & TARGET
+    states = states_at(machine)
+    if count == 0 or mode_of(machine, state) != CHARS or states[state, HI] == UNBOUNDED:
         return NO_ROOM
-    spare: int = states[s, HI] - count - _blocks(base)[aux_of(base, s), BLOCK_SLACK]
+    spare: int = states[state, HI] - count - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
     return spare
 
 
 @kernel
-def longest_token(base: int, row: int) -> int:
+def longest_token(machine: int, row: int) -> int:
     """The number of bytes of the longest token in the mask at the address `row`."""
-    mask, offsets = view_uint32(row), _offsets(base)
+    mask, offsets = view_uint32(row), _offsets(machine)
     longest: int = int64(0)
-    for w in range(registers_at(base)[V_WORDS]):
+    for w in range(registers_at(machine)[V_WORDS]):
         bits, token = int64(mask[w]), int64(32 * w)
         while bits != 0:
             size = int64(offsets[token + 1]) - int64(offsets[token]) if bits & 1 else int64(0)
@@ -238,25 +238,25 @@ def longest_token(base: int, row: int) -> int:
 
 
 @kernel
-def home(base: int, position: int) -> int:
+def home(machine: int, position: int) -> int:
     """The position with the state to which most characters lead; 0 if it is the same state, or is unknown.
 
     WANTS if one of the two states must be expanded first; the registers say which.
     """
-    s = position & TARGET
-    if unexpanded(base, s):
+    state = position & TARGET
+    if unexpanded(machine, state):
         return WANTS
-    other = exits_and_home(base, s)[1] if mode_of(base, s) == CHARS else int64(0)
-    if other and unexpanded(base, other):
+    other = exits_and_home(machine, state)[1] if mode_of(machine, state) == CHARS else int64(0)
+    if other and unexpanded(machine, other):
         return WANTS
-    return position - s + other if other else 0
+    return position - state + other if other else 0
 
 
 @kernel
-def nearly_covered(base: int, position: int) -> bool:
+def nearly_covered(machine: int, position: int) -> bool:
     """In a lifted `CharDfa`: does a text class cover nearly all tokens, so that the mask should start from it?"""
-    s = position & TARGET
-    best, level = best_class(base, s, position >> COUNT_SHIFT)
-    tokens = registers_at(base)[V_TOKENS]
-    few: bool = tokens - int64(_counts(base)[best, level]) < tokens // FEW_LEFT
+    state = position & TARGET
+    best, level = best_class(machine, state, position >> COUNT_SHIFT)
+    tokens = registers_at(machine)[V_TOKENS]
+    few: bool = tokens - int64(_counts(machine)[best, level]) < tokens // FEW_LEFT
     return few

@@ -1,7 +1,7 @@
 """The joint walk of trie and automaton: kernels that compute the packed mask of a position.
 
 The result equals a plain loop (see `tests/support/reference_masks.py`): for each token, `step` through its bytes from
-the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`base`). A
+the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`machine`). A
 kernel returns -1 when something is *wanted*: the automaton must expand a state or make room, and the registers say
 which. After the caller has done so, the same call continues the walk.
 """
@@ -12,12 +12,11 @@ from numba import types
 
 from structgen.automaton.step import (
     Position, aux_of, edge, edges_at, forget_tests, int64, kept_step, may_end, miss, mode_of, refuses_rest,
-    registers_at, settle, states_at, step, unexpanded,
+    registers_at, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
-    ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, COUNT_SHIFT, EAGER, FRAME_MASK,
-    FRAME_SHIFT, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY, R_ANSWER, R_BLOCKS, R_DEPTHS, R_LOOP, R_MET,
-    R_NODE, R_PHASE, R_SEGMENT, ROOM, START, TARGET, UNBOUNDED,
+    ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, EAGER, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY,
+    R_ANSWER, R_BLOCKS, R_DEPTHS, R_LOOP, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, UNBOUNDED,
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
@@ -27,8 +26,10 @@ from structgen.masks.slices import (
     ANY_LENGTH, LENGTHS, V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
     V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
 )  # fmt: skip
+from structgen.masks.advance import arrived
 from structgen.masks.nodes import (
-    NO_LOOP, SEVERAL, above, allow, begin, byte_of, depth_of, first_at, nodes_at, put, stay, subtree_end, token_of,
+    NO_LOOP, SEVERAL, above, allow, begin, byte_of, depth_of, first_at, first_byte, last_byte, nodes_at, put, stay,
+    subtree_end, token_of,
 )  # fmt: skip
 from structgen.masks.string_walk import fill_free
 from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
@@ -58,7 +59,7 @@ _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 
 @inner_kernel
-def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> int:
+def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
 
     The most common steps are inlined in this loop: an edge without flags, an edge that counts, and no edge.
@@ -72,88 +73,89 @@ def _walk(base: int, out: int, low: int, high: int, row: int, within: int) -> in
     Returns:
         0; -1 if something is wanted. Then the walk continues at node R_NODE.
     """
-    nodes, states, r = nodes_at(base), states_at(base), registers_at(base)
-    cover = view_uint8(r[V_COVER] + row * r[V_N_NODES])
-    runs = view_uint16(r[V_RUNS] + 2 * row * r[V_N_NODES])
-    i = low
-    while i < high:
+    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
+    cover = view_uint8(registers[V_COVER] + row * registers[V_N_NODES])
+    runs = view_uint16(registers[V_RUNS] + 2 * row * registers[V_N_NODES])
+    node = low
+    while node < high:
         # The tokens of some subtrees are allowed already.
         if within == ANY_LENGTH:
-            if runs[i] != 0:
-                i += int64(runs[i])
+            if runs[node] != 0:
+                node += int64(runs[node])
                 continue
-        elif within > 0 and cover[i] <= within:
-            i = subtree_end(nodes, i)
+        elif within > 0 and cover[node] <= within:
+            node = subtree_end(nodes, node)
             continue
-        depth, byte = depth_of(nodes, i), byte_of(nodes, i)
-        s, f, c = above(base, depth)
+        depth, byte = depth_of(nodes, node), byte_of(nodes, node)
+        state, frame, count = above(machine, depth)
         # `loop` is the edge that would lead from the state to itself in the same way: the state, or INC and the state.
-        t, loop = edge(base, s, byte), int64(NO_LOOP)
-        if 0 < t and t < INC and states[t, MISS] & EAGER == 0:  # no flags: the edge is the next state
-            loop, s = s, int64(t)
-        elif INC < t and t < ROOM and c >= int64(states[t - INC, HI]):  # it counts, but the counter is full
-            s = 0
-        elif INC < t and t < ROOM and states[t - INC, MISS] & EAGER == 0 and int64(states[t - INC, HI]) < UNBOUNDED:
-            loop, s, c = INC + s, int64(t - INC), c + 1
-        elif t == 0 and refuses_rest(base, s):
-            s = 0
+        leads, loop = edge(machine, state, byte), int64(NO_LOOP)
+        counts = INC < leads and leads < ROOM
+        if 0 < leads and leads < INC and states[leads, MISS] & EAGER == 0:  # no flags: the edge is the next state
+            loop, state = state, int64(leads)
+        elif counts and count >= int64(states[leads - INC, HI]):  # the counter is full
+            state = 0
+        elif counts and states[leads - INC, MISS] & EAGER == 0 and int64(states[leads - INC, HI]) < UNBOUNDED:
+            loop, state, count = INC + state, int64(leads - INC), count + 1
+        elif leads == 0 and refuses_rest(machine, state):
+            state = 0
         else:
-            s, f, c = kept_step(base, s, f, c, byte)
-            if s < 0:
-                r[R_NODE] = i
+            state, frame, count = kept_step(machine, state, frame, count, byte)
+            if state < 0:
+                registers[R_NODE] = node
                 return -1
-        end = subtree_end(nodes, i)
-        if s == 0:
-            i = end
+        end = subtree_end(nodes, node)
+        if state == 0:
+            node = end
             continue
-        allow(base, out, token_of(nodes, i))
-        if end == i + 1:  # a leaf
-            i += 1
-        elif t == loop and end - i >= SEVERAL:
-            i = stay(base, out, i, s, f, c, loop, row, within)
+        allow(machine, out, token_of(nodes, node))
+        if end == node + 1:  # a leaf
+            node += 1
+        elif leads == loop and end - node >= SEVERAL:
+            node = stay(machine, out, node, state, frame, count, loop, row, within)
         else:
-            put(base, depth, s, f, c)
-            i += 1
+            put(machine, depth, state, frame, count)
+            node += 1
     return 0
 
 
 @inner_kernel
-def _takes_names(base: int, s: int) -> bool:
+def _takes_names(machine: int, state: int) -> bool:
     """Does an edge of the state take a character of the largest class of `RestSlice`?"""
-    states, edges = states_at(base), edges_at(base)
-    for e in range(states[s, START], states[s, START] + states[s, COUNT]):
+    states, edges = states_at(machine), edges_at(machine)
+    for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         for i in range(_NAMES.shape[0]):
-            if edges[e, 0] & 255 <= _NAMES[i, 1] and edges[e, 0] >> 8 >= _NAMES[i, 0]:
+            if first_byte(edges, row) <= _NAMES[i, 1] and last_byte(edges, row) >= _NAMES[i, 0]:
                 return True
     return False
 
 
 @inner_kernel
-def _class_behind(base: int, s: int, f: int, c: int, byte: int) -> int:
+def _class_behind(machine: int, state: int, frame: int, count: int, byte: int) -> int:
     """The largest class of `RestSlice` of which any number of characters may follow a byte.
 
     `NO_CLASS` if there is none, `STOPPED` if something is wanted. The state after the byte may take no such character
     itself; it may take optional white space, for example. Then the state to which its miss leads decides.
     """
-    states, blocks, depths = states_at(base), _blocks(base), _depths(base)
-    s, f, c = step(base, s, f, c, byte)
-    while s > 0:
-        if unexpanded(base, s):
+    states, blocks, depths = states_at(machine), _blocks(machine), _depths(machine)
+    state, frame, count = step(machine, state, frame, count, byte)
+    while state > 0:
+        if unexpanded(machine, state):
             return STOPPED
-        if _takes_names(base, s):
-            mode, block = mode_of(base, s), aux_of(base, s)
-            if states[s, HI] != UNBOUNDED:
+        if _takes_names(machine, state):
+            mode, block = mode_of(machine, state), aux_of(machine, state)
+            if states[state, HI] != UNBOUNDED:
                 return NO_CLASS
             if mode == FREE:
                 return NAMING - 1
             if mode == CHARS:
-                first = blocks[block, BLOCK_DEPTHS] + s - blocks[block, BLOCK_FIRST]
+                first = blocks[block, BLOCK_DEPTHS] + state - blocks[block, BLOCK_FIRST]
                 for k in range(NAMING - 1, -1, -1):
                     if depths[first + k * blocks[block, BLOCK_STATES]] == MAX_DEPTH:
                         return int64(k)
             return NO_CLASS
-        s, f, c = miss(base, s, f, c)
-    return STOPPED if s < 0 else NO_CLASS
+        state, frame, count = miss(machine, state, frame, count)
+    return STOPPED if state < 0 else NO_CLASS
 
 
 @inner_kernel
@@ -166,13 +168,13 @@ def _in_class(k: int, byte: int) -> bool:
 
 
 @inner_kernel
-def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
+def _allow_behind(machine: int, out: int, k: int, byte: int) -> None:
     """Allow the tokens that have this first byte, and after it only characters of class `k`."""
-    r, starts = registers_at(base), _rest_starts(base)
-    ids, mask, index = view_int32(r[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(base)[k, byte])
+    registers, starts = registers_at(machine), _rest_starts(machine)
+    ids, mask, index = view_int32(registers[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(machine)[k, byte])
     if index >= 0:  # there are `MANY_IDS` or more, and a row of a mask has them
-        row = view_uint32(r[V_REST_ROWS] + index * 4 * r[V_WORDS])
-        for w in range(r[V_WORDS]):
+        row = view_uint32(registers[V_REST_ROWS] + index * 4 * registers[V_WORDS])
+        for w in range(registers[V_WORDS]):
             mask[w] |= row[w]
     else:
         for i in range(starts[k, byte], starts[k, byte + 1]):
@@ -180,29 +182,29 @@ def _allow_behind(base: int, out: int, k: int, byte: int) -> None:
 
 
 @inner_kernel
-def _walk_byte(base: int, out: int, low: int, byte: int, best: int, within: int) -> int:
+def _walk_byte(machine: int, out: int, low: int, byte: int, best: int, within: int) -> int:
     """`_walk` below a first byte, from node `low` on. For `best` and `within` see `_walk_from`.
 
     Tokens of the byte and characters of a class of `RestSlice` are allowed at once, without a walk, if any number of
     such characters may follow the byte. This is tried if many nodes are below the byte and the byte is not in `best`.
     """
-    first = first_at(base)
+    first = first_at(machine)
     high = int64(first[byte + 1])
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
-        return _walk(base, out, low, high, best, within)
-    s, f, c = above(base, int64(1))
-    k = _class_behind(base, s, f, c, byte)
+        return _walk(machine, out, low, high, best, within)
+    state, frame, count = above(machine, int64(1))
+    k = _class_behind(machine, state, frame, count, byte)
     if k == STOPPED:
-        registers_at(base)[R_NODE] = low
+        registers_at(machine)[R_NODE] = low
         return -1
     if k == NO_CLASS:
-        return _walk(base, out, low, high, best, within)
-    _allow_behind(base, out, k, byte)
-    return _walk(base, out, low, high, FIRST_REST + k, int64(ANY_LENGTH))
+        return _walk(machine, out, low, high, best, within)
+    _allow_behind(machine, out, k, byte)
+    return _walk(machine, out, low, high, FIRST_REST + k, int64(ANY_LENGTH))
 
 
 @inner_kernel
-def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: int) -> int:
+def _walk_from(machine: int, out: int, state: int, frame: int, count: int, best: int, within: int) -> int:
     """`_walk_byte` for each first byte that the position accepts. Returns 0; -1 if something is wanted.
 
     These are the bytes of the state's edges, then of the edges of the state to which its miss leads, and so on. Each
@@ -210,63 +212,65 @@ def _walk_from(base: int, out: int, s: int, f: int, c: int, best: int, within: i
     R_NODE the node in it at which the walk continues. The tokens of the text class `best` with at most `within`
     characters are allowed already (see `_walk`).
     """
-    states, edges, r = states_at(base), edges_at(base), registers_at(base)
-    first = first_at(base)
-    put(base, int64(0), s, f, c)
+    states, edges, registers = states_at(machine), edges_at(machine), registers_at(machine)
+    first = first_at(machine)
+    put(machine, int64(0), state, frame, count)
     segment = int64(0)
-    while s > 0:
-        if unexpanded(base, s):
+    while state > 0:
+        if unexpanded(machine, state):
             return -1
-        start = states[s, START]
-        for e in range(start, start + states[s, COUNT]):
-            for byte in range(edges[e, 0] & 255, (edges[e, 0] >> 8) + 1):
-                if segment >= r[R_SEGMENT] and first[byte] < first[byte + 1]:
-                    low = r[R_NODE] if segment == r[R_SEGMENT] and first[byte] < r[R_NODE] else int64(first[byte])
-                    if _walk_byte(base, out, low, int64(byte), best, within) < 0:
-                        r[R_SEGMENT] = segment
+        start = states[state, START]
+        for row in range(start, start + states[state, COUNT]):
+            for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
+                if segment >= registers[R_SEGMENT] and first[byte] < first[byte + 1]:
+                    low = int64(first[byte])
+                    if segment == registers[R_SEGMENT] and low < registers[R_NODE]:  # the walk has stopped here
+                        low = registers[R_NODE]
+                    if _walk_byte(machine, out, low, int64(byte), best, within) < 0:
+                        registers[R_SEGMENT] = segment
                         return -1
-                    r[R_SEGMENT], r[R_NODE] = segment + 1, 0
+                    registers[R_SEGMENT], registers[R_NODE] = segment + 1, 0
                 segment += 1
-        s, f, c = miss(base, s, f, c)
-    return s
+        state, frame, count = miss(machine, state, frame, count)
+    return state
 
 
 @inner_kernel
-def _looks_away(base: int, exits: int, best: int, level: int) -> bool:
+def _looks_away(machine: int, exits: int, best: int, level: int) -> bool:
     """Is it faster to walk the tokens that may leave a text than the tokens that its best text class does not cover?
 
     Many of the latter take little time, because `_walk_byte` allows them at once.
     """
-    tokens = registers_at(base)[V_TOKENS]
-    return AWAY * (tokens - untouched(base, exits)) < tokens - int64(_counts(base)[best, level])
+    tokens = registers_at(machine)[V_TOKENS]
+    return AWAY * (tokens - untouched(machine, exits)) < tokens - int64(_counts(machine)[best, level])
 
 
 @inner_kernel
-def _fill_walk(base: int, out: int, s: int, f: int, c: int) -> int:
+def _fill_walk(machine: int, out: int, state: int, frame: int, count: int) -> int:
     """Fill the mask where no free string is open. Returns 0; -1 if something is wanted."""
-    r = registers_at(base)
+    registers = registers_at(machine)
     best, level = 0, 0
-    if mode_of(base, s) == CHARS:
-        exits, home = exits_and_home(base, s)
-        if home != 0 and r[V_LIKE] != 0:
-            return fill_like(base, out, s, f, c, home)
-        best, level = best_class(base, s, c)
-        has_room = states_at(base)[s, HI] - c >= MAX_FIT
-        if exits != 0 and (r[V_LIKE] != 0 or (has_room and _looks_away(base, exits, best, level))):
-            return fill_text(base, out, s, f, c, exits)
-    elif mode_of(base, s) == GAP:
-        room = int64(states_at(base)[s, HI]) - c
+    if mode_of(machine, state) == CHARS:
+        exits, home = exits_and_home(machine, state)
+        if home != 0 and registers[V_LIKE] != 0:
+            return fill_like(machine, out, state, frame, count, home)
+        best, level = best_class(machine, state, count)
+        has_room = states_at(machine)[state, HI] - count >= MAX_FIT
+        if exits != 0 and (registers[V_LIKE] != 0 or (has_room and _looks_away(machine, exits, best, level))):
+            return fill_text(machine, out, state, frame, count, exits)
+    elif mode_of(machine, state) == GAP:
+        room = int64(states_at(machine)[state, HI]) - count
         best, level = BLANKS, 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
-    if r[R_PHASE] == 0:
-        begin(base, out, r[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
-        r[R_PHASE], r[R_SEGMENT], r[R_NODE] = 1, 0, 0
-    return _walk_from(base, out, s, f, c, int64(best), ANY_LENGTH if level == LENGTHS else level)
+    if registers[R_PHASE] == 0:
+        begin(machine, out, registers[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
+        registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
+    return _walk_from(machine, out, state, frame, count, int64(best), ANY_LENGTH if level == LENGTHS else level)
 
 
 @inner_kernel
-def _empty(base: int, out: int) -> bool:
+def _empty(machine: int, out: int) -> bool:
     """Does a mask allow nothing? The inner loop has no early exit, so the compiler takes eight words at a time."""
-    mask, words, low = view_uint32(out), registers_at(base)[V_WORDS], 0
+    mask, words, low = view_uint32(out), registers_at(machine)[V_WORDS], 0
     while low < words:
         high, bits = min(low + EMPTY_WORDS, words), 0
         for w in range(low, high):
@@ -278,7 +282,7 @@ def _empty(base: int, out: int) -> bool:
 
 
 @kernel
-def fill(base: int, position: int, out: int, answer: int) -> int:
+def fill(machine: int, position: int, out: int, answer: int) -> int:
     """Write the mask of `position` to the address `out`, uint32[words]. R_PHASE must be 0 at the first call.
 
     Args:
@@ -288,51 +292,53 @@ def fill(base: int, position: int, out: int, answer: int) -> int:
         -1 if something is wanted: provide what the registers say, and call again. Else 1 if the text may end there, 0
         if not, 2 if nothing is allowed; plus `TESTED` if a test was met.
     """
-    r = registers_at(base)
-    if r[R_PHASE] == 0:  # also if something was wanted before the first phase: its tests will be met again
-        forget_tests(base)
-    r[R_ANSWER], r[R_LOOP] = answer, NO_LOOP
-    ends = _fill(base, position, out)
-    r[R_ANSWER] = ASK
-    return ends + TESTED if r[R_MET] != 0 and ends >= 0 else ends
+    registers = registers_at(machine)
+    if registers[R_PHASE] == 0:  # also if something was wanted before the first phase: its tests will be met again
+        forget_tests(machine)
+    registers[R_ANSWER], registers[R_LOOP] = answer, NO_LOOP
+    ends = _fill(machine, position, out)
+    registers[R_ANSWER] = ASK
+    return ends + TESTED if registers[R_MET] != 0 and ends >= 0 else ends
 
 
 @inner_kernel
-def _entered(base: int, s: int, f: int, c: int) -> Position:
+def _entered(machine: int, state: int, frame: int, count: int) -> Position:
     """The position after the calls and gotos of states without edges; its state is -1 if something is wanted."""
-    states = states_at(base)
+    states = states_at(machine)
     while True:
-        if unexpanded(base, s):
-            return -1, f, c
-        if states[s, COUNT] > 0 or states[s, MISS] not in (CALL, GOTO):
-            return s, f, c
-        s, f, c = miss(base, s, f, c)
-        if s < 0:
-            return s, f, c
+        if unexpanded(machine, state):
+            return -1, frame, count
+        if states[state, COUNT] > 0 or states[state, MISS] not in (CALL, GOTO):
+            return state, frame, count
+        state, frame, count = miss(machine, state, frame, count)
+        if state < 0:
+            return state, frame, count
 
 
 @inner_kernel
-def _fill(base: int, position: int, out: int) -> int:
+def _fill(machine: int, position: int, out: int) -> int:
     """`fill` without `TESTED`, after R_ANSWER was set."""
-    s, f, c = settle(base, position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT)
-    ending, below = s, f  # `may_end` asks here: the text may end before the callee takes a byte
-    if s >= 0:
-        s, f, c = _entered(base, s, f, c)
-    if s < 0:
+    state, frame, count = arrived(machine, position)
+    ending, below = state, frame  # `may_end` asks here: the text may end before the callee takes a byte
+    if state >= 0:
+        state, frame, count = _entered(machine, state, frame, count)
+    if state < 0:
         return -1
-    mode = mode_of(base, s)
-    between_bytes = mode == OVERLAY and aux_of(base, s) != 0  # of a character: the string's row does not fit there
+    mode = mode_of(machine, state)
+    between_bytes = (
+        mode == OVERLAY and aux_of(machine, state) != 0
+    )  # of a character: the string's row does not fit there
     if mode in (FREE, OVERLAY) and not between_bytes:
-        stopped = fill_free(base, out, s, f, c)
+        stopped = fill_free(machine, out, state, frame, count)
     else:
-        stopped = _fill_walk(base, out, s, f, c)
+        stopped = _fill_walk(machine, out, state, frame, count)
     if stopped < 0:
         return -1
-    ends = may_end(base, ending, below)
+    ends = may_end(machine, ending, below)
     if ends == 1:
-        ids = _ends(base)
-        for i in range(registers_at(base)[V_N_ENDS]):
-            allow(base, out, int64(ids[i]))
-    elif ends == 0 and _empty(base, out):
+        ids = _ends(machine)
+        for i in range(registers_at(machine)[V_N_ENDS]):
+            allow(machine, out, int64(ids[i]))
+    elif ends == 0 and _empty(machine, out):
         return 2
     return ends
