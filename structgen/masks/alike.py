@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from structgen.automaton.step import frames_at, int64, mode_of, push, registers_at, states_at
 from structgen.automaton.table_format import (
-    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, LO, TARGET, UNBOUNDED,
+    ALIKE, COUNTER, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, LO, PARENT, RETURN, TARGET, UNBOUNDED,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.advance import WANTS
 from structgen.masks.slices import V_SEPARATORS
-
-RETURN, PARENT, COUNTER, ALIKE = range(4)
-"""Columns of a frame."""
 
 
 @inner_kernel

@@ -16,6 +16,10 @@ begin together are one thread, because their automaton reads them in lockstep.
 
 Checks (see `automaton.checks`) are asked in a part that is called. If several threads are alive, a check would not know
 which text to look at, and raises an error that names it.
+
+Where a thread is in free text, most characters lead from a state to itself: the text goes on, and the part after it has
+not begun. Once that part has begun, most characters lead back to the state before it. So such states get blocks (see
+`text_loops`), and `masks.text_walk` computes their masks as it does for states of a `CharDfa`.
 """
 
 from __future__ import annotations
@@ -32,18 +36,21 @@ from structgen.automaton.checks import Check
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
-    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP, ROOM, SPILL,
-    TARGET, UNBOUNDED, ZERO, A, merged_edges,
+    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KIND, MISS, NOTHING, PLAIN, POP, ROOM,
+    SPILL, TARGET, UNBOUNDED, ZERO, A, merged_edges,
 )  # fmt: skip
+from structgen.automaton.tables import Tables
+from structgen.automaton.writing.text_classes import TEXT_CLASSES
+from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
-from structgen.parts.composed_text import is_text, leaving, text_block
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
 from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind, opened
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
+_BITS: list[int] = BIT_OF[:128].tolist()
 MAX_THREADS = 64
 """The largest number of threads that are followed in parallel."""
 
@@ -312,3 +319,46 @@ def refuse(check: Check, taken: bool) -> bool:
         f"{type(check).__name__}: such a check needs to know where its JSON value begins, and the text before it may "
         "have no clear end; end the part before it with a fixed text, as Text(until=...) does"
     )
+
+
+def is_text(tables: Tables, position: int) -> bool:
+    """Is a position in free text, in frame 0? Its state must be written."""
+    state = position & TARGET
+    mode, block = tables.row(state)[KIND] >> 4 & 15, tables.row(state)[KIND] >> 8
+    return mode == CHARS and not position >> FRAME_SHIFT and bool(tables.blocks[block, 5])
+
+
+def leaving(tables: Tables, position: int, state: int, row: list[int], alone: list[bool]) -> int:
+    """The buckets of the characters that lead away from `state`.
+
+    Args:
+        position: the position of a thread of the state that is in free text.
+        row: the edge of each byte.
+        alone: for each byte, is this the only thread that takes it? A byte that others take leads away.
+
+    Returns:
+        The buckets as bits, including `ODD`; 0 if every character leads away.
+    """
+    stays = [row[byte] & TARGET == state and alone[byte] for byte in range(128)]
+    if not any(stays):
+        return 0
+    bits = int(ODD_BIT)
+    for bucket, stay in zip(_BITS, stays, strict=True):
+        if not stay:
+            bits |= bucket
+    first, _, _, _, _, where = tables.blocks[tables.row(position & TARGET)[KIND] >> 8].tolist()
+    own = int(tables.exits[where + (position & TARGET) - first, 0])
+    return bits | (own & WIDE_BITS if all(alone[128:]) else WIDE_BITS)
+
+
+def text_block(tables: Tables, position: int, state: int, leave: int, home: int) -> int:
+    """A block for `state` alone.
+
+    Args:
+        position: the position of a thread of the state that is in free text.
+        leave: the result of `leaving`.
+        home: the state to which most characters lead, or 0.
+    """
+    slack = int(tables.blocks[tables.row(position & TARGET)[KIND] >> 8, 4])
+    depths = np.zeros((len(TEXT_CLASSES), 1), np.uint8)
+    return tables.block(state, depths, slack, np.array([[leave, -home]], np.int64))

@@ -10,9 +10,9 @@ from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.compiler import leading_conditions, loosened, relaxed
 from structgen.regular.regex.errors import PatternUnsupported
-from structgen.regular.regex.lazy import LazyTable
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
+from structgen.regular.regex.subset import LazyTable
 from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Masks of text, plain or inside quotes, which walk only what may leave it: equal to the plain twin, bit by bit, at
 every place.
 
-Covers `parts.composed_text` and `parts.part_reading`.
+Covers `parts.composed` and `parts.part_reading`.
 """
 
 from __future__ import annotations

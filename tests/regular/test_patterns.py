@@ -1,6 +1,6 @@
 """Look-around, back-references and atomic groups: language and predicate together, against the `regex` module.
 
-Covers `lookaround`, `regular.regex.backtrack`, `regular.regex.lazy` and `regular.regex.subset`.
+Covers `lookaround`, `regular.regex.backtrack` and `regular.regex.subset`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from structgen.errors import LimitExceeded, RequestError, TokenRejected
 from structgen.regular.chardfa import from_pattern
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.regex.backtrack import Backtracker
-from structgen.regular.regex.lazy import LazyTable
 from structgen.regular.regex.parser import parse
+from structgen.regular.regex.subset import LazyTable
 from tests.support.matching import accepts, allowed, byte_vocabulary
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]

@@ -1,10 +1,16 @@
-"""Sets of code points as sorted ranges: those that ECMA-262 names, their coarsest common partition, case folding."""
+"""Sets of code points as sorted ranges: those that ECMA-262 names, their coarsest common partition, case folding.
+
+`\\p{...}`: the general categories are those of this Python's `unicodedata`, all else those of the `regex` module.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
+from typing import Any
 
 Ranges = tuple[tuple[int, int], ...]
 """Ascending, disjoint, non-adjacent `(first, last)` pairs; both ends belong to the set."""
@@ -133,3 +139,66 @@ def folded(ranges: Ranges) -> Ranges:
         if any(low <= code <= high for code in codes for low, high in ranges):
             more += [(code, code) for code in codes]
     return union(more)
+
+
+_PROPERTY = re.compile(r"[A-Za-z0-9_ &-]+(=[A-Za-z0-9_ -]+)?")
+
+
+@cache
+def _categories() -> dict[str, Ranges]:
+    """The code points of each two-letter category, found by one pass over all of them."""
+    runs: dict[str, list[tuple[int, int]]] = {}
+    start, current = 0, unicodedata.category("\0")
+    for code in range(1, LAST + 2):
+        category = unicodedata.category(chr(code)) if code <= LAST else ""
+        if category != current:
+            runs.setdefault(current, []).append((start, code - 1))
+            start, current = code, category
+    return {name: tuple(ranges) for name, ranges in runs.items()}
+
+
+@cache
+def property_ranges(name: str) -> Ranges | None:
+    """The set that `\\p{name}` stands for; None for an unknown property.
+
+    `name` is a General_Category, short or long, alone or after `gc=` or `General_Category=`; or `Any`, `ASCII` or
+    `Assigned`; or a script (`Script=`, `Script_Extensions=`), a binary property or a block by any name that the `regex`
+    module has for it.
+    """
+    key, _, value = name.rpartition("=")
+    if not key and name in ("Any", "ASCII"):
+        return ANY if name == "Any" else ((0, 0x7F),)
+    if key not in ("", "gc", "General_Category"):
+        return _other_property(name)
+    categories = _categories()
+    if not key and name == "Assigned":
+        wanted = [short for short in categories if short != "Cn"]
+    else:
+        wanted = [short for short in categories if value and short.startswith(value)] or _named_categories(value)
+    return union(pair for short in wanted for pair in categories[short]) if wanted else _other_property(name)
+
+
+def _named_categories(name: str) -> list[str]:
+    """The categories with a long name (`Letter` has five), as the `regex` module knows them; empty for another name."""
+    pattern = _compiled(f"gc={name}")
+    first = {short: chr(ranges[0][0]) for short, ranges in _categories().items()}
+    return [short for short, char in first.items() if pattern is not None and pattern.match(char)]
+
+
+def _other_property(name: str) -> Ranges | None:
+    """The characters with a property, as the `regex` module finds them in a text of all code points."""
+    pattern = _compiled(name)
+    everything = "".join(map(chr, range(LAST + 1)))
+    return pattern and tuple((match.start(), match.end() - 1) for match in pattern.finditer(everything))
+
+
+def _compiled(name: str) -> Any:
+    """The pattern `\\p{name}+` of the `regex` module; None where it knows no such property."""
+    import regex
+
+    if not _PROPERTY.fullmatch(name):
+        return None
+    try:
+        return regex.compile(rf"\p{{{name}}}+")
+    except regex.error:
+        return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from structgen.regular.regex import charsets
-from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, Ranges, folded
+from structgen.regular.regex.charsets import CLASS_ESCAPES, LAST, Ranges, folded, property_ranges
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.properties import property_ranges
 from structgen.errors import quoted
 
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}

@@ -1,8 +1,15 @@
-"""Subset construction: a syntax tree becomes the table of a deterministic automaton."""
+"""Subset construction: a syntax tree becomes the table of a deterministic automaton.
+
+Where the table would be too big, its states are made when a text reaches them, in a cache of limited size, as in RE2
+(R. Cox, *Regular Expression Matching in the Wild*, 2010): see `LazyTable`.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import accumulate, chain
+from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +20,7 @@ from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, with
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.errors import LimitExceeded, quoted
 from structgen.kernels import inner_kernel, kernel
+from structgen.memo import BoundedCache
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -35,6 +43,8 @@ MAX_BYTES = 1 << 28
 """The size of the bit sets of all states of a table."""
 MAX_CELLS = 1 << 24
 """States times classes of a table."""
+MAX_CACHED = 1 << 26
+"""The size of the cached states of one `LazyTable`, in bytes."""
 
 
 class SubsetMachine:
@@ -135,6 +145,54 @@ def determinise(pattern: str, tree: Node, *, anchored: bool, limit: int) -> tupl
         )
     next_, final = subsets
     return np.array(machine.bounds, np.int32), np.array(machine.classes, np.int32), next_, final.tolist()
+
+
+class _LazyState(NamedTuple):
+    """Whether the state accepts, and the key of the next state for each class; empty: none."""
+
+    final: bool
+    next: list[bytes]
+
+
+class LazyTable:
+    """Answers whether a pattern matches somewhere in a text, in time proportional to the text, whatever the pattern.
+
+    The states serve no masks: only whole texts are matched.
+
+    Raises:
+        PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
+        LimitExceeded: written out, the pattern is too long.
+    """
+
+    def __init__(self, pattern: str, tree: Node) -> None:
+        self._machine = SubsetMachine(pattern, tree, anchored=False)
+        self._bounds, self._classes = self._machine.bounds, self._machine.classes
+        self._rows = BoundedCache[bytes, _LazyState](MAX_CACHED, lambda row: sum(map(len, row.next)))
+        self._last = "", [self._machine.start]
+        self._lock = Lock()
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in `text`. The prefix shared with the last text is not read again."""
+        with self._lock:
+            last, states = self._last
+            shared, step = min(len(text), len(states) - 1), 1
+            while text[:shared] != last[:shared]:
+                shared, step = max(0, shared - step), 2 * step
+            states = states[: shared + 1]
+            for char in text[shared:]:
+                states.append(self._after(states[-1], char))
+            self._last = text, states
+            return self._row(states[-1]).final
+
+    def _after(self, state: bytes, char: str) -> bytes:
+        return self._row(state).next[self._classes[bisect_right(self._bounds, ord(char)) - 1]]
+
+    def _row(self, state: bytes) -> _LazyState:
+        row = self._rows.get(state)
+        if row is None:
+            row = _LazyState(*self._machine.after(state)) if state else _LazyState(False, [b""] * self._machine.count)
+            self._rows.keep(state, row)
+        return row
 
 
 @inner_kernel
