@@ -55,9 +55,9 @@ def use_kernels() -> None:
         (JsonSchema({"enum": words}), json.dumps(words[1])),
         (Lark(RULES), "xabc"),
     ]
-    for constraint, said in texts:
+    for constraint, text in texts:
         matcher = constraint.compile(vocabulary).matcher()
-        for byte in said.encode():
+        for byte in text.encode():
             matcher.mask()
             matcher.advance(byte)
         Closing.of(matcher.grammar).cost(matcher.grammar.start)

@@ -141,8 +141,8 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         for row in range(len(input_ids)):
             seen = _seen(attention_mask, row, ids.shape[2])
             keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
-            said = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
-            logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in said]))
+            taken = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
+            logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in taken]))
         return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
@@ -289,7 +289,7 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
     Raises:
         AssertionError: says which text, byte and state show that it is not.
     """
-    told: dict[Any, dict[int, Any]] = {}
+    known: dict[Any, dict[int, Any]] = {}
     for _ in range(2):  # the second time, every answer is known
         for text in texts:
             state = machine.start
@@ -299,7 +299,7 @@ def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
                     before = hash(state)
                 except TypeError as error:
                     raise AssertionError(f"{where}: {error}") from None
-                answers = told.setdefault(state, {})
+                answers = known.setdefault(state, {})
                 after, accepts = machine.step(state, byte), machine.accepts(state)
                 assert hash(state) == before, f"{where}: step or accepts has changed the state"
                 assert answers.setdefault(byte, after) == after, f"{where}: equal states have different futures"

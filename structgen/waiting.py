@@ -82,8 +82,8 @@ class _Line:
         long = [work for work in self._works if work.at_once or now - work.began >= DELAY]
         if long and not self._muted and is_terminal():
             sign = _SIGNS[int(now / INTERVAL) % len(_SIGNS)]
-            told = f"{sign} structgen: {long[-1].told()}, {now - long[-1].began:.0f} s"
-            self._write(told[: shutil.get_terminal_size().columns - 1])
+            text = f"{sign} structgen: {long[-1].told()}, {now - long[-1].began:.0f} s"
+            self._write(text[: shutil.get_terminal_size().columns - 1])
             self._shown = True
 
     def _clear(self) -> None:
@@ -144,13 +144,13 @@ class waiting:  # noqa: N801 - a block or a decorator
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
-        def told(*args: P.args, **options: P.kwargs) -> T:
+        def shown(*args: P.args, **options: P.kwargs) -> T:
             if not self._is_shown():  # what nobody looks at costs next to nothing
                 return function(*args, **options)
             with waiting(self.told, at_once=self.at_once):
                 return function(*args, **options)
 
-        return told
+        return shown
 
     def _is_shown(self) -> bool:
         return is_terminal() and (self.at_once or threading.current_thread() is threading.main_thread())

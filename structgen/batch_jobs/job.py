@@ -43,14 +43,14 @@ def _progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, 
     """
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
-    task, told = bar.add_task("extract", total=total), "no input done yet"
+    task, line = bar.add_task("extract", total=total), "no input done yet"
 
     def tell(done: int, failed: int, skipped: int) -> None:
-        nonlocal told
-        told = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
-        bar.update(task, completed=done + failed + skipped, description=told)
+        nonlocal line
+        line = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
+        bar.update(task, completed=done + failed + skipped, description=line)
 
-    with muted() if shown else waiting(lambda: told), bar:
+    with muted() if shown else waiting(lambda: line), bar:
         yield tell
 
 

@@ -76,8 +76,8 @@ def generate(
         if as_json:
             costs = {"tokens": run.stats.tokens, "forwards": run.stats.forwards, "prompt_tokens": run.prompt_tokens}
             caps = [asdict(cap) for cap in run.caps]
-            told = {"value": value, "text": run.text, "finish": run.finish, "caps": caps, "seed": run.seed, **costs}
-            _print(json.dumps(told, ensure_ascii=False))
+            shown = {"value": value, "text": run.text, "finish": run.finish, "caps": caps, "seed": run.seed, **costs}
+            _print(json.dumps(shown, ensure_ascii=False))
             return
         for cap in run.caps:
             errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.name}={cap.limit}", markup=False)
@@ -129,8 +129,8 @@ def explain(
         known = registry_of(registry) if registry else None
         with waiting("reading the schema"):
             explanation = sg.explain(read_schema(schema), format=format, registry=known)
-        told = json.dumps(explanation.to_dict(), ensure_ascii=False) if as_json else explanation.text(every=every)
-        _print(told)
+        data = explanation.to_dict()
+        _print(json.dumps(data, ensure_ascii=False) if as_json else explanation.text(every=every))
 
 
 @app.command()
@@ -258,8 +258,8 @@ def extract(
         if out is None:
             for entry in report.results:
                 _print(json.dumps(entry, ensure_ascii=False))
-        told = f"{report.done} done, {report.failed} failed, {report.skipped} from before, {report.seconds:.1f} s"
-        errors.print(told, highlight=False)
+        message = f"{report.done} done, {report.failed} failed, {report.skipped} from before, {report.seconds:.1f} s"
+        errors.print(message, highlight=False)
         if report.failed:
             raise typer.Exit(2)
 
@@ -298,8 +298,8 @@ def serve(
             with waiting("importing the server"):
                 from structgen import server
         except ImportError as missing:
-            told = f"the server needs {missing.name}: install structgen[server]"
-            raise OptionError(told) from missing
+            message = f"the server needs {missing.name}: install structgen[server]"
+            raise OptionError(message) from missing
         settings = server.Settings(
             name=name or model.rstrip("/").rpartition("/")[2], api_key=api_key, rows=rows, queue=queue,
             max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds, row_seconds=row_seconds,
@@ -335,8 +335,8 @@ def _told() -> Iterator[None]:
         yield
     except (StructgenError, OSError, UnicodeError, RecursionError) as error:
         ours = isinstance(error, StructgenError)
-        told = f"{type(error).__name__}: {error if ours else excerpt(error)}"
-        errors.print(told.replace("\n", " "), style="red", markup=False, highlight=False, soft_wrap=True)
+        message = f"{type(error).__name__}: {error if ours else excerpt(error)}"
+        errors.print(message.replace("\n", " "), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from error
 
 

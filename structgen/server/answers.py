@@ -163,8 +163,8 @@ def _token_entry(turn: TurnRequest, token: int, choice: ChosenToken | None, top:
 
     def entry(token: int, logprob: float, others: Iterable[tuple[int, float]] = ()) -> Body:
         data = turn.written([token])
-        told = {"token": data.decode("utf-8", errors="replace"), "bytes": list(data), "logprob": logprob}
-        return {**told, "top_logprobs": [entry(*other) for other in others]}
+        about = {"token": data.decode("utf-8", errors="replace"), "bytes": list(data), "logprob": logprob}
+        return {**about, "top_logprobs": [entry(*other) for other in others]}
 
     if choice is None:
         return entry(token, 0.0)

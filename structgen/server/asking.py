@@ -21,7 +21,7 @@ from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
-from structgen.server.problems import Problem
+from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import (
@@ -133,8 +133,8 @@ def _check_size(request: Common, settings: Settings) -> None:
     """Refuses schemas whose sum of sizes is too large."""
     size = sum(len(json.dumps(part)) for part in _constraints(request))
     if size > settings.max_schema_bytes:
-        told = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
-        raise Problem(400, told, "schema_too_large")
+        message = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
+        raise Problem(400, message, "schema_too_large")
 
 
 def _constraints(request: Common) -> Iterator[Any]:
@@ -162,8 +162,8 @@ def _schema(request: Common) -> Any:
     if extras.grammar is not None:
         constraints.append(Lark(extras.grammar))
     if len(constraints) > 1:
-        told = "give one constraint: response_format, structgen.regex, structgen.choice or structgen.grammar"
-        raise Problem(400, told, "invalid_value", param="structgen")
+        message = "give one constraint: response_format, structgen.regex, structgen.choice or structgen.grammar"
+        raise Problem(400, message, "invalid_value", param="structgen")
     return constraints[0] if constraints else None
 
 
@@ -200,8 +200,7 @@ def _phrase(given: PhraseField) -> Wanted:
     kinds = (Phrase, texts), (AnyOf, given.any_of), (Ordered, given.ordered), (Template, gaps)
     named = [(kind, parts) for kind, parts in kinds if parts]
     if len(named) != 1:
-        told = "structgen.phrases: expected a text, or one of text, any_of, ordered and template"
-        raise Problem(400, told, "invalid_value", param="structgen.phrases")
+        raise invalid("structgen.phrases", "expected a text, or one of text, any_of, ordered and template")
     kind, parts = named[0]
     return kind(*parts, **options)
 
@@ -219,8 +218,8 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
 def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
     """Refuses a limit of tokens above the server's own."""
     if wanted > settings.max_tokens:
-        told = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
-        raise Problem(400, told, "invalid_value", param=name)
+        message = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
+        raise Problem(400, message, "invalid_value", param=name)
 
 
 def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
@@ -228,8 +227,7 @@ def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
     ids = {key: int(key) if key.isascii() and key.isdigit() else -1 for key in given or ()}
     for key, token in ids.items():
         if not 0 <= token < model.vocabulary.width:
-            told = f"logit_bias: {quoted(key)} is no token's id, 0 to {model.vocabulary.width - 1}"
-            raise Problem(400, told, "invalid_value", param="logit_bias")
+            raise invalid("logit_bias", f"{quoted(key)} is no token's id, 0 to {model.vocabulary.width - 1}")
     changed: list[Any] = [[[ids[key]], float(bias)] for key, bias in (given or {}).items() if bias]
     return (SequenceBiasLogitsProcessor(sequence_bias=changed),) if changed else ()
 
@@ -238,7 +236,7 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
     """Returns the sampling of each text of a prompt."""
     extras, is_searched = request.extras, request.extras.beam_count > 1
     if is_searched and (request.n or 1) > 1:
-        raise Problem(400, "n: a beam search finds one text, the likeliest", "invalid_value", param="n")
+        raise invalid("n", "a beam search finds one text, the likeliest")
     drawn_at = 0.0 if is_searched else settings.temperature
     given = {
         "top_p": request.top_p,
@@ -262,8 +260,8 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
 def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
     """Returns the number of alternatives to each token in the answer; None for no log-probabilities at all."""
     if top is not None and not (wanted and 0 <= top <= ALTERNATIVES):
-        told = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
-        raise Problem(400, told, "invalid_value", param="top_logprobs")
+        message = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
+        raise Problem(400, message, "invalid_value", param="top_logprobs")
     return (top or 0) if wanted else None
 
 
@@ -287,8 +285,8 @@ def _text(content: str | list[dict[str, Any]] | None, place: int) -> str:
         return content or ""
     for part in content:
         if part.get("type") != "text" or not isinstance(part.get("text"), str):
-            told = f"messages.{place}.content: {quoted(part.get('type'))} parts are not read here, only text"
-            raise Problem(400, told, "invalid_value", param=f"messages.{place}.content")
+            kind = quoted(part.get("type"))
+            raise invalid(f"messages.{place}.content", f"{kind} parts are not read here, only text")
     return "".join(part["text"] for part in content)
 
 
@@ -300,5 +298,5 @@ def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
             raise TypeError
         return ToolCall(str(function["name"]), arguments, str(given["id"]))
     except (LookupError, TypeError, ValueError, RecursionError):
-        told = f"messages.{place}.tool_calls: expected an id, and a function with a name and arguments as JSON text"
-        raise Problem(400, told, "invalid_value", param=f"messages.{place}.tool_calls") from None
+        expected = "expected an id, and a function with a name and arguments as JSON text"
+        raise invalid(f"messages.{place}.tool_calls", expected) from None

@@ -78,8 +78,8 @@ class Compilers:
             raise
         if not future.done():
             self._end(piece)
-            told = f"reading and compiling the schemas takes more than {self._seconds:g} s of CPU time"
-            raise Problem(400, told, "schema_too_slow")
+            message = f"reading and compiling the schemas takes more than {self._seconds:g} s of CPU time"
+            raise Problem(400, message, "schema_too_slow")
         return future.result()
 
     def _end(self, piece: _PooledWork[T]) -> None:

@@ -194,15 +194,15 @@ class _Shift:
 
     def _report(self) -> None:
         """Delivers the news of a step."""
-        told = []
+        delivered = []
         for job in list(self._jobs):
             news = [each for text in job.texts if (each := text.news(stream=job.stream)) is not None]
             failed = next((each for each in news if each.error is not None), None)
-            told += [(job, each) for each in (news if failed is None else [failed])]
+            delivered += [(job, each) for each in (news if failed is None else [failed])]
             if failed is not None or all(text.is_over for text in job.texts):
                 self._leave(job)
-        if told:
-            self._engine._deliver(told)
+        if delivered:
+            self._engine._deliver(delivered)
 
     def _leave(self, job: EngineJob) -> None:
         for text in job.texts:

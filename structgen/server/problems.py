@@ -33,6 +33,11 @@ class Problem(Exception):
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
+def invalid(field: str, message: str) -> Problem:
+    """Returns the problem of a field with a wrong value, by its place in the request."""
+    return Problem(400, f"{field}: {message}", "invalid_value", param=field)
+
+
 def problem_of(error: StructgenError) -> Problem:
     """Returns an error of structgen as a problem of the client (400) or of the server (500)."""
     code = _WORDS.sub("_", type(error).__name__).lower()

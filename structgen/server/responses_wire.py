@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from structgen.errors import quoted
-from structgen.server.problems import Problem
+from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
@@ -141,27 +141,27 @@ class ResponsesRequest(AnyRequest):
         if self.instructions:
             messages.insert(0, Message(role="system", content=self.instructions))
         if not messages:
-            raise Problem(400, "input: there is nothing in it", "invalid_value", param="input")
+            raise invalid("input", "there is nothing in it")
         return messages
 
 
 def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
     """Yields the messages of items. Neighbouring items of the model are one message."""
-    said: Item = {}
+    turn: Item = {}
     for place, item in enumerate(items):
         fields = _ItemFields(item, f"input.{place}")
         if item.type == "reasoning":
-            said["reasoning_content"] = said.get("reasoning_content", "") + fields.text("content", "reasoning_text")
+            turn["reasoning_content"] = turn.get("reasoning_content", "") + fields.text("content", "reasoning_text")
         elif item.type == "function_call":
             function = {"name": fields.string("name"), "arguments": fields.string("arguments")}
             call = {"id": fields.string("call_id"), "type": "function", "function": function}
-            said["tool_calls"] = [*said.get("tool_calls", ()), call]
+            turn["tool_calls"] = [*turn.get("tool_calls", ()), call]
         elif item.type == "message" and fields.role == "assistant":
-            said["content"] = said.get("content", "") + fields.text("content", "output_text")
+            turn["content"] = turn.get("content", "") + fields.text("content", "output_text")
         else:
-            if said:
-                yield Message(role="assistant", **said)
-            said = {}
+            if turn:
+                yield Message(role="assistant", **turn)
+            turn = {}
             if item.type == "message":
                 yield Message(role=fields.role, content=fields.text("content", "input_text"))
             elif item.type == "function_call_output":
@@ -169,8 +169,8 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
                 yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
             else:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
-    if said:
-        yield Message(role="assistant", **said)
+    if turn:
+        yield Message(role="assistant", **turn)
 
 
 class _ItemFields:
@@ -183,9 +183,8 @@ class _ItemFields:
     def __init__(self, item: InputItem, place: str) -> None:
         self._fields, self._place = item.model_extra or {}, place
 
-    def problem(self, name: str, told: str) -> Problem:
-        place = f"{self._place}.{name}"
-        return Problem(400, f"{place}: {told}", "invalid_value", param=place)
+    def problem(self, name: str, message: str) -> Problem:
+        return invalid(f"{self._place}.{name}", message)
 
     def string(self, name: str) -> str:
         given = self._fields.get(name)

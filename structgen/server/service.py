@@ -100,14 +100,14 @@ class Service:
         if not self.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
         if request.model != settings.name:
-            told = f"there is no model {request.model!r} here: this server has {settings.name!r}"
-            raise Problem(404, told, "model_not_found", param="model")
+            message = f"there is no model {request.model!r} here: this server has {settings.name!r}"
+            raise Problem(404, message, "model_not_found", param="model")
         if texts > settings.max_choices:
-            told = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
-            raise Problem(400, told, "invalid_value", param="n")
+            message = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
+            raise Problem(400, message, "invalid_value", param="n")
         if self.texts + texts > settings.rows + settings.queue:
-            told = f"the queue is full: {self.texts} texts are on their way"
-            raise Problem(429, told, "queue_full", headers={"Retry-After": "1"})
+            message = f"the queue is full: {self.texts} texts are on their way"
+            raise Problem(429, message, "queue_full", headers={"Retry-After": "1"})
         self.texts += texts
         return texts
 
@@ -121,11 +121,11 @@ class Service:
         finally:
             self.metrics.schemas.observe(time.perf_counter() - began)
 
-    def _deliver(self, told: list[tuple[EngineJob, News]]) -> None:
+    def _deliver(self, delivered: list[tuple[EngineJob, News]]) -> None:
         """Brings the news of a step from the model's thread to the event loop, by one call."""
 
         def tell() -> None:
-            for job, news in told:
+            for job, news in delivered:
                 job.tell(news)
 
         self._loop.call_soon_threadsafe(tell)
@@ -211,16 +211,16 @@ class Metrics:
         self._registry = CollectorRegistry()
         count = partial(Counter, registry=self._registry)
         seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
-        told = "Requests that are over, by what became of them."
-        self.requests = count("structgen_requests", told, ["path", "status"])
-        told = "Tokens: read as prompts, generated, of these forced and drafted."
-        self.tokens = count("structgen_tokens", told, ["kind"])
+        about = "Requests that are over, by what became of them."
+        self.requests = count("structgen_requests", about, ["path", "status"])
+        about = "Tokens: read as prompts, generated, of these forced and drafted."
+        self.tokens = count("structgen_tokens", about, ["kind"])
         self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
-        told = "From a text's place in the queue to its first token."
-        self.first_token = seconds("structgen_first_token_seconds", told)
+        about = "From a text's place in the queue to its first token."
+        self.first_token = seconds("structgen_first_token_seconds", about)
         self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
-        for name, told, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
-            Gauge(f"structgen_{name}", f"Texts {told}.", registry=self._registry).set_function(value)
+        for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
+            Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
 
     def count(self, generation: Generation[str]) -> None:
         """Counts the tokens of a text."""

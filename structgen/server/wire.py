@@ -269,11 +269,11 @@ def read_request(kind: type[R], body: bytes) -> R:
         first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
         place = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            told = f"unknown field {quoted(place)}: {_instead(kind, place)}"
-            raise Problem(400, told, "unknown_parameter", param=place) from None
+            message = f"unknown field {quoted(place)}: {_instead(kind, place)}"
+            raise Problem(400, message, "unknown_parameter", param=place) from None
         value = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
-        told = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
-        raise Problem(400, told, "invalid_value", param=place) from None
+        message = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
+        raise Problem(400, message, "invalid_value", param=place) from None
 
 
 def _instead(kind: type[BaseModel], place: str) -> str:
