@@ -50,7 +50,8 @@ class Store(NullCache):  # type: ignore[misc]
         for file in [*shipped, *self._kept(signature, target.codegen())]:
             stored = self._read(file)
             if stored is not None:
-                return CompileResult._rebuild(target, *pickle.loads(stored))
+                with suppress(ImportError):  # a kernel that it calls was in a module that is gone
+                    return CompileResult._rebuild(target, *pickle.loads(stored))
         return None
 
     def save_overload(self, signature: Any, result: Any) -> None:
