@@ -11,14 +11,14 @@ import pytest
 import structgen as sg
 from structgen.automaton.writing.outline import DfaOutline
 from structgen.chat.calls_constraint import Turn
-from structgen.chat.literals import Literals, by_text
+from structgen.chat.literals import Literals
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Lark, Machine
 from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
-from structgen.parts.parts import Series
+from structgen.parts.parts import Series, by_text
 from structgen.testing import scripted
 from structgen.values.name_frames import NameWriter
 from tests.support.interrupting import Interrupts, wrap_kernels, writers_of_states
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[Constraint, list[str]]] = {
     "parts": (Sequence(Text(until="</t>"), Union(CLOSED, Regex("[0-9]{2,4}")), Repeat("ab", 1, 3, separator=", ")),
               ["x<y</t>123ab, ab", '</t>{"a": 1, "b": "", "c": "x"}ab']),
     "switch": (
-        Turn(Series((Literals(()).plan("<t>"), by_text([("ab", Regex("x*").plan()), ("ac", Text().plan())])))),
+        Turn(Series((Literals(()).plan("<t>"), by_text({b"ab": Regex("x*").plan(), b"ac": Text().plan()})))),
         ["<t>abxx", "<t>acy"],
     ),
     "counted parts": (Sequence(Text(max_chars=6), Regex("[xy]+"), "!"), ["abcxy!", "xyx!"]),

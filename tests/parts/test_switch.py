@@ -9,9 +9,9 @@ import re
 import pytest
 
 from structgen.chat.calls_constraint import Turn
-from structgen.chat.literals import by_text
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Repeat, Sequence, Text, Union
+from structgen.parts.parts import by_text
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
 from tests.support.walking import random_walk
 
@@ -20,7 +20,7 @@ NUMBER = {"type": "integer"}
 
 
 def switch(**cases: Composable) -> Turn:
-    return Turn(by_text([(text, case.plan()) for text, case in cases.items()]))
+    return Turn(by_text({text.encode(): case.plan() for text, case in cases.items()}))
 
 
 def json(schema: object) -> Composable:
