@@ -174,8 +174,12 @@ def test_what_is_written_is_allowed_and_read_back(name, data):
     check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
 
 
+LOSSY = ("tool_chat_template_llama4_pythonic",)
+"""Templates that write numbers as texts and leave quotes as they are: their models write literals of Python."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", derivable())
+@pytest.mark.parametrize("name", [name for name in derivable() if name not in LOSSY])
 @settings(max_examples=60)
 @given(st.data())
 def test_what_is_written_is_allowed_and_read_back_in_every_template(name, data):
