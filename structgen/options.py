@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from structgen.arguments import (
     is_listed,
@@ -81,6 +81,38 @@ class Suppressed:
         return others if bool((others > -math.inf).any()) else scores
 
 
+class _Option(NamedTuple):
+    """What is known of a sampling option beside its default and its meaning."""
+
+    valid: Callable[[Any], bool]  # is a value allowed?
+    allowed: str  # what is, for the message
+    filters: bool = False  # it leaves out tokens of a draw: no effect on greedy decoding
+    of_models: bool = False  # `Sampling.from_model` reads it
+    beyond_openai: bool = False  # OpenAI's interface has no field for it
+
+
+def _is_share(value: Any) -> bool:
+    return is_number(value, 0, 1) and value > 0
+
+
+_SHARE, _FINITE = "a number in (0, 1]", "a finite number"
+_OPTIONS = {
+    "temperature": _Option(lambda value: is_number(value, 0), f"{_FINITE} of at least 0", False, True),
+    "top_k": _Option(lambda value: is_whole(value, 0), "0 (all) or a positive count", True, True, True),
+    "top_p": _Option(_is_share, _SHARE, True, True),
+    "min_p": _Option(lambda value: is_number(value, 0, 1) and value < 1, "a number in [0, 1)", True, True, True),
+    "typical_p": _Option(_is_share, _SHARE, True, True, True),
+    "repetition_penalty": _Option(
+        lambda value: is_number(value, 0) and value > 0, f"{_FINITE} above 0", False, True, True
+    ),
+    "frequency_penalty": _Option(lambda value: is_number(value, -math.inf), _FINITE),
+    "presence_penalty": _Option(lambda value: is_number(value, -math.inf), _FINITE),
+}
+"""The fields of `Sampling` that are numbers, but for the seed."""
+FILTERS = tuple(name for name, option in _OPTIONS.items() if option.filters)
+BEYOND_OPENAI = tuple(name for name, option in _OPTIONS.items() if option.beyond_openai)
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a token is drawn from the masked logits.
@@ -122,17 +154,10 @@ class Sampling:
     exact: bool | Literal["prefer", "weights"] = False
 
     def __post_init__(self) -> None:
-        require(is_number(self.temperature, 0), "temperature", self.temperature, "a finite number of at least 0")
-        require(is_whole(self.top_k, 0), "top_k", self.top_k, "0 (all) or a positive count")
+        for name, option in _OPTIONS.items():
+            value = getattr(self, name)
+            require(option.valid(value), name, value, option.allowed)
         require_count("top_k", self.top_k, 0)
-        for name in ("top_p", "typical_p"):
-            share = getattr(self, name)
-            require(is_number(share, 0, 1) and share > 0, name, share, "a number in (0, 1]")
-        require(is_number(self.min_p, 0, 1) and self.min_p < 1, "min_p", self.min_p, "a number in [0, 1)")
-        repetition = is_number(self.repetition_penalty, 0) and self.repetition_penalty > 0
-        require(repetition, "repetition_penalty", self.repetition_penalty, "a finite number above 0")
-        for name in ("frequency_penalty", "presence_penalty"):
-            require(is_number(getattr(self, name), -math.inf), name, getattr(self, name), "a finite number")
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
         require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
@@ -166,7 +191,7 @@ class Sampling:
         require(hasattr(config, "to_diff_dict"), "model", model, allowed)
         given = {name: value for name, value in config.to_diff_dict().items() if value is not None}
         read: dict[str, Any] = {"temperature": 1.0} if given.pop("do_sample", False) else {"temperature": 0.0}
-        for name in ("temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"):
+        for name in (name for name, option in _OPTIONS.items() if option.of_models):
             value = given.pop(name, None)
             if value is not None and (name == "repetition_penalty" or read["temperature"]):
                 read[name] = value

@@ -24,7 +24,7 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
-from structgen.options import Limits, Sampling, Whitespace
+from structgen.options import BEYOND_OPENAI, Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
@@ -32,7 +32,6 @@ from structgen.waiting import waiting
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
-_OWN_SAMPLING = ("top_k", "min_p", "typical_p", "repetition_penalty")
 _NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams"
 
 
@@ -279,7 +278,7 @@ def _extras(
             extras["order"] = constraint.order
         if constraint.whitespace != Whitespace.SPACED:
             extras["whitespace"] = constraint.whitespace.indent or constraint.whitespace.kind
-    extras |= _changed(sampling, _OWN_SAMPLING, Sampling())
+    extras |= _changed(sampling, BEYOND_OPENAI, Sampling())
     budget = _changed(limits, _OWN_LIMITS, Limits())
     if limits.strict and constraint is not None:
         budget["strict"] = True

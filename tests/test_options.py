@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from transformers import GenerationConfig
 
 import structgen as sg
 from structgen.decoding.request import CallOptions
+from structgen.options import _OPTIONS
 from structgen.testing import byte_vocabulary, scripted
 
 VOCABULARY = byte_vocabulary()
@@ -196,3 +198,8 @@ def test_suppressed_tokens_are_chosen_only_where_nothing_else_is_allowed():
     assert sg.generate(model, prompt, either, sampling=suppressing) != first.value
     only = sg.Choice([first.value])
     assert sg.generate(model, prompt, only, sampling=suppressing, fast_forward=False) == first.value
+
+
+def test_each_sampling_option_that_is_a_number_has_a_row_with_its_check():
+    numbers = [each.name for each in fields(sg.Sampling) if type(each.default) in (int, float)]
+    assert list(_OPTIONS) == numbers

@@ -11,7 +11,7 @@ from structgen.arguments import is_whole, require, require_flag
 from structgen.decoding.loop import ROWS
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
-from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.options import FILTERS, Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import Wanted
 from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
@@ -37,7 +37,6 @@ _SCHEMAS = {
     "choices": "sg.Choice({})", "choice": "sg.Choice({})",
 }  # fmt: skip
 """What to pass as `schema=` instead of an option of another library."""
-_NO_EFFECT_WHEN_GREEDY = {"top_k", "top_p", "min_p", "typical_p", "seed"}
 _BESIDE = "tokenizer", "prompt_schema", "examples"
 """Options of every call that are used before its `CallOptions`."""
 _INSTEAD = {
@@ -153,7 +152,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
 
 def _arguments(given: dict[str, Any]) -> str:
     """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, with others that they need to have an effect."""
-    if not given.keys().isdisjoint(_NO_EFFECT_WHEN_GREEDY):
+    if not given.keys().isdisjoint((*FILTERS, "seed")):  # these have no effect on greedy decoding
         given = {"temperature": 1.0, **given}
     elif given.keys() & {"length_penalty", "early_stopping"}:
         given = {"count": 4, **given}

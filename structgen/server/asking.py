@@ -18,7 +18,7 @@ from structgen.decoding.request import prepare
 from structgen.errors import quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
-from structgen.options import Limits, Sampling, Thinking, Whitespace
+from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
 from structgen.server.problems import Problem, invalid
@@ -246,11 +246,8 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
     }
     sampling = Sampling(
         temperature=drawn_at if request.temperature is None else request.temperature,
-        top_k=extras.top_k,
-        min_p=extras.min_p,
-        typical_p=extras.typical_p,
-        repetition_penalty=extras.repetition_penalty,
         processors=_biases(model, request.logit_bias),
+        **{name: getattr(extras, name) for name in BEYOND_OPENAI},
         **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
     )
     count = request.n or 1

@@ -14,7 +14,9 @@ import pytest
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.options import BEYOND_OPENAI, Sampling
 from structgen.server import Settings
+from structgen.server.wire import Extras
 from structgen.testing import scripted_chat
 from tests.support.calling_models import random_chat
 from tests.support.serving import served
@@ -137,6 +139,13 @@ def test_log_probabilities_spell_the_text(chat):
     assert [len(token.top_logprobs) for token in plain] == [2, 2, 2]
     assert refused(chat, top_logprobs=3)["param"] == "top_logprobs"
     assert refused(chat, logprobs=True, top_logprobs=20)["param"] == "top_logprobs"
+
+
+def test_the_extra_fields_have_each_sampling_option_that_openai_lacks():
+    assert BEYOND_OPENAI == ("top_k", "min_p", "typical_p", "repetition_penalty")
+    assert {name: getattr(Extras(), name) for name in BEYOND_OPENAI} == {
+        name: getattr(Sampling(), name) for name in BEYOND_OPENAI
+    }
 
 
 def test_the_field_for_what_openai_has_no_field_for(chat):
