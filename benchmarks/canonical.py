@@ -40,8 +40,10 @@ from maskbench import DATA
 from structgen.compile_ahead import use_kernels
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.continuations import Continuations
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, StructgenError
 from structgen.masks import Matcher
+from structgen.models.row import Row
 from tokenizer_files import unpacked
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -130,20 +132,19 @@ def started(vocabulary: sg.Vocabulary, continuations: Continuations, prompt: Seq
 
 def said(matcher: Matcher, row: CanonicalRow | None, ids: Sequence[int]) -> tuple[float, int]:
     """The seconds of a document, as far as the schema takes it, and its tokens."""
-    tokens, begun = list[int](), time.thread_time()
+    text, begun = Transcript(matcher.grammar.vocabulary, matcher, Row(())), time.thread_time()
     for token in ids:
         try:
             words = matcher.mask()
-            left = words if row is None else row.allowed(words, matcher, tokens)
+            left = words if row is None else row.allowed(words, text)
             if not left[token >> 5] >> (token & 31) & 1:
                 break
-            matcher.advance(token)
+            text.take(token, None)
         except StructgenError:
             break
-        tokens.append(token)
         if row is not None:
-            row.keeps(matcher, tokens)
-    return time.thread_time() - begun, len(tokens)
+            row.keeps(text)
+    return time.thread_time() - begun, len(text.tokens)
 
 
 def walk(
@@ -151,10 +152,10 @@ def walk(
 ) -> list[int]:
     """Draws a text, as far as it may be cut."""
     sizes, way = np.diff(vocabulary.offsets), draw.choice((None, min, max))
-    ids = list[int]()
-    while len(ids) < LONGEST:
+    text = Transcript(vocabulary, matcher, Row(()), followers=[row.truncate])
+    while len(text.tokens) < LONGEST:
         try:
-            left = row.allowed(matcher.mask(), matcher, ids)
+            left = row.allowed(matcher.mask(), text)
         except DeadEnd:
             break
         allowed = np.flatnonzero(np.unpackbits(left.view(np.uint8), bitorder="little"))
@@ -163,12 +164,10 @@ def walk(
             break
         some = [int(draw.choice(allowed)) for _ in range(8)]
         token = some[0] if way is None else way(some, key=lambda i: int(sizes[i]))
-        matcher.advance(token)
-        ids.append(token)
-        if not row.keeps(matcher, ids):
-            matcher.rollback(1)
-            ids.pop()
-            row.truncate(len(ids), b"")
+        text.take(token, None)
+        if not row.keeps(text):
+            text.cut(len(text.tokens) - 1)
+    ids = text.tokens
     while ids and not row.relaxed and not vocabulary.is_canonical([*prompt, *ids]):  # cut off within a chunk
         ids.pop()
     return ids
@@ -233,7 +232,9 @@ def summed(model: sg.Model, chances: Any, grammar: Any, canonical: bool) -> dict
         words = matcher.mask()
         if canonical:
             row.start([])
-            words = row.allowed(words, matcher, said, each=True)
+            text = Transcript(model.vocabulary, matcher, Row(()))
+            text.tokens = said
+            words = row.allowed(words, text, each=True)
         tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
         share = chances(said)[tokens]
         for token, part in zip(tokens.tolist(), (share / share.sum()).tolist(), strict=True):

@@ -17,7 +17,7 @@ import structgen as sg
 from gpu_model import ITEM, KEYS, SCHEMA, prompts
 from gpu_race import in_a_line
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.choosing.device_masks import apply_masks, apply_masks_plainly
+from structgen.decoding.choosing.masking import apply_masks, apply_masks_plainly
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts

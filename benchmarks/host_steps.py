@@ -25,7 +25,7 @@ from gpu_model import ITEM, WIDTHS, LongestMatch, prompts, tokens_of
 from structgen.decoding import loop
 from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, Drawn
-from structgen.decoding.choosing.device_masks import MaskRows
+from structgen.decoding.choosing.masking import MaskRows
 from structgen.decoding.choosing.sampling import Sampler
 from structgen.decoding.loop import Batch, Execution
 from structgen.decoding.request import CallOptions, Request, prepare

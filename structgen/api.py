@@ -13,7 +13,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.loop import ROWS
 from structgen.decoding.request import Request, prepare, raise_first_error
 from structgen.decoding.run import in_thread
-from structgen.decoding.stream import Event, in_one_run, told, told_in_thread
+from structgen.decoding.stream import Event, in_one_run, warned_events, warned_events_in_thread
 from structgen.few_shot import example_turns
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model, as_model, load
@@ -326,7 +326,7 @@ def stream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    return told(in_one_run(_request(model, prompt, schema, **options)))
+    return warned_events(in_one_run(_request(model, prompt, schema, **options)))
 
 
 @overload
@@ -347,7 +347,7 @@ def astream(
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
-    return told_in_thread(in_one_run(_request(model, prompt, schema, **options)))
+    return warned_events_in_thread(in_one_run(_request(model, prompt, schema, **options)))
 
 
 def _request(

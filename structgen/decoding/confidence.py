@@ -90,10 +90,10 @@ class Confidence:
                 made.append((index, choice))
         if not made:
             return Field(0.0, 0.0, (), {})
-        values, said = self._values(made, span), self._said(span)
+        values, chosen = self._values(made, span), self._chosen(span)
         logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for _, choice in made)
-        if said is not None and said in values:  # other tokens may spell the same value
-            logprob = math.log(max(values[said], sys.float_info.min))
+        if chosen is not None and chosen in values:  # other tokens may spell the same value
+            logprob = math.log(max(values[chosen], sys.float_info.min))
         deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
         alternatives = [(self._vocabulary.token(token), chance) for token, chance in deciding.alternatives]
         shown = tuple((text.decode("utf-8", errors="replace"), chance) for text, chance in alternatives)
@@ -118,10 +118,10 @@ class Confidence:
             if lost > LOST:
                 return {}
             reach *= choice.chance
-        said = self._said(span)
-        return {} if said is None else values | {said: values.get(said, 0.0) + reach}
+        chosen = self._chosen(span)
+        return {} if chosen is None else values | {chosen: values.get(chosen, 0.0) + reach}
 
-    def _said(self, span: Span) -> str | None:
+    def _chosen(self, span: Span) -> str | None:
         """The text of the value; None for a container."""
         text = self._vocabulary.decode(self._tokens)[span.start : span.end]
         return _scalar(text) if self.is_json else text.decode()

@@ -42,9 +42,9 @@ class Cuts:
             self._caps[row] = caps
         self._left -= 1
         if self._caps and not self._left:
-            warnings.warn(BudgetWarning(f"{self._told()}; {_ADVICE}", self._caps), stacklevel=stacklevel + 1)
+            warnings.warn(BudgetWarning(f"{self._message()}; {_ADVICE}", self._caps), stacklevel=stacklevel + 1)
 
-    def _told(self) -> str:
+    def _message(self) -> str:
         if self._many:
             each = [f"prompt[{row}]{_places(caps)}" for row, caps in self._caps.items()]
             return f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
-from structgen.decoding.choosing.device_masks import why_without_triton
+from structgen.decoding.choosing.masking import why_without_triton
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.exact.exact_session import draw_texts, walk_known

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from structgen.arguments import is_listed, require, require_unicode
 from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
@@ -21,16 +20,16 @@ from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
+from structgen.decoding.refusals.guarding import guards_of
+from structgen.decoding.refusals.phrase_row import phrases_of, require_strings, require_unstopped
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import thinking_of_rows, thinking_session
-from structgen.errors import OptionError, UnsatisfiableSchema, quoted
-from structgen.guards import BannedWords, Guard
+from structgen.errors import OptionError, quoted
+from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
-from structgen.phrases.kinds import Phrase, Wanted
-from structgen.phrases.progress import PhraseSet, may_have_strings
-from structgen.values.json_automaton import JsonAutomaton
+from structgen.phrases.progress import PhraseSet
 
 ANY_TEXT = Regex(r"[\s\S]*")
 """The constraint of plain text with phrases: it tells how the text may end."""
@@ -77,15 +76,15 @@ class RowBuilder:
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
         thinking = thinking_of_rows(options.thinking, count)
-        banned = lists("banned", options.banned, count)
-        guards = shared(_guards, lists("guards", options.guards, count), banned, targets)
-        wanted = lists("phrases", options.phrases, count)
         is_json = [target.is_json for target in targets]
-        phrases = shared(partial(_phrases, is_searched=self.beams is not None), wanted, guards, is_json)
+        banned = lists("banned", options.banned, count)
+        guards = shared(guards_of, lists("guards", options.guards, count), banned, is_json)
+        wanted = lists("phrases", options.phrases, count)
+        phrases = shared(partial(phrases_of, is_searched=self.beams is not None), wanted, guards, is_json)
         for given, each in zip(wanted, limits, strict=True):
-            _require_unstopped(given, each.stop)
+            require_unstopped(given, each.stop)
         grammars = shared(self._grammar, targets)
-        shared(_require_strings, grammars, phrases)
+        shared(require_strings, grammars, phrases)
         columns = zip(prompts, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
@@ -196,43 +195,3 @@ def _require_searchable(plan: RowPlan) -> None:
         raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
     if plan.thinking is not None:
         raise OptionError("thinking= and beams= do not go together: generate the thoughts first, as plain text")
-
-
-def _guards(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
-    """The guards of a row. In JSON, words are banned in string values only, for the names are the schema's."""
-    require(is_listed(given, Guard), "guards", given, "a list of guards")
-    listed = is_listed(banned, str) and all(banned)
-    require(listed, "banned", banned, "a list of texts, none of them empty")
-    require_unicode("banned", *banned)
-    words = [BannedWords(banned, scope="strings" if target.is_json else "text")] if banned else []
-    return [*given, *words]
-
-
-def _phrases(
-    given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], is_json: bool, *, is_searched: bool
-) -> PhraseSet | None:
-    """The phrases of a row; None if there are none."""
-    require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
-    wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
-    if wanted and not is_searched:
-        raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
-    bound = next((each for each in wanted if each.at is not None), None)
-    allowed = "no at=: only JSON has strings to which it can be bound"
-    require(bound is None or is_json, "phrases", bound, allowed)
-    return PhraseSet(wanted, guards, is_json=is_json) if wanted else None
-
-
-def _require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
-    """Refuses a stop string within a phrase."""
-    for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
-        for stop in stops:
-            if isinstance(phrase, str) and stop in phrase:
-                raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
-
-
-def _require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
-    """Refuses a schema without strings at a place that phrases are bound to."""
-    if grammar is None or phrases is None or not isinstance(grammar.automaton, JsonAutomaton):
-        return
-    for pointer in (each for each in phrases.pointers if not may_have_strings(grammar.automaton.root, each)):
-        raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")

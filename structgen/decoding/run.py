@@ -132,13 +132,13 @@ class Run(ABC, Generic[R]):
     def finish(self) -> Self:
         """Runs every row to its end. A row's failure stays in the row."""
         stop = stopped_by.get()
-        with closing(self), waiting(self._told):
+        with closing(self), waiting(self._progress):
             while self.step():
                 if stop is not None and stop.is_set():
                     raise RunError("the call was cancelled")
         return self
 
-    def _told(self) -> str:
+    def _progress(self) -> str:
         """The progress of the run, for the user who waits."""
         done = sum(row.done for row in self.rows)
         tokens = sum(row.token_count for row in self.rows)

@@ -11,19 +11,17 @@ from torch import Tensor
 
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
-from structgen.decoding.choosing.draws import Draws
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
-from structgen.decoding.choosing.sampling import NOTHING
+from structgen.decoding.choosing.sampling import NOTHING, Draws
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
-from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.retry_tree import RetryTree
-from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.row_refusals import RowRefusals
+from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.decoding.said import Said
+from structgen.decoding.row_text import RowText
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
 from structgen.masks import Matcher
@@ -41,7 +39,7 @@ Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error
 `max_new_tokens` or the model's context came near; a stop string came; plain text reached its budget; see `error`."""
 
 
-class Session(Said):
+class Session(RowText):
     """The state of one row.
 
     Args:
@@ -62,7 +60,7 @@ class Session(Said):
     """
 
     thinks: ClassVar[bool] = False
-    _rollback_class: ClassVar[type[Rollback]] = Rollback
+    _refusals_class: ClassVar[type[RowRefusals]] = RowRefusals
 
     def __init__(
         self,
@@ -85,12 +83,12 @@ class Session(Said):
         self._draws = None if self.seed is None else Draws(self.seed)
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
-        self._recent = RecentLogits(RECENT if checks.guards or checks.validating else 1)
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
-        self._retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
-        self._allowed = Allowed(vocabulary, self._transcript, checks, self._retries, self.budget)
-        self._rollback = self._rollback_class(self._transcript, checks, self._allowed, self._retries, self._recent)
+        self._transcript.budget = self.budget
+        retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
+        recent = RecentLogits(RECENT if checks.watching else 1)
+        self._refusals = self._refusals_class(vocabulary, self._transcript, checks, retries, recent)
         if checks.canonical is not None:
             checks.canonical.start(self._transcript.row.ids)
         self._attempt(self._settle)
@@ -145,7 +143,7 @@ class Session(Said):
     @property
     def has_room(self) -> bool:
         """True if a token may follow the next one."""
-        return len(self._transcript.tokens) + 1 < self.budget
+        return self._transcript.has_room
 
     @property
     def needs_measures(self) -> bool:
@@ -154,7 +152,7 @@ class Session(Said):
 
     def measured_in(self, ledger: Ledger | None) -> None:
         """Sets the batch's ledger; None if the batch measures nothing."""
-        self._rollback.ledger = ledger
+        self._refusals.ledger = ledger
 
     def ask(self) -> Ask | None:
         """What the row wants of the logits after its last token, or of `recalled` if it was sent back.
@@ -169,7 +167,7 @@ class Session(Said):
         if self.finish is not None:
             return None
         if self.sent_back:
-            self.recalled = self._recent.scores(len(self.tokens))
+            self.recalled = self._refusals.recent.scores(len(self.tokens))
             if self.recalled is None:
                 row.reread()
                 self.sent_back = False
@@ -178,9 +176,9 @@ class Session(Said):
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
         if not self.sampling.reads_text:
             return Ask(words, self.sampling, uniform)
-        said = self.tokens[self._transcript.healed :]
-        before = row.ids[: len(row.ids) - len(said)]  # the prompt that the decoder has read, and thinking
-        return Ask(words, self.sampling, uniform, before, said)
+        own = self.tokens[self._transcript.healed :]
+        before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
+        return Ask(words, self.sampling, uniform, before, own)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the chosen token, and the tokens that must follow it.
@@ -190,7 +188,7 @@ class Session(Said):
             row: the session's row of the logits.
             entry: where the choice is measured.
         """
-        self._recent.add(KnownLogits(len(self._transcript.tokens), logits, row, self._asked))
+        self._refusals.recent.add(KnownLogits(len(self._transcript.tokens), logits, row, self._asked))
         self.sent_back = False
         if token == NOTHING:
             allowed = existing(self._vocabulary) if self._asked is None else self._asked
@@ -229,7 +227,7 @@ class Session(Said):
 
     def shorten(self, budget: int) -> None:
         """Lowers the budget before the first token, because the model's context has no room for more."""
-        self.budget = self._allowed.budget = budget
+        self.budget = self._transcript.budget = budget
         if self._checks.steering is not None:
             self._checks.steering.shorten(budget)
 
@@ -238,8 +236,7 @@ class Session(Said):
 
     def leave(self) -> None:
         """The row is done: forgets what only a next token would need."""
-        self._recent.clear()
-        self._rollback.clear()
+        self._refusals.clear()
         self.recalled = self._asked = None
 
     def unsettled(self) -> int:
@@ -247,8 +244,8 @@ class Session(Said):
         return self._attempt(self._at_risk) or 0
 
     def _at_risk(self) -> int:
-        said = self._transcript
-        return max([said.begun_stop(), *(check.at_risk(said.said) for check in self._checks.watching)])
+        text = self._transcript
+        return max([text.begun_stop(), *(check.at_risk(text.said) for check in self._checks.watching)])
 
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; a `StructgenError` ends this row and no other."""
@@ -261,43 +258,37 @@ class Session(Said):
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None for every token. Goes back from a dead end first."""
-        matcher, allowed = self.matcher, self._allowed
+        matcher, refusals = self.matcher, self._refusals
         try:
-            if allowed.is_free:
+            if refusals.is_free:
                 return None if matcher is None else matcher.mask()
-            words = allowed.constrained()
+            words = refusals.constrained()
         except DeadEnd as why:
-            self._rollback.leave_dead_end(why)
+            refusals.leave_dead_end(why)
             return self._after_rollback()
-        left = allowed.left(words)
+        left = refusals.left(words)
         if left is None or left.any():
             return left
-        if self._rollback.move_on():  # caps hold as long as there is another place to go on
+        if refusals.move_on():  # caps hold as long as there is another place to go on
             return self._after_rollback()
-        waived = allowed.waived()
+        waived = refusals.waived()
         if waived is not None and waived.any():
             return waived
-        raise DeadEnd(allowed.why_nothing(words), self.explaining())
+        raise DeadEnd(refusals.why_nothing(words), self.explaining())
 
     def _after_rollback(self) -> Words:
         """The mask at the place to which the row has gone back."""
         self.sent_back = True
-        return self._allowed.after_rollback()
+        return self._refusals.after_rollback()
 
     def _advance(self, token: int, entry: Entry) -> None:
-        said, steering = self._transcript, self._checks.steering
-        said.take(token, entry)
-        keeping = (self._checks.canonical, self._checks.phrases)
-        if not all(check.keeps(said.matcher, said.tokens) for check in keeping if check is not None):
+        text = self._transcript
+        text.take(token, entry)
+        if all(rule.keeps(text) for rule in self._checks.keeping):
+            self.finish = "end" if token in self._vocabulary.end_ids else None
+            self._settle()
+        else:
             self._untake()
-            return
-        self.finish = "end" if token in self._vocabulary.end_ids else None
-        limit = self._allowed.exceeded() if steering is not None and self.finish is None else None
-        if steering is not None and limit is not None:
-            self._untake()
-            steering.refuse(len(said.tokens), token, limit)
-            return
-        self._settle()
 
     def _untake(self) -> None:
         """Takes back the last token: another one is chosen from the same logits."""
@@ -314,30 +305,30 @@ class Session(Said):
 
     def _is_refused_by(self, check: RowCheck | None) -> bool:
         """Does a check veto the text? If so, the row goes back."""
-        said = self._transcript
-        veto = None if check is None else check.read(said.tokens, said.said, over=self.done)
+        text = self._transcript
+        veto = None if check is None else check.read(text.tokens, text.said, over=self.done)
         if check is None or veto is None:
             return False
-        self._rollback.refuse(check.refusal(veto, said, self._retries))
+        self._refusals.refuse(check.refusal(veto, text, self._refusals.retries, self._checks.cut))
         self.finish, self.sent_back = None, True
         return True
 
     def _go_on(self) -> None:
         """Ends the text at a stop string, or adds the tokens that must come next."""
-        said = self._transcript
+        text = self._transcript
         if self.finish is not None:
             return
-        if said.stopped():
+        if text.stopped():
             self.finish = "stop"
-        elif self.spans is not None and said.matcher is not None:
-            before = len(said.tokens)
-            canonical = self._checks.canonical
-            for token in self.spans.after(said.matcher, said.tokens)[: self.budget - before]:
-                if canonical is not None and not canonical.forces(said.matcher, said.tokens, token):
+        elif self.spans is not None and text.matcher is not None:
+            before = len(text.tokens)
+            canonical, steering = self._checks.canonical, self._checks.steering
+            for token in self.spans.after(text.matcher, text.tokens)[: self.budget - before]:
+                if canonical is not None and not canonical.forces(text.matcher, text.tokens, token):
                     break
-                said.take(token, None)
-            while len(said.tokens) > before and self._allowed.exceeded(forced=True):
-                said.cut(len(said.tokens) - 1)
+                text.take(token, None)
+            while steering is not None and len(text.tokens) > before and steering.exceeded(text, forced=True):
+                text.cut(len(text.tokens) - 1)
 
     def _end_if_over(self) -> None:
         if self.finish is None:
@@ -368,6 +359,6 @@ class Session(Said):
         return logits_error(logits, words, self._vocabulary, self.text(), len(self.tokens))
 
     def _nothing_left(self) -> str:
-        said = quoted(self.text())
+        text = quoted(self.text())
         changed = ", after its processors," if self.sampling.processors else ""
-        return f"after {said} the model's logits are{changed} -inf or not numbers for every token that is allowed"
+        return f"after {text} the model's logits are{changed} -inf or not numbers for every token that is allowed"

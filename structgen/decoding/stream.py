@@ -67,16 +67,16 @@ class RowEvents:
 
     def __init__(self, source: RunRow, tp: Any, *, is_json: bool, row: int) -> None:
         self._source, self._type, self._is_json, self._row = source, tp, is_json, row
-        self._told = b""
+        self._shown = b""
         self._characters = 0
         self._reader = PointerReader()
 
     def events(self) -> Iterator[Event[Any]]:
         """The events since the last call."""
         text = self._sure()
-        if not text.startswith(self._told):
+        if not text.startswith(self._shown):
             self._go_back(text)
-        offset = len(self._told)
+        offset = len(self._shown)
         spans = self._reader.feed(text[offset:]) if self._is_json else []
         if self._is_json and self._source.done and self._source.error is None:
             spans += self._reader.finish()
@@ -85,7 +85,7 @@ class RowEvents:
             offset = max(offset, span.end)
         if offset < len(text):
             yield self._event(text[offset:], None)
-        self._told = text
+        self._shown = text
 
     def last(self, result: Generation[Any]) -> Event[Any]:
         return Event("", self._characters, result=result, row=self._row)
@@ -110,11 +110,11 @@ class RowEvents:
 
     def _go_back(self, text: bytes) -> None:
         """Forgets the text behind the last common character."""
-        kept = text[: common(text, self._told)]
-        self._told = kept[: len(kept) - begun_character(kept)]
-        self._characters = len(self._told.decode("utf-8", errors="replace"))
+        kept = text[: common(text, self._shown)]
+        self._shown = kept[: len(kept) - begun_character(kept)]
+        self._characters = len(self._shown.decode("utf-8", errors="replace"))
         self._reader = PointerReader()
-        self._reader.feed(self._told)
+        self._reader.feed(self._shown)
 
 
 def row_steps(request: Request, batch: Run[Any]) -> Iterator[tuple[int, Generation[Any] | None]]:
@@ -176,7 +176,7 @@ def in_one_run(request: Request) -> Request:
     return request
 
 
-def told(request: Request) -> Iterator[Event[Any]]:
+def warned_events(request: Request) -> Iterator[Event[Any]]:
     """The events of a run. Warns with `BudgetWarning` at the caller's line if limits cut values short."""
     cuts = Cuts(len(request.sessions), many=request.prompts.many)
     with closing(events(request)) as source:
@@ -186,7 +186,7 @@ def told(request: Request) -> Iterator[Event[Any]]:
             yield event
 
 
-async def told_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
+async def warned_events_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
     """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
     cuts = Cuts(len(request.sessions), many=request.prompts.many)
     with closing(events(request)) as source:

@@ -21,7 +21,7 @@ from structgen.masks.words import Words, bits_of, ids_of
 from structgen.vocabulary import Vocabulary, require_vocabulary
 from structgen.vocabulary.packed import packed
 
-MAX_TOLD = 32
+MAX_ASKED = 32
 """The number of tokens of a mask that the guards are asked about for a message."""
 
 
@@ -137,8 +137,8 @@ class GuardWatch:
         del self._states[count + 1 :], self._lengths[count + 1 :]
 
     def vetoes(self, words: Words) -> list[Veto]:
-        """The vetoes against the end, and against the first `MAX_TOLD` tokens of a mask."""
-        tokens = ids_of(words)[:MAX_TOLD].tolist()
+        """The vetoes against the end, and against the first `MAX_ASKED` tokens of a mask."""
+        tokens = ids_of(words)[:MAX_ASKED].tolist()
         answers: list[Any] = [self.finish()]
         answers += [self.guards.feed(self.state, self._vocabulary.token(token)) for token in tokens]
         return [answer for answer in answers if isinstance(answer, Veto)]

@@ -21,7 +21,7 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 from torch import Tensor
 
-from structgen.decoding.choosing.device_masks import apply_masks
+from structgen.decoding.choosing.masking import apply_masks
 from structgen.errors import StructgenError
 from structgen.integrations.text_grammars import TextGrammars, fill_row
 from structgen.masks import Grammar

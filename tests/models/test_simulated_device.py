@@ -25,7 +25,7 @@ from transformers import (
 
 import structgen as sg
 from structgen.constraints.basic import Regex
-from structgen.decoding.choosing import device_masks, triton_masks
+from structgen.decoding.choosing import masking, triton_masks
 from structgen.decoding.loop import Batch, Execution, decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
@@ -367,7 +367,7 @@ class TestTheSimulation:
 
 def test_masks_are_applied_without_triton_where_it_cannot_compile(device, monkeypatch):
     """Its own launch, on a machine without a driver. Once per process: a warning, and a word in what a run cost."""
-    monkeypatch.setattr(device_masks, "_failures", [])
+    monkeypatch.setattr(masking, "_failures", [])
     monkeypatch.setattr(triton_masks, "launch", LAUNCH)
     model = sg.Model(device.to_device(llama()), ByteTokenizer(), byte_vocabulary())
     schema = sg.Regex("[a-f]{8}")

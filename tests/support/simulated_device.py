@@ -408,7 +408,7 @@ def _poison(tensor: Tensor) -> None:
 def simulated() -> Iterator[SimulatedDevice]:
     """The device, with what `torch.cuda` says of it."""
     from structgen.decoding.choosing import triton_masks
-    from structgen.decoding.choosing.device_masks import apply_masks_plainly
+    from structgen.decoding.choosing.masking import apply_masks_plainly
 
     device = SimulatedDevice.current = SimulatedDevice()
     instead = {

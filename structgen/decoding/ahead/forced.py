@@ -151,9 +151,9 @@ class Spans(ForcedText):
         probes = self._boundaries.probes(matcher.grammar, matcher.position, text, len(ends))
         if probes is None:
             return len(known) - 1
-        anchor, said, sure = self._anchor or "", self._vocabulary.decode(before), len(known)
+        anchor, context, sure = self._anchor or "", self._vocabulary.decode(before), len(known)
         for probe in probes:
-            others = self._tokens_of(anchor, said + probe)
+            others = self._tokens_of(anchor, context + probe)
             if others is None:
                 return min(sure, len(known) - 1)
             sure = next((i for i, (a, b) in enumerate(zip(known[:sure], others, strict=False)) if a != b), sure)

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.allowed import Allowed
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.retry_tree import Refusal
-from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.row_refusals import RowRefusals
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
@@ -37,14 +36,14 @@ GIVEN_UP = DeadEnd, ValidationFailed, BudgetExhausted
 _NONE = np.zeros(0, np.int64)
 
 
-class HypothesisRollback(Rollback):
-    """The rollback of a hypothesis: it only takes back the last token."""
+class HypothesisRefusals(RowRefusals):
+    """The refusals of a hypothesis: it only takes back the last token."""
 
     refusal: Refusal | None = None  # why the last token was not taken; None if it was
 
-    def fork(self, transcript: Transcript, checks: Checks, allowed: Allowed) -> HypothesisRollback:
-        """The rollback of another text that begins like this one. Both share the refused and the undone texts."""
-        return replace(self, transcript=transcript, checks=checks, allowed=allowed)
+    def fork(self, transcript: Transcript, checks: Checks) -> HypothesisRefusals:
+        """The refusals of another text that begins like this one. Both share the refused and the undone texts."""
+        return replace(self, transcript=transcript, checks=checks)
 
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Gives the text up, since nothing fits behind it."""
@@ -52,10 +51,10 @@ class HypothesisRollback(Rollback):
 
     def refuse(self, refusal: Refusal) -> None:
         """Takes back the token that completed the refused text."""
-        said = self.transcript
+        text = self.transcript
         self.never_again()
-        length = len(said.tokens) - 1
-        undone = Undone(length, said.cut(length), refusal.reason, refusal.pointer, 1)
+        length = len(text.tokens) - 1
+        undone = Undone(length, text.cut(length), refusal.reason, refusal.pointer, 1)
         self.undone.append(undone)
         rollbacks.debug("not taken as token %d: %r: %s", length, undone.text, undone.reason)
         self.refusal = refusal
@@ -83,8 +82,8 @@ class Hypothesis(Session):
         spans: finds text that must come next, whose tokens are then the only candidates.
     """
 
-    _rollback_class: ClassVar[type[Rollback]] = HypothesisRollback
-    _rollback: HypothesisRollback
+    _refusals_class: ClassVar[type[RowRefusals]] = HypothesisRefusals
+    _refusals: HypothesisRefusals
 
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, *, spans: Spans | None = None, **options: Any) -> None:
         self._forcing = spans
@@ -100,10 +99,8 @@ class Hypothesis(Session):
     def fork(self) -> Hypothesis:
         """Another text that begins like this one. Its row has only the tokens that are added to it."""
         twin, checks = copy(self), self._checks.fork()
-        said = self._transcript.fork(checks.followers)
-        twin._checks, twin._transcript = checks, said
-        twin._allowed = self._allowed.fork(said, checks)
-        twin._rollback = self._rollback.fork(said, checks, twin._allowed)
+        twin._checks, twin._transcript = checks, self._transcript.fork(checks.followers)
+        twin._refusals = self._refusals.fork(twin._transcript, checks)
         return twin
 
     @property
@@ -113,7 +110,7 @@ class Hypothesis(Session):
     @property
     def why_not(self) -> StructgenError:
         """The error that says why the text does not go on."""
-        refusal = self._rollback.refusal
+        refusal = self._refusals.refusal
         why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left(), self.explaining())
         unmet = "" if self.phrases is None else self.phrases.unmet(self.tokens)
         return DeadEnd(f"no text was found that has {unmet}: {why.message}") if unmet else why
@@ -165,18 +162,18 @@ class Hypothesis(Session):
     @property
     def lasting(self) -> int:
         """The most tokens to keep when the search goes back: none of a value that validators have refused."""
-        refusal = self._rollback.refusal
+        refusal = self._refusals.refusal
         return len(self.tokens) if refusal is None or refusal.pointer is None else refusal.depths[0]
 
     def never_again(self) -> None:
-        self._rollback.never_again()
+        self._refusals.never_again()
 
     def retreat(self, kept: int) -> None:
         """The search goes back to `kept` tokens, because nothing is allowed behind this text and its neighbours."""
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
-        why = self._rollback.refusal
+        why = self._refusals.refusal
         reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)
-        self._rollback.retreat(Undone(kept, text, reason, pointer, len(self.tokens) - kept))
+        self._refusals.retreat(Undone(kept, text, reason, pointer, len(self.tokens) - kept))
 
     def _end_if_over(self) -> None:
         """Ends the text, but not without its phrases."""

@@ -12,11 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.decoding.choosing.device_masks import MaskRows, apply_masks
-from structgen.decoding.choosing.logits_processors import processed
-from structgen.decoding.choosing.masking import FEW, count, existing
-from structgen.decoding.choosing.penalties import Penalties, penalise, penalties
+from structgen.decoding.choosing.masking import FEW, MaskRows, apply_masks, count, existing
 from structgen.decoding.choosing.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick
+from structgen.decoding.choosing.scores import Penalties, penalise, penalties, processed
 from structgen.errors import CallbackError, LogitsError, quoted
 from structgen.masks.words import Words, bits_of, ids_of
 from structgen.models.transfer import Download, upload

@@ -13,15 +13,17 @@ the device, and gives `UNDECIDED` if top-p needs more columns than it has sorted
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.options import Sampling
+from structgen.options import Sampling, digest
 
 NOTHING = -2
 """Stands for a token if the row has no finite score: everything is forbidden, or the logits are not numbers."""
@@ -41,6 +43,12 @@ EXACT = 1 << 24
 COLDEST, HOTTEST = 1e-30, 1e30
 """Temperatures beyond these divide to NaN. At the first only the likeliest tokens are left, at the other all allowed
 tokens are equally likely."""
+
+TAIL = 64
+"""A text is identified by its length and so many bytes at its end. Two texts that agree in these share their draws."""
+
+_WORD = (1 << 64) - 1
+_STEP = 0x9E3779B97F4A7C15
 
 Scores = NDArray[np.float32]
 Columns = NDArray[np.int64]
@@ -259,3 +267,35 @@ def _likeliest(weights: Tensor, keep: int) -> tuple[Tensor, Tensor]:
     columns = weights.topk(keep, dim=-1, sorted=False).indices.sort(dim=-1).values
     values, order = weights.gather(1, columns).sort(dim=-1, descending=True, stable=True)
     return values, columns.gather(1, order)
+
+
+class Draws:
+    """The random numbers of one row: SplitMix64 (Steele, Lea and Flood, 2014), indexed by number instead of by state.
+
+    Each belongs to a text: it is the n-th draw behind the text. So it does not depend on other draws or on the text's
+    tokens: tokens that are added without a draw do not shift the others.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._key = int.from_bytes(digest(seed, 0), "little")
+        self._drawn: Counter[int] = Counter()
+
+    def behind(self, text: bytes | bytearray) -> float:
+        """The next draw behind a text, in [0, 1): one of 2**53 numbers."""
+        return self._next(len(text) << 32 | crc32(text[-TAIL:]))
+
+    def anywhere(self) -> float:
+        """The next draw that belongs to no text."""
+        return self._next(-1)
+
+    def _next(self, place: int) -> float:
+        self._drawn[place] += 1
+        return (_mixed(_mixed(self._key + place) + self._drawn[place] * _STEP) >> 11) * 2.0**-53
+
+
+def _mixed(number: int) -> int:
+    """A hash of 64 bits, each of which depends on the low 64 bits of the number."""
+    number &= _WORD
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    number = (number ^ number >> 27) * 0x94D049BB133111EB & _WORD
+    return number ^ number >> 31

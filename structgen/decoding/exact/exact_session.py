@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.choosing.choice import logits_error
-from structgen.decoding.choosing.logits_processors import processed
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.decoding.choosing.penalties import penalise, penalties
 from structgen.decoding.choosing.sampling import distribution
+from structgen.decoding.choosing.scores import penalise, penalties, processed
 from structgen.decoding.exact.refused_mass import NextTokens, Prefix, RefusedMass
 from structgen.decoding.exact.validity import LogValidity
 from structgen.decoding.prompts.prompt import Prompt
@@ -198,22 +197,22 @@ class ExactSession(Session):
 
     def _go_to(self, node: Prefix) -> None:
         """Makes the row's text that of a node, which is not refused."""
-        said, tokens = self._transcript, node.tokens()
-        kept = common(tokens, said.tokens)
-        if kept < len(said.tokens):
-            said.cut(kept)
+        text, tokens = self._transcript, node.tokens()
+        kept = common(tokens, text.tokens)
+        if kept < len(text.tokens):
+            text.cut(kept)
         for token in tokens[kept:]:
-            said.take(token, CHOSEN)
+            text.take(token, CHOSEN)
         if node.finish == "stop":
-            said.stopped()
+            text.stopped()
         for check in self._checks.watching:
-            check.read(said.tokens, said.said)
+            check.read(text.tokens, text.said)
 
     def _taken(self, node: Prefix, token: int) -> Prefix | None:
         """The node of a token that no try took before; None if it is refused."""
         self._go_to(node)
-        said = self._transcript
-        said.take(token, CHOSEN)
+        text = self._transcript
+        text.take(token, CHOSEN)
         taken = self._mass.begin(node, token)
         finish = self._ends_with(token)
         refused = self._refused(finish)
@@ -221,27 +220,27 @@ class ExactSession(Session):
             taken.finish = finish
             return taken
         self._mass.refuse(taken)
-        said.cut(len(said.tokens) - 1)
-        self.undone.append(replace(refused, count=len(said.tokens) + 1))
+        text.cut(len(text.tokens) - 1)
+        self.undone.append(replace(refused, count=len(text.tokens) + 1))
         return None
 
     def _ends_with(self, token: int) -> Finish | None:
-        said = self._transcript
+        text = self._transcript
         if token in self._vocabulary.end_ids:
             return "end"
-        if said.stopped():
+        if text.stopped():
             return "stop"
-        return "length" if len(said.tokens) >= self.budget else None
+        return "length" if len(text.tokens) >= self.budget else None
 
     def _refused(self, finish: Finish | None) -> Undone | None:
         """Why no text that begins like this one is valid; None if one may be."""
-        said, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
+        text, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
         if finish == "length" and matcher is not None and not matcher.can_finish:
             return Undone(0, self.text(), f"max_new_tokens={self.budget} came before the value was complete")
-        if canonical is not None and not canonical.keeps(matcher, said.tokens):
+        if canonical is not None and not canonical.keeps(text):
             return Undone(0, self.text(), "nothing canonical can follow")
         for check in self._checks.watching:
-            veto = check.read(said.tokens, said.said, over=finish is not None)
+            veto = check.read(text.tokens, text.said, over=finish is not None)
             if veto is not None:
                 return Undone(0, self.text(), veto.reason, getattr(veto, "pointer", None))
         return None
@@ -271,14 +270,14 @@ class ExactSession(Session):
         if words is not None:
             allowed = bits_of(words, len(scores))[ids]
             ids, chances = ids[allowed], chances[allowed]
-        return NextTokens(ids, chances, None if self._rollback.ledger is None else logits.numpy(), words)
+        return NextTokens(ids, chances, None if self._refusals.ledger is None else logits.numpy(), words)
 
     def _allowed_words(self) -> Words | None:
         """The canonical tokens of the constraint's mask; None for every token."""
         matcher, canonical = self.matcher, self._checks.canonical
         try:
             words = None if matcher is None else matcher.mask().copy()
-            return words if canonical is None else canonical.allowed(words, matcher, self.tokens, each=True)
+            return words if canonical is None else canonical.allowed(words, self._transcript, each=True)
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)
 

@@ -22,6 +22,7 @@ from structgen.automaton.pointers import pointer_at
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
+from structgen.decoding.refusals.rule import Rule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
@@ -57,7 +58,7 @@ class _Refusals:
         self.names.clear()
 
 
-class Steering:
+class Steering(Rule):
     """Keeps one row within its budget, and its values within their caps.
 
     Args:
@@ -130,12 +131,28 @@ class Steering:
         """The budget for messages; empty if it has not changed the text."""
         return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
 
-    def exceeded(self, matcher: Matcher, text: Transcript, *, forced: bool = False) -> str | None:
+    def keeps(self, text: Transcript) -> bool:
+        """May the row go on from here within its limits, or does it end? See `Rule`."""
+        token = text.tokens[-1]
+        limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
+        if limit is None:
+            return True
+        count = len(text.tokens) - 1
+        refused = self._refused.setdefault(count, _Refusals())
+        refused.tokens.append(token)
+        refused.names.append(limit)
+        refused.tries = refused.tries + 1 if limit == self._name else TRIES
+        rollbacks.debug("%s refuses token %d behind %d tokens", limit, token, count)
+        return False
+
+    def exceeded(self, text: Transcript, *, forced: bool = False) -> str | None:
         """The name of the limit because of which the last token must be refused; None if the row may go on.
 
         Args:
             forced: only the last token was allowed, so it exceeds no cap.
         """
+        matcher = text.matcher
+        assert matcher is not None, "limits are kept in texts of a grammar"
         if self._closes_in_time:
             left = self._budget - len(text.tokens)
             cost = self._costs.get(matcher.position)  # without a call, since this runs for every token
@@ -193,26 +210,16 @@ class Steering:
             return rest == b""
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
 
-    def refuse(self, count: int, token: int, name: str) -> None:
-        """Forbids a token behind the first `count` tokens, because of the named limit."""
-        refused = self._refused.setdefault(count, _Refusals())
-        refused.tokens.append(token)
-        refused.names.append(name)
-        rollbacks.debug("%s refuses token %d behind %d tokens", name, token, count)
-        refused.tries = refused.tries + 1 if name == self._name else TRIES
-
     def end(self, count: int) -> None:
         """Notes that the text ends here because the budget is spent."""
         if self._closes_in_time:
             self._refused.setdefault(count, _Refusals()).names.append(self._name)
 
-    def mask(self, matcher: Matcher, text: Transcript) -> Words:
-        """The tokens that may come next.
-
-        Raises:
-            DeadEnd: nothing is allowed, or no close is known.
-        """
-        words: Words = matcher.mask()
+    def allowed(self, words: Words | None, text: Transcript) -> Words:
+        """See `Rule`. Raises if a close is needed and none is known."""
+        matcher = text.matcher
+        assert matcher is not None, "limits are kept in texts of a grammar"
+        assert words is not None, "a grammar gives a mask"
         refused = self._refused.get(len(text.tokens))
         if refused is None or not refused.tokens:
             return words
@@ -286,7 +293,6 @@ class Steering:
         return twin
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
-        """The row goes back to its first `count` tokens, which spell `said`."""
         for notes in (self._closes, self._refused):  # in the order of their counts
             while notes and next(reversed(notes)) > count:
                 notes.popitem()

@@ -16,6 +16,8 @@ from copy import copy
 import numpy as np
 
 from structgen.decoding.refusals.continuations import Continuations, Overlap, overlap
+from structgen.decoding.refusals.rule import Rule
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Matcher
@@ -25,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
 
 
-class CanonicalRow:
+class CanonicalRow(Rule):
     """Keeps one row canonical.
 
     Args:
@@ -95,20 +97,14 @@ class CanonicalRow:
         self._refused = {index: tokens for index, tokens in self._refused.items() if index <= length}
         self.relaxed = {index for index in self.relaxed if index < length}
 
-    def allowed(
-        self, words: Words | None, matcher: Matcher | None, tokens: Sequence[int], *, each: bool = False
-    ) -> Words:
-        """The canonical tokens of a mask.
+    def allowed(self, words: Words | None, text: Transcript, *, each: bool = False) -> Words:
+        """The canonical tokens of a mask, see `Rule`. A strict row raises if there are none.
 
         Args:
-            words: the mask; None for every token.
             each: check each token, if they are few, before one is chosen.
-
-        Raises:
-            DeadEnd: there are none, and the row is strict.
         """
-        states, said, last = self._states, len(tokens), self._last
-        state = states[said] if said < len(states) else self._state(tokens)
+        states, matcher, index, last = self._states, text.matcher, len(text.tokens), self._last
+        state = states[index] if index < len(states) else self._state(text.tokens)
         if words is None:
             left, count = self._canonical.mask(state), 1  # `keeps` refuses what leads to an empty one
         elif last is not None and last[0] is state and last[1][0] is words:
@@ -116,7 +112,7 @@ class CanonicalRow:
         else:
             _, left, count, _ = self._overlap(words, state, matcher)
         live = None
-        refused = self._refused.get(said) if self._refused else None
+        refused = self._refused.get(index) if self._refused else None
         if refused:
             left = left & ~pack(np.array(refused), self._vocabulary.width)
         if matcher is not None and self._continuations is not None:
@@ -134,11 +130,12 @@ class CanonicalRow:
                 "no allowed token is canonical: the constraint allows no text here in the tokenizer's own tokens; "
                 'canonical="prefer" relaxes such a step'
             )
-        self.relaxed.add(said)
+        self.relaxed.add(index)
         return everything(self._vocabulary) if words is None else words
 
-    def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
-        """Can the text go on behind the last token? If not, the token is not allowed there again."""
+    def keeps(self, text: Transcript) -> bool:
+        """Can the text go on canonically behind the last token? See `Rule`."""
+        matcher, tokens = text.matcher, text.tokens
         index, state = len(tokens) - 1, self._state(tokens)
         if self._asked or index in self.relaxed:
             return True

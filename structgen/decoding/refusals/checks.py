@@ -1,4 +1,4 @@
-"""The checks and limits of one row, beside its constraint."""
+"""The rules of one row, beside its constraint."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
+from structgen.decoding.refusals.rule import RowCheck, Rule
 from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
@@ -26,7 +26,7 @@ from structgen.vocabulary import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The objects that may refuse a row's text; None for those that the row does not have. Each belongs to one row.
+    """The rules of a row; None for those that it does not have. Each belongs to one row, and all speak `Rule`.
 
     Attributes:
         guards: read every token.
@@ -48,10 +48,19 @@ class Checks:
         return [check for check in (self.guards, self.validating) if check is not None]
 
     @property
+    def keeping(self) -> list[Rule]:
+        """Those that are asked about each chosen token, in this order."""
+        return [rule for rule in (self.canonical, self.phrases, self.steering) if rule is not None]
+
+    @property
     def followers(self) -> list[Follower]:
-        """What goes back with the row: the `truncate` of each check."""
-        each = (*self.watching, self.steering, self.canonical, self.phrases)
-        return [check.truncate for check in each if check is not None]
+        """What goes back with the row: the `truncate` of each rule."""
+        return [rule.truncate for rule in (*self.watching, *self.keeping)]
+
+    @property
+    def cut(self) -> str:
+        """The budget for messages; empty if it has not changed the text."""
+        return "" if self.steering is None else self.steering.cut
 
     def fork(self) -> Checks:
         """The checks of another text that begins like this one."""
@@ -59,7 +68,7 @@ class Checks:
         phrases = None if self.phrases is None else self.phrases.fork()
         steering = None if self.steering is None else self.steering.fork(guards, phrases)
         canonical = None if self.canonical is None else self.canonical.fork()
-        validating = None if self.validating is None else self.validating.fork(steering)
+        validating = None if self.validating is None else self.validating.fork()
         return Checks(guards, validating, steering, canonical, phrases)
 
 
@@ -99,7 +108,7 @@ def checks_for(
             plain=target.constraint is None,
         )
     validators = None if target.type is Any else validators_of(target.type)
-    validating = Validating(validators, vocabulary, limits.validations, steering) if validators else None
+    validating = Validating(validators, vocabulary, limits.validations) if validators else None
     row = None
     if canonical != "off":
         continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)

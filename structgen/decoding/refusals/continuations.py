@@ -77,9 +77,9 @@ class Continuations:
             return nothing, nothing, 0, NOT_FEW
         tokens = self._few.kept(position, _tokens_of, words)
         if tokens is not NOT_FEW:
-            told = self._canonical.among(state, tokens)
-            if told is not None:
-                return words, told[0], len(told[1]), told[1]
+            both = self._canonical.among(state, tokens)
+            if both is not None:
+                return words, both[0], len(both[1]), both[1]
         return overlap(self._canonical, words, state)
 
     def known_live(self, position: int, state: CanonicalState) -> Words | None:
@@ -91,18 +91,18 @@ class Continuations:
         return self._live.kept((position, state.future), self._find_live, position, state)
 
     def _find_live(self, position: int, state: CanonicalState) -> Words | None:
-        alive = self._told_live(position, state, NOT_FEW)
+        alive = self._live_by_kernel(position, state, NOT_FEW)
         if alive is None:
             _, _, count, tokens = self.overlap_at(position, state)
             known = self._grammar.known(position)
             if count > WIDE or (known is not None and known[2] is not None):  # checks of the text decide
                 return None
-            alive = self._told_live(position, state, tokens)
+            alive = self._live_by_kernel(position, state, tokens)
             if alive is None:
                 alive = [each for each in tokens.tolist() if self._alive_behind(position, state, each, DEPTH)]
         return pack(np.array(alive, np.int64), self._grammar.vocabulary.width)
 
-    def _told_live(self, position: int, state: CanonicalState, both: Tokens) -> list[int] | None:
+    def _live_by_kernel(self, position: int, state: CanonicalState, both: Tokens) -> list[int] | None:
         """The tokens with which a text can go on; None if the kernels do not know them all."""
         if state.packed < 0:
             return None
@@ -128,9 +128,9 @@ class Continuations:
     def _find(self, position: int, state: CanonicalState, depth: int, tokens: Tokens) -> bool:
         if state.packed >= 0:
             place = position, state.packed
-            told = self._grammar.answered(walk.alive, self._canonical.base, self._work, *place, depth, tokens)
-            if told != walk.DOUBTFUL:
-                return told == walk.ALIVE
+            answer = self._grammar.answered(walk.alive, self._canonical.base, self._work, *place, depth, tokens)
+            if answer != walk.DOUBTFUL:
+                return answer == walk.ALIVE
         if tokens is NOT_FEW:
             _, _, count, tokens = self.overlap_at(position, state)
             if depth == 0 or not 0 < count <= WIDE:

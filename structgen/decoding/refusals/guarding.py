@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from structgen.arguments import is_listed, require, require_unicode
 from structgen.automaton.pointers import pointer_at
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing
-from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
+from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, excerpt, quoted
-from structgen.guards import Guard, Veto
+from structgen.guards import BannedWords, Guard, Veto
 from structgen.guards.lookahead import GuardSet, States
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
@@ -33,6 +34,16 @@ from structgen.vocabulary import Vocabulary
 
 FEW = 4
 """The most alternatives of the constraint that a message names."""
+
+
+def guards_of(given: Sequence[Guard[Any]], banned: Sequence[str], is_json: bool) -> list[Guard[Any]]:
+    """The guards of a row. In JSON, words are banned in string values only, for the names are the schema's."""
+    require(is_listed(given, Guard), "guards", given, "a list of guards")
+    listed = is_listed(banned, str) and all(banned)
+    require(listed, "banned", banned, "a list of texts, none of them empty")
+    require_unicode("banned", *banned)
+    words = [BannedWords(banned, scope="strings" if is_json else "text")] if banned else []
+    return [*given, *words]
 
 
 class Guarding(RowCheck):
@@ -48,21 +59,21 @@ class Guarding(RowCheck):
         self.looks_ahead = False
         self.plain = existing(vocabulary)
 
-    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
         """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.
 
         Raises:
             DeadEnd: they did already, or there is no token to take back.
         """
-        tokens = said.tokens
+        tokens = text.tokens
         first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
-        why = partial(conflict, veto, quoted(said.text()), said.matcher, tokens[:first])
+        why = partial(conflict, veto, quoted(text.text()), text.matcher, tokens[:first])
         if self.looks_ahead or not tokens:
             raise DeadEnd(f"{why()}; no other text is allowed there")
         self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
             retries.spend_rollback(DeadEnd(veto.reason))
-        return Refusal(self._vetoed(said), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
+        return Refusal(self._vetoed(text), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
     def at_risk(self, said: bytes | bytearray) -> int:
         return max(0, len(said) - self._watch.sure())
@@ -75,16 +86,11 @@ class Guarding(RowCheck):
         """Tells what the guards would say of more text."""
         return GuardListener(self._watch.guards, self._watch.state, bytes(said[self._watch.length :]))
 
-    def allowed(self, words: Words | None, *, last: bool) -> Words | None:
-        """A mask without the tokens that the guards refuse, once they look ahead.
-
-        Args:
-            words: the mask; None for every token.
-            last: no token can follow.
-        """
+    def allowed(self, words: Words | None, text: Transcript) -> Words | None:
+        """See `Rule`. Takes out tokens only once the guards look ahead."""
         if not self.looks_ahead:
             return words
-        return self._watch.without_refused(self.plain if words is None else words, last=last)
+        return self._watch.without_refused(self.plain if words is None else words, last=not text.has_room)
 
 
 class GuardListener:

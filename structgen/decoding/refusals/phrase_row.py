@@ -9,16 +9,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.arguments import is_listed, require
 from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
+from structgen.decoding.refusals.rule import Rule
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Listener
-from structgen.masks import Matcher
+from structgen.errors import OptionError, UnsatisfiableSchema, quoted
+from structgen.guards import Guard
+from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
-from structgen.phrases.progress import PhraseSet, Progress
+from structgen.phrases.kinds import Phrase, Wanted
+from structgen.phrases.progress import PhraseSet, Progress, may_have_strings
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 
-class PhraseRow:
+def phrases_of(
+    given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], is_json: bool, *, is_searched: bool
+) -> PhraseSet | None:
+    """The phrases of a row; None if there are none."""
+    require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
+    wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
+    if wanted and not is_searched:
+        raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
+    bound = next((each for each in wanted if each.at is not None), None)
+    allowed = "no at=: only JSON has strings to which it can be bound"
+    require(bound is None or is_json, "phrases", bound, allowed)
+    return PhraseSet(wanted, guards, is_json=is_json) if wanted else None
+
+
+def require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
+    """Refuses a stop string within a phrase."""
+    for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
+        for stop in stops:
+            if isinstance(phrase, str) and stop in phrase:
+                raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
+
+
+def require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
+    """Refuses a schema without strings at a place that phrases are bound to."""
+    if grammar is None or phrases is None or not isinstance(grammar.automaton, JsonAutomaton):
+        return
+    for pointer in (each for each in phrases.pointers if not may_have_strings(grammar.automaton.root, each)):
+        raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
+
+
+class PhraseRow(Rule):
     """The phrases of one row."""
 
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
@@ -63,16 +99,17 @@ class PhraseRow:
         allowed: NDArray[np.int64] = ids[(words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1) == 1]
         return allowed
 
-    def allowed(self, words: Words | None, tokens: Sequence[int]) -> Words | None:
-        """A mask without the tokens refused here, and without an end while a phrase is not said."""
+    def allowed(self, words: Words | None, text: Transcript) -> Words:
+        """A mask without the tokens refused here, and without an end while a phrase is not said. See `Rule`."""
         assert words is not None, "phrases stand in texts of a grammar"
-        if self.owed(tokens):
+        if self.owed(text.tokens):
             words = words & self._beyond_end
-        refused = self._refused.get(len(tokens))
+        refused = self._refused.get(len(text.tokens))
         return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
 
-    def keeps(self, matcher: Matcher | None, tokens: Sequence[int]) -> bool:
-        """Can all phrases still be said behind the last token? If not, it is not allowed there again."""
+    def keeps(self, text: Transcript) -> bool:
+        """Can all phrases still be said behind the last token? See `Rule`."""
+        matcher, tokens = text.matcher, text.tokens
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
         keeps = after is not None and not (matcher is not None and self._loses(matcher, after))

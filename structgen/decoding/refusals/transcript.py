@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from copy import copy
 
@@ -24,6 +25,7 @@ class Transcript:
 
     Attributes:
         entries: where each token is measured; None if the model was not asked.
+        budget: the most tokens that it may have.
         forced: the number of tokens that were taken without asking the model.
         said: the tokens' text, without a stop string.
         healed: the number of tokens at the start that stand for the end of the row's token before them, see `heal`.
@@ -48,6 +50,12 @@ class Transcript:
         self._stop = [text.encode() for text in stop]
         self.healed = 0
         self.prompt_end: list[int] = []
+        self.budget = sys.maxsize
+
+    @property
+    def has_room(self) -> bool:
+        """True if a token may follow the next one."""
+        return len(self.tokens) + 1 < self.budget
 
     def fork(self, followers: Sequence[Follower]) -> Transcript:
         """Another text that begins like this one, with its own followers. Its row has only the tokens added to it."""

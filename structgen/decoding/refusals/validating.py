@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from structgen.automaton.pointers import PointerReader
-from structgen.decoding.refusals.budget import Steering
-from structgen.decoding.refusals.check import RowCheck
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
+from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import ValidationFailed, quoted
 from structgen.guards import Veto
@@ -37,15 +36,12 @@ class Validating(RowCheck):
 
     Args:
         budget: the most values that may be refused.
-        steering: the row's limits, which may have cut a refused value short.
     """
 
-    def __init__(
-        self, validators: Validators, vocabulary: Vocabulary, budget: int, steering: Steering | None = None
-    ) -> None:
+    def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
         self._guard = ValueGuard(validators)
         super().__init__([self._guard], vocabulary)
-        self._validators, self._budget, self._steering = validators, budget, steering
+        self._validators, self._budget = validators, budget
 
     @property
     def accepted(self) -> Accepted | None:
@@ -57,38 +53,31 @@ class Validating(RowCheck):
         reader: PointerReader = self._watch.state[0]
         return reader
 
-    def fork(self, steering: Steering | None = None) -> Validating:
-        """The check of another text that begins like this one, with its own steering."""
-        twin = super().fork()
-        twin._steering = steering
-        return twin
-
     def at_risk(self, said: bytes | bytearray) -> int:
         """See `RowCheck`. Values in a container are shown once complete, though the container may be refused."""
         path = self._reader.pending
         return len(self._reader.begun) if path is not None and self._validators.judges(path, bytes(said)) else 0
 
-    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
         """See `RowCheck`.
 
         Raises:
             ValidationFailed: `Limits(validations=...)` values were refused before.
         """
         assert isinstance(veto, ValueVeto)
-        text = bytes(said.said[: veto.end])
-        error = self._error(veto, text.decode("utf-8", errors="replace"), retries)
-        starts = [span.start for span in PointerReader().feed(text) if text[span.start] not in CONTAINERS]
+        judged = bytes(text.said[: veto.end])
+        error = self._error(veto, judged.decode("utf-8", errors="replace"), retries, cut)
+        starts = [span.start for span in PointerReader().feed(judged) if judged[span.start] not in CONTAINERS]
         if not starts or starts[-1] < veto.offset:
             starts.append(veto.offset)
         retries.refused_values[veto.pointer] += 1
         widths = _widths(retries.refused_values[veto.pointer], len(starts))
         depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
-        return Refusal(self._vetoed(said), depths, veto.message, lambda: error, veto.pointer)
+        return Refusal(self._vetoed(text), depths, veto.message, lambda: error, veto.pointer)
 
-    def _error(self, veto: ValueVeto, text: str, retries: RetryTree) -> ValidationFailed:
+    def _error(self, veto: ValueVeto, text: str, retries: RetryTree, cut: str) -> ValidationFailed:
         """The error for the case that no other text is left. Raises it if the budget is spent."""
         why = f"{veto.reason}, at the end of {quoted(text[-80:])}"
-        cut = "" if self._steering is None else self._steering.cut
         more = f"; {cut} cut the text short: a larger one leaves more room" if cut else ""
         if retries.refused_values.total() >= self._budget:
             spent = f"{self._budget} other values were refused before" if self._budget else "it is tried once only"

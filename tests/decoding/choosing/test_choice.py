@@ -1,6 +1,6 @@
 """Masks and options to tokens: the host's way and the device's, held to each other and to plain loops.
 
-Covers `penalties`.
+Covers `scores`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import torch
 
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.masking import FEW
-from structgen.decoding.choosing.penalties import penalise, penalties
 from structgen.decoding.choosing.sampling import NOTHING
+from structgen.decoding.choosing.scores import penalise, penalties
 from structgen.masks.words import pack
 from structgen.options import Sampling
 from structgen.vocabulary import Vocabulary

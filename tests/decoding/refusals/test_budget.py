@@ -366,7 +366,7 @@ def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
     steering, text = Steering(grammar, "max_new_tokens", 10_000), Transcript(byte_vocabulary(), matcher, Row(()))
     for byte in b'{"name": "' + b"x" * 50:
         text.take(byte, None)
-        assert steering.exceeded(matcher, text) is None
+        assert steering.exceeded(text) is None
         close = closing_tokens(matcher)
         assert close is not None
         assert len(close) <= Closing.of(grammar).costs[matcher.position]

@@ -15,10 +15,12 @@ import torch
 import structgen as sg
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.continuations import Continuations
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks.words import ids_of
 from structgen.models.model import Model
+from structgen.models.row import Row
 from tests.support.enumerable import chi_square
 from tests.support.small_tokenizers import random_model
 
@@ -82,7 +84,9 @@ def canonical_law(model: Model, prompt: list[int], constraint: sg.Choice) -> dic
         if matcher.can_finish:
             law[said] = chance
             continue
-        tokens = ids_of(row.allowed(matcher.mask(), matcher, said, each=True)).tolist()
+        text = Transcript(vocabulary, matcher, Row(()))
+        text.tokens = list(said)
+        tokens = ids_of(row.allowed(matcher.mask(), text, each=True)).tolist()
         with torch.inference_mode():
             logits = model.module(torch.tensor([[*prompt, *said]])).logits[0, -1, tokens].double()
         for token, each in zip(tokens, torch.softmax(logits, 0).tolist(), strict=True):

@@ -1,6 +1,6 @@
 """Validators and guards beside the budget and the caps: a retry stays within what is left, or the error says why.
 
-Covers `guarding`, `allowed`.
+Covers `guarding`, `row_refusals`.
 """
 
 from __future__ import annotations

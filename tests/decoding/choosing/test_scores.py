@@ -24,7 +24,7 @@ from transformers import (
 
 import structgen as sg
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
-from structgen.decoding.choosing.logits_processors import processed
+from structgen.decoding.choosing.scores import processed
 from structgen.masks.words import pack
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.support.architectures import make

@@ -1,6 +1,13 @@
-"""Checks that read a row's text and may veto it: the row's guards, and its type's validators.
+"""The protocol of all that may refuse a row's text: budget and caps, canonical tokens, phrases, guards, validators.
 
-Both give a `Veto`, and both read token by token: each token is either read or has completed the offence.
+A rule refuses in up to three ways, the cheapest first:
+
+1. `allowed` takes a token out of the mask, before one is chosen.
+2. `keeps` takes back the chosen token before the model reads it. Another one is drawn from the same logits.
+3. `read` vetoes the text from an earlier byte on. The row goes back to a place that `refusal` names.
+
+`Steering`, `CanonicalRow` and `PhraseRow` refuse in the first two ways; `Validating` in the third; `Guarding` in the
+third, and in the first once the rollbacks are spent.
 """
 
 from __future__ import annotations
@@ -16,11 +23,35 @@ from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import GuardWatch
+from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 
-class RowCheck(ABC):
-    """Guards or validators that read one row."""
+class Rule(ABC):
+    """What may refuse the text of one row."""
+
+    def allowed(self, words: Words | None, text: Transcript) -> Words | None:
+        """A mask without the tokens that are refused behind the text; may be empty. None stands for every token.
+
+        Raises:
+            DeadEnd: the text cannot go on.
+        """
+        return words
+
+    def keeps(self, text: Transcript) -> bool:
+        """May the row go on behind its last token? If not, the token is not allowed there again."""
+        return True
+
+    @abstractmethod
+    def truncate(self, count: int, said: bytes | bytearray) -> None:
+        """The row goes back to its first `count` tokens, which spell `said`."""
+
+
+class RowCheck(Rule):
+    """Guards or validators, which read one row and may veto its text.
+
+    They read token by token: each token is either read or has completed the offence.
+    """
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
         self._watch = GuardWatch(guards, vocabulary)
@@ -48,8 +79,11 @@ class RowCheck(ABC):
         return watch.finish() if over else None
 
     @abstractmethod
-    def refusal(self, veto: Veto, said: Transcript, retries: RetryTree) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
         """The text that `read` has vetoed, and how many of its tokens to keep.
+
+        Args:
+            cut: for messages, the budget that has changed the text; empty if none has.
 
         Raises:
             RunError: the row may not be sent back any more.
@@ -60,7 +94,6 @@ class RowCheck(ABC):
         """The number of bytes at the end of the text that a veto may still take away, so they are not shown yet."""
 
     def truncate(self, count: int, said: bytes | bytearray) -> None:
-        """Goes back to the first `count` tokens."""
         self._watch.truncate(count)
 
     def fork(self) -> Self:
@@ -69,6 +102,6 @@ class RowCheck(ABC):
         twin._watch = self._watch.fork()
         return twin
 
-    def _vetoed(self, said: Transcript) -> tuple[int, ...]:
+    def _vetoed(self, text: Transcript) -> tuple[int, ...]:
         """The tokens that were read, and the next one, which completed the offence, if any."""
-        return tuple(said.tokens[: self._watch.count + 1])
+        return tuple(text.tokens[: self._watch.count + 1])

@@ -7,7 +7,7 @@ from functools import partial
 
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.decoding.refusals.checks import Checks
-from structgen.decoding.refusals.rollback import Rollback
+from structgen.decoding.refusals.row_refusals import RowRefusals
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
@@ -16,12 +16,12 @@ from structgen.trace.records import Cap, Undone
 from structgen.vocabulary import Vocabulary
 
 
-class Said:
+class RowText:
     """The text of one row with what is known of it. The base class of `Session`."""
 
     _transcript: Transcript
     _checks: Checks
-    _rollback: Rollback
+    _refusals: RowRefusals
     _vocabulary: Vocabulary
 
     @property
@@ -42,12 +42,12 @@ class Said:
     @property
     def rollbacks(self) -> int:
         """How often the row has gone back."""
-        return self._rollback.count
+        return self._refusals.count
 
     @property
     def undone(self) -> list[Undone]:
         """The texts that were taken back."""
-        return self._rollback.undone
+        return self._refusals.undone
 
     def explaining(self) -> Callable[[], RefusedToken | None] | None:
         """For a `DeadEnd`, a function that finds out why the text may not end here; None for plain text."""
