@@ -7,6 +7,7 @@ import pytest
 import structgen as sg
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.rows import RowBuilder
 from structgen.models.model import Model
 from structgen.testing import ByteTokenizer, byte_vocabulary
@@ -20,11 +21,13 @@ def builder(context=None, **options):
     return RowBuilder(model, CallOptions(**options))
 
 
+def prompts(*texts: str) -> list[Prompt]:
+    return [Prompt(list(text.encode())) for text in texts]
+
+
 def test_each_row_has_its_own_options_and_those_given_once():
     sampling = [sg.Sampling(), sg.Sampling(seed=4)]
-    targets, sessions = builder(sampling=sampling, limits=sg.Limits(7)).rows(
-        ["a", "bc"], [None, sg.Regex("x+")], many=True
-    )
+    targets, sessions = builder(sampling=sampling, limits=sg.Limits(7)).rows(prompts("a", "bc"), [None, sg.Regex("x+")])
     assert [target.constraint for target in targets] == [None, sg.Regex("x+")]
     assert [session.sampling for session in sessions] == sampling
     assert [session.budget for session in sessions] == [7, 7]
@@ -33,17 +36,17 @@ def test_each_row_has_its_own_options_and_those_given_once():
 
 def test_a_budget_ends_with_the_context_and_the_error_says_which():
     """The last token is not read: of ten places behind six ids five tokens come."""
-    assert [s.budget for s in builder(10).rows(["123456", "1"], [None, None], many=True)[1]] == [5, 10]
+    assert [s.budget for s in builder(10).rows(prompts("123456", "1"), [None, None])[1]] == [5, 10]
     with pytest.raises(sg.OptionError, match="context"):
-        builder(10).rows(["123456"], [sg.Regex("x{9}")], many=True)
+        builder(10).rows(prompts("123456"), [sg.Regex("x{9}")])
     with pytest.raises(sg.OptionError, match="max_new_tokens=5"):
-        builder(limits=sg.Limits(5)).rows(["123456"], [sg.Regex("x{9}")], many=True)
+        builder(limits=sg.Limits(5)).rows(prompts("123456"), [sg.Regex("x{9}")])
 
 
 def test_beams_are_searched_from_hypotheses():
     rows = builder(beams=3)
     assert rows.beams == sg.Beams(3)
-    assert [type(session) for session in rows.rows(["a"], [None], many=True)[1]] == [Hypothesis]
+    assert [type(session) for session in rows.rows(prompts("a"), [None])[1]] == [Hypothesis]
     assert builder().beams is None
     with pytest.raises(sg.OptionError, match="beams="):
-        builder(beams=3, sampling=sg.Sampling(temperature=1.0)).rows(["a"], [None], many=True)
+        builder(beams=3, sampling=sg.Sampling(temperature=1.0)).rows(prompts("a"), [None])
