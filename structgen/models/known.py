@@ -100,9 +100,10 @@ def _convert(file: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    kind: Any = AutoModelForCausalLM
+    read = kind.from_pretrained(**where, dtype=torch.float32)
     read.config.__dict__.pop("quantization_config", None)
-    plain: Any = AutoModelForCausalLM.from_config(read.config, dtype=torch.float32)  # the one read cannot be saved
+    plain = kind.from_config(read.config, dtype=torch.float32)  # the one read cannot be saved
     plain.load_state_dict(read.state_dict())
     plain.generation_config = read.generation_config
     folder.parent.mkdir(parents=True, exist_ok=True)
