@@ -96,7 +96,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
         banned={"list", "tuple", "texts"},
     ),
     ("model", lambda value: sg.generate(value, "x"), set()),
-    ("prompt", lambda value: sg.generate(scripted("x"), value), {"text", "texts", "numbers", "list", "tuple"}),
+    ("prompt", lambda value: sg.generate(scripted("x"), value), {"text", "texts", "numbers", "array", "list", "tuple"}),
     ("schema", lambda value: generated(schema=value), {"none", "true", "dict", "schema", "type", "function"}),
     *options(
         compiled(lambda **given: sg.JsonSchema(int, **given)), order={"list", "tuple"}, whitespace=set(),

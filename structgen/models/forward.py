@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.errors import OptionError, excerpt, warn_caller
@@ -103,7 +104,7 @@ def _why_not(module: PreTrainedModel) -> str:
 
 
 def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
-    """The probe: reads two rows, rolls one back, and reads both on unevenly.
+    """The probe: reads two rows, rolls one back, and reads both on unevenly; and several tokens as if one by one.
 
     Returns:
         Why the logits are not those of an uncached forward pass; empty where they are, or where they differ by no more
@@ -115,10 +116,11 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
         with torch.inference_mode():
             forward.read([one, other])
             one.truncate(5)
-            for of_one, of_other in ((probe[10:12], probe[:1]), (probe[12:13], probe[1:4]), (probe[6:9], probe[4:5])):
+            for of_one, of_other in ((probe[10:12], probe[:1]), (probe[12:13], probe[1:4])):
                 one.ids += of_one
                 other.ids += of_other
                 checked.append((forward.read([one, other])[0], at_once(module, one)))
+            checked.append(_several_and_one_by_one(module, forward))
     except (*REFUSALS, AssertionError) as error:  # whatever a model raises on a cache that is not for it
         return f"it raised {type(error).__name__}: {excerpt(error)}"
     if all(near(logits, expected) for logits, expected in checked):
@@ -128,6 +130,23 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
         return ""
     largest = max(float((logits.float() - expected.float()).abs().max()) for logits, expected in checked)
     return f"its logits differ from those of an uncached forward pass, by {largest:.2g} at most"
+
+
+def _several_and_one_by_one(module: PreTrainedModel, forward: Forward) -> tuple[Tensor, Tensor]:
+    """The logits after three tokens behind a cache, read at once and one by one: float[width] each.
+
+    Not beside an uncached pass, by which a `testing.ScriptedModel` cannot know where its prompt ends.
+    """
+    probe = probe_ids(module)
+    several, singly = _probe(module, probe[:8]), _probe(module, probe[:8])
+    forward.read([several, singly])
+    several.ids += probe[6:9]
+    singly.ids += probe[6:7]
+    together, logits = forward.read([several, singly])
+    for token in probe[7:9]:
+        singly.ids.append(token)
+        logits = forward.read([singly])[0]
+    return together, logits
 
 
 def _probe(module: PreTrainedModel, ids: Sequence[int]) -> Row:

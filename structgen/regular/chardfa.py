@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from structgen.regular.chardfa_kernels import ALL, EVERY, NO_LONGEST, SOME, extreme_lengths, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
-from structgen.regular.regex.compiler import leading_conditions
+from structgen.regular.regex.compiler import leading_conditions, listed_texts
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.subset import determinise
@@ -144,7 +144,11 @@ def from_pattern(pattern: str, anchored: bool = False) -> CharDfa:
             `patterns.pattern_language`), a construct without a clear meaning.
         LimitExceeded: more than `STATE_LIMIT` states.
     """
-    conditions, tree = leading_conditions(parse(pattern), anchored)
+    parsed = parse(pattern)
+    texts = listed_texts(parsed, anchored)
+    if texts is not None:
+        return literals(texts)
+    conditions, tree = leading_conditions(parsed, anchored)
     result = from_tree(pattern, tree, anchored)
     for ahead, negative in conditions:
         prefix = from_tree(pattern, ahead)
