@@ -138,14 +138,14 @@ def _several_and_one_by_one(module: PreTrainedModel, forward: Forward) -> tuple[
     Not beside an uncached pass, by which a `testing.ScriptedModel` cannot know where its prompt ends.
     """
     probe = probe_ids(module)
-    several, singly = _probe(module, probe[:8]), _probe(module, probe[:8])
-    forward.read([several, singly])
-    several.ids += probe[6:9]
-    singly.ids += probe[6:7]
-    together, logits = forward.read([several, singly])
-    for token in probe[7:9]:
-        singly.ids.append(token)
-        logits = forward.read([singly])[0]
+    row = _probe(module, probe[:8])
+    forward.read([row])
+    row.ids += probe[6:9]
+    together = logits = forward.read([row])[0]
+    row.truncate(8)
+    for token in probe[6:9]:
+        row.ids.append(token)
+        logits = forward.read([row])[0]
     return together, logits
 
 
