@@ -226,9 +226,9 @@ def covering(tests: dict[str, Any], number: int) -> dict[str, float]:
 
 def judge(paths: list[str]) -> None:
     """Prints a line per mutant, and the share that each file's tests catch, together with those before."""
+    builtins.__mutant__ = Recorder()  # type: ignore[attr-defined]
     import structgen.api, structgen.batch_jobs, structgen.calling, structgen.server.app  # noqa: E401, F401, I001 - once
 
-    builtins.__mutant__ = Recorder()  # type: ignore[attr-defined]
     suites = [json.loads(Path(path).read_text()) for path in paths]
     counts = [0] * len(suites)
     for number, place in enumerate(Loader.wanted):
