@@ -23,6 +23,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 import structgen as sg
 from structgen.automaton.pointers import PointerReader
 from structgen.decoding.partial import completed, partial
+from structgen.models.forward import forward_for
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
 
@@ -96,13 +97,13 @@ def test_the_partial_value_grows_and_is_typed_where_it_is_complete():
 def test_a_stream_may_be_stopped_at_any_event():
     """No step is run ahead: the model has read no more than what was asked for, and its mode is restored."""
     model = scripted(TRIP)
+    forward_for(model.module)  # whose probe is not counted
     calls = []
     model.module.register_forward_pre_hook(lambda *_: calls.append(1))
     for event in sg.stream(model, "x", schema=Trip, fast_forward=False):
         if event.path == "/title":
             break
-    spent = len(calls)
-    assert spent < 45
+    assert len(calls) < 40
     model.module.train()
     events = sg.stream(model, "x", schema=Trip)
     next(events)
