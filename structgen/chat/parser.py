@@ -15,7 +15,8 @@ from typing import Any
 
 from structgen.chat.arguments import KeyedArguments
 from structgen.chat.call_format import CallFormat, thought_opening
-from structgen.chat.keyed.reader import ID, CharacterStream, KeyedReader, expect, json_text, longest_of
+from structgen.chat.character_stream import CharacterStream, expect, json_text, longest_of
+from structgen.chat.keyed.reader import ID, KeyedReader
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
 from structgen.chat.spellings import Alternatives, canonical, firsts, leading
 from structgen.errors import CallSyntaxError, quoted

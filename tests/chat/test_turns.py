@@ -1,7 +1,7 @@
 """One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
 
 Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `derive_thinking`, `json_values`,
-`chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.reader`, `chat.keyed.value_plans`,
+`character_stream`, `chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.reader`, `chat.keyed.value_plans`,
 `literals`, `parser`, `probes` and `templates`.
 """
 

@@ -22,7 +22,7 @@ from structgen.automaton.pointers import pointer_at
 from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
-from structgen.decoding.refusals.rule import Rule
+from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
@@ -58,7 +58,7 @@ class _Refusals:
         self.names.clear()
 
 
-class Steering(Rule):
+class Steering(RowRule):
     """Keeps one row within its budget, and its values within their caps.
 
     Args:
@@ -132,7 +132,7 @@ class Steering(Rule):
         return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
 
     def keeps(self, text: Transcript) -> bool:
-        """May the row go on from here within its limits, or does it end? See `Rule`."""
+        """May the row go on from here within its limits, or does it end? See `RowRule`."""
         token = text.tokens[-1]
         limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
         if limit is None:
@@ -216,7 +216,7 @@ class Steering(Rule):
             self._refused.setdefault(count, _Refusals()).names.append(self._name)
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
-        """See `Rule`. Raises if a close is needed and none is known."""
+        """See `RowRule`. Raises if a close is needed and none is known."""
         matcher = text.matcher
         assert matcher is not None, "limits are kept in texts of a grammar"
         assert words is not None, "a grammar gives a mask"

@@ -16,7 +16,7 @@ from copy import copy
 import numpy as np
 
 from structgen.decoding.refusals.continuations import Continuations, Overlap, overlap
-from structgen.decoding.refusals.rule import Rule
+from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
@@ -27,7 +27,7 @@ from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
 
 
-class CanonicalRow(Rule):
+class CanonicalRow(RowRule):
     """Keeps one row canonical.
 
     Args:
@@ -98,7 +98,7 @@ class CanonicalRow(Rule):
         self.relaxed = {index for index in self.relaxed if index < length}
 
     def allowed(self, words: Words | None, text: Transcript, *, each: bool = False) -> Words:
-        """The canonical tokens of a mask, see `Rule`. A strict row raises if there are none.
+        """The canonical tokens of a mask, see `RowRule`. A strict row raises if there are none.
 
         Args:
             each: check each token, if they are few, before one is chosen.
@@ -134,7 +134,7 @@ class CanonicalRow(Rule):
         return everything(self._vocabulary) if words is None else words
 
     def keeps(self, text: Transcript) -> bool:
-        """Can the text go on canonically behind the last token? See `Rule`."""
+        """Can the text go on canonically behind the last token? See `RowRule`."""
         matcher, tokens = text.matcher, text.tokens
         index, state = len(tokens) - 1, self._state(tokens)
         if self._asked or index in self.relaxed:

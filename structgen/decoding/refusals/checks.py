@@ -13,7 +13,7 @@ from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
-from structgen.decoding.refusals.rule import RowCheck, Rule
+from structgen.decoding.refusals.rule import RowCheck, RowRule
 from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
@@ -26,7 +26,7 @@ from structgen.vocabulary import Vocabulary
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The rules of a row; None for those that it does not have. Each belongs to one row, and all speak `Rule`.
+    """The rules of a row; None for those that it does not have. Each belongs to one row, and all speak `RowRule`.
 
     Attributes:
         guards: read every token.
@@ -48,7 +48,7 @@ class Checks:
         return [check for check in (self.guards, self.validating) if check is not None]
 
     @property
-    def keeping(self) -> list[Rule]:
+    def keeping(self) -> list[RowRule]:
         """Those that are asked about each chosen token, in this order."""
         return [rule for rule in (self.canonical, self.phrases, self.steering) if rule is not None]
 

@@ -87,7 +87,7 @@ class Guarding(RowCheck):
         return GuardListener(self._watch.guards, self._watch.state, bytes(said[self._watch.length :]))
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
-        """See `Rule`. Takes out tokens only once the guards look ahead."""
+        """See `RowRule`. Takes out tokens only once the guards look ahead."""
         if not self.looks_ahead:
             return words
         return self._watch.without_refused(self.plain if words is None else words, last=not text.has_room)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structgen.arguments import is_listed, require
 from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
-from structgen.decoding.refusals.rule import Rule
+from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Listener
 from structgen.errors import OptionError, UnsatisfiableSchema, quoted
@@ -54,7 +54,7 @@ def require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
         raise UnsatisfiableSchema(f"phrases=: the schema has no strings at {pointer or 'the root'}")
 
 
-class PhraseRow(Rule):
+class PhraseRow(RowRule):
     """The phrases of one row."""
 
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
@@ -100,7 +100,7 @@ class PhraseRow(Rule):
         return allowed
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
-        """A mask without the tokens refused here, and without an end while a phrase is not said. See `Rule`."""
+        """A mask without the tokens refused here, and without an end while a phrase is not said. See `RowRule`."""
         assert words is not None, "phrases stand in texts of a grammar"
         if self.owed(text.tokens):
             words = words & self._beyond_end
@@ -108,7 +108,7 @@ class PhraseRow(Rule):
         return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
 
     def keeps(self, text: Transcript) -> bool:
-        """Can all phrases still be said behind the last token? See `Rule`."""
+        """Can all phrases still be said behind the last token? See `RowRule`."""
         matcher, tokens = text.matcher, text.tokens
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))

@@ -27,7 +27,7 @@ from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 
-class Rule(ABC):
+class RowRule(ABC):
     """What may refuse the text of one row."""
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
@@ -47,7 +47,7 @@ class Rule(ABC):
         """The row goes back to its first `count` tokens, which spell `said`."""
 
 
-class RowCheck(Rule):
+class RowCheck(RowRule):
     """Guards or validators, which read one row and may veto its text.
 
     They read token by token: each token is either read or has completed the offence.
