@@ -129,7 +129,7 @@ def generate(
     batch_size: int = ROWS,
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = (),
     banned: Sequence[str] | Sequence[Sequence[str]] = (),
-    thinking: bool | Thinking | Sequence[bool | Thinking] = False,
+    thinking: bool | Thinking | Sequence[bool | Thinking | None] | None = None,
     beams: int | Beams = 1,
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
     token_healing: bool | None = None,
@@ -165,8 +165,10 @@ def generate(
             A list of such lists gives each prompt its own.
         banned: words and phrases that never occur, as they are written; JSON's names may have them, its strings may
             not. `BannedWords` has more options. A list of lists gives each prompt its own.
-        thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and a limit; a list
-            gives each prompt its own. `Generation.thinking` has the text, and a stream tells it first.
+        thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and a limit; False keeps
+            it from that. Both switch the chat template, where it has a switch. None leaves it to the template: a
+            thought that the prompt opens is told apart from the answer. A list gives each prompt its own.
+            `Generation.thinking` has the text, and a stream tells it first.
         beams: search for the likeliest text with so many beams, or with the options of `Beams(...)`;
             `Generation.beams` has the best texts. 1 takes the likeliest token each time.
         canonical: allow only the tokens that the tokenizer would make of the text, as the model has learned it.

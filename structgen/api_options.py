@@ -24,7 +24,7 @@ class StreamOptions(TypedDict, total=False):
     batch_size: int
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]]
     banned: Sequence[str] | Sequence[Sequence[str]]
-    thinking: bool | Thinking | Sequence[bool | Thinking]
+    thinking: bool | Thinking | Sequence[bool | Thinking | None] | None
     beams: int | Beams
     canonical: bool | Literal["off", "prefer", "strict"]
     token_healing: bool | None

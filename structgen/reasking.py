@@ -12,7 +12,6 @@ from typing import Any
 
 from structgen.arguments import require, require_count
 from structgen.decoding.generation import Generation, Reasked, Stats
-from structgen.decoding.prompts.prompt import read_prompt
 from structgen.decoding.request import Request
 from structgen.decoding.session import Session
 from structgen.errors import RequestError, ValidationFailed
@@ -49,7 +48,7 @@ def results_asking_again(request: Request, reask: int, *, record: bool) -> list[
                 asked = _reasked(refusal, results[row], request.model.vocabulary.special_names)
                 prompts[row] = prompts[row].with_retry(asked.text, asked.message)
                 try:
-                    sessions[row] = request.builder.session_for(row, read_prompt(request.model, prompts[row]))
+                    sessions[row] = request.builder.session_for(row, prompts[row])
                 except RequestError as reason:
                     refusal.args = (f"{refusal}; the model cannot be asked again: {reason}", *refusal.args[1:])
                 else:

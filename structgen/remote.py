@@ -210,7 +210,8 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     """
     for name in _NEVER:
         given = getattr(options, name)
-        require(given == getattr(DEFAULTS, name), name, given, "nothing: the model is remote")
+        default = getattr(DEFAULTS, name)
+        require(given == default or (default is None and given is False), name, given, "nothing: the model is remote")
     count = len(prompts.each)
     schemas = schema if isinstance(schema, list) and prompts.many else [schema] * count
     require(len(schemas) == count, "schema", schemas, f"one for each of {count} prompts")

@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from structgen.arguments import require, require_count, require_flag
 from structgen.calling.request import Parallel
 from structgen.calling.turns import Reply, call
-from structgen.chat.messages import as_messages, calls_message
+from structgen.chat.messages import as_messages, turn_message
 from structgen.chat.templates import Message
 from structgen.errors import RunError, ValidationFailed, excerpt
 from structgen.tools import Tool, ToolCall
@@ -160,9 +160,9 @@ def run(
             continue
         replies.append(reply)
         if not reply.calls:
-            history.append({"role": "assistant", "content": reply.text})
+            history.append(turn_message((), reply.text, reply.generation.thinking))
             return Conversation(reply.answer, history, replies) if details else reply.answer
-        history.append(calls_message(reply.calls, reply.text))
+        history.append(turn_message(reply.calls, reply.text, reply.generation.thinking))
         for each in reply.calls:
             result = _result(each, confirm, told)
             history.append({"role": "tool", "tool_call_id": each.id, "name": each.name, "content": result})

@@ -11,9 +11,10 @@ from structgen.arguments import is_whole, require, require_flag
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.messages import EXPECTED, Messages, as_messages, calls_message, is_conversation, prompt_ids
+from structgen.chat.messages import EXPECTED, Messages, as_messages, is_conversation, prompt_ids, turn_message
 from structgen.chat.parser import TurnParser
 from structgen.chat.templates import Message
+from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
@@ -21,6 +22,7 @@ from structgen.decoding.prompts.per_row import lists, per_row, shared
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.session import Session
+from structgen.decoding.thinking import switch_of, thinking_of_rows
 from structgen.errors import OptionError, ValidationFailed, quoted
 from structgen.few_shot import answer_text, pairs
 from structgen.given_prompts import ChatPrompt, GivenPrompt, GivenPrompts
@@ -125,17 +127,19 @@ def prepared(
     def each(name: str, value: Any) -> Sequence[Any]:
         return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
 
+    wanted = [switch_of(row) for row in thinking_of_rows(options.get("thinking"), count)]
     columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), each("schema", schema)
     plans = shared(partial(_plan, owner, layout), *columns)
     prompts = []
-    for plan, (name, conversation), answer in zip(plans, conversations.items(), columns[-1], strict=True):
+    for plan, (name, conversation), answer, thinks in zip(
+        plans, conversations.items(), columns[-1], wanted, strict=True
+    ):
         chat: GivenPrompt = ChatPrompt(conversation, name)
         if shown and plan.lead is not None:
             chat = chat.with_schema(schema_text(answer, plan.lead))
         chat = chat.with_examples([turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
-        prompts.append(
-            prompt_ids(owner.tokenizer, chat.given, plan.declared, plan.format, template_options, where=name)
-        )
+        switched = thought_options(owner.tokenizer, owner.vocabulary, thinks, template_options)
+        prompts.append(prompt_ids(owner.tokenizer, chat.given, plan.declared, plan.format, switched, where=name))
     guards = options.get("guards", ())
     require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
     options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)
@@ -210,7 +214,7 @@ def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[
             tools[call.name].parse(call.json)
         except ValidationFailed as refusal:
             raise OptionError(f"{where}: {refusal}") from refusal
-    return [user, calls_message(calls)]
+    return [user, turn_message(calls)]
 
 
 def _answer_format(owner: Model) -> CallFormat | None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from structgen.arguments import require_flag
 from structgen.calling.request import Parallel, TurnRequest, prepared
 from structgen.chat.messages import Messages
-from structgen.chat.parser import CallEnded, TextPiece
+from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece
 from structgen.chat.spellings import pattern
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
@@ -230,7 +230,9 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     error = generation.error
     if error is None:
         try:
-            text, calls = _read(asked, generation, known)
+            text, calls, thought = _read(asked, generation, known)
+            if generation.thinking is None and thought:
+                generation = replace(generation, thinking=thought)
             cut = None if calls else _cut_call(asked, generation)
             if cut is not None:
                 why = (
@@ -273,19 +275,21 @@ def _answer(target: Target, text: str) -> Any:
 
 def _read(
     asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolCall[Any]]
-) -> tuple[str, list[ToolCall[Any]]]:
-    """Returns the text and the calls of a turn.
+) -> tuple[str, list[ToolCall[Any]], str]:
+    """Returns the text and the calls of a turn, and a thought that the model has begun by itself.
 
     Raises:
         ValidationFailed: a tool's validators refuse a call. CallSyntaxError: the text is cut off within a call.
     """
     parser = asked.parser()
     if parser is None:
-        return generation.text, []
+        return generation.text, [], ""
     written = asked.written(generation.token_ids).decode("utf-8", errors="replace")
     events = parser.feed(written) + parser.finish()
-    text = "".join(event.text for event in events if isinstance(event, TextPiece))
+    text, thought = (
+        "".join(event.text for event in events if isinstance(event, kind)) for kind in (TextPiece, ThoughtPiece)
+    )
     ended = [event for event in events if isinstance(event, CallEnded)]
     if len(ended) == len(known):
-        return text, list(known)
-    return text, [asked.tools[event.name].called(event.arguments, event.id) for event in ended]
+        return text, list(known), thought
+    return text, [asked.tools[event.name].called(event.arguments, event.id) for event in ended], thought

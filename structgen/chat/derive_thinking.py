@@ -19,6 +19,7 @@ KNOWN = (
     Tags("<|START_THINKING|>", "<|END_THINKING|>"),
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),
     Tags("<|channel>thought\n", "<channel|>"),
+    Tags("Here is my thought process:", "Here is my response:"),
 )
 """Common tags, for templates whose messages have no field for the thinking. They are searched in the text before an
 answer, and then tried in its content."""
@@ -41,6 +42,11 @@ def thinking_tags(probes: Probes) -> Tags | None:
     marks = [(tags, mark.strip()) for tags in KNOWN for mark in (tags.opening, tags.closing)]
     written = next((tags for tags, mark in marks if mark in prompt or mark in plain), None)
     return written or next((tags for tags in KNOWN if _is_taken_out(probes, tags)), None)
+
+
+def tags_in(source: str) -> Tags | None:
+    """Returns the common tags that both stand in a template's source."""
+    return next((tags for tags in KNOWN if tags.opening.strip() in source and tags.closing.strip() in source), None)
 
 
 def _is_taken_out(probes: Probes, tags: Tags) -> bool:

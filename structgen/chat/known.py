@@ -15,7 +15,7 @@ from typing import Any
 
 from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.derive import derive
-from structgen.chat.derive_thinking import CONTENT, thinking_tags
+from structgen.chat.derive_thinking import CONTENT, tags_in, thinking_tags
 from structgen.chat.native import Native, by_name, native_of
 from structgen.chat.probes import DECLARED, USER, Probes
 from structgen.chat.response_templates import response_format
@@ -82,12 +82,13 @@ def _derived_or_told(template: ChatTemplate, ends: Collection[str], source: str,
     native = native_of(source + _prompt_with_tools(template))
     try:
         format_ = derive(template, ends)
+        format_ = format_ if native is None else native.beside(format_)
     except OptionError:
         told = told_format(template, getattr(tokenizer, "response_template", None), native)
         if told is None:
             raise
-        return told
-    return format_ if native is None else native.beside(format_)
+        format_ = told
+    return format_ if format_.thinking is not None else replace(format_, thinking=tags_in(source))
 
 
 def _prompt_with_tools(template: ChatTemplate) -> str:
@@ -132,6 +133,6 @@ def thinking_tags_of(tokenizer: Any, vocabulary: Vocabulary) -> Tags | None:
 @once_per_object
 def _thinking_alone(tokenizer: Any, source: str) -> Tags | None:
     try:
-        return thinking_tags(Probes(TokenizerTemplate(tokenizer)))
+        return thinking_tags(Probes(TokenizerTemplate(tokenizer))) or tags_in(source)
     except OptionError:
-        return None
+        return tags_in(source)

@@ -12,12 +12,15 @@ from structgen.arguments import require, require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.known import call_format
 from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering
+from structgen.chat.thoughts import with_thought
 from structgen.errors import OptionError, quoted
 from structgen.memo import once_per_object
 from structgen.tools import Tool, ToolCall
 
 Messages = str | Sequence[Message]
 """A conversation: its messages, or the text of its only message, the user's."""
+THOUGHT_FIELD = "reasoning_content"
+"""The field of a message in which its thought is given, as by most servers."""
 EXPECTED = "a string, or chat messages (dicts with role and content)"
 
 
@@ -44,9 +47,16 @@ def is_conversation(given: Any) -> bool:
     )
 
 
-def calls_message(calls: Sequence[ToolCall[Any]], content: str = "") -> dict[str, Any]:
-    """Returns the assistant's message with these calls."""
-    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
+def turn_message(calls: Sequence[ToolCall[Any]], content: str = "", thought: str | None = None) -> dict[str, Any]:
+    """Returns the assistant's message with a text, calls and a thought; it has no empty calls, and no empty thought.
+
+    Line breaks at the ends of a thought belong to its tags.
+    """
+    thought = (thought or "").strip("\n")
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if calls:
+        message["tool_calls"] = list(calls)
+    return {**message, THOUGHT_FIELD: thought} if thought else message
 
 
 def prompt_ids(
@@ -116,7 +126,8 @@ class _TemplateReading:
     """Which roles and forms of content a chat template reads. Probes find it out: short conversations to render."""
 
     def __init__(self, tokenizer: Any, where: str) -> None:
-        self._where, self._shows = where, partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        self.tokenizer, self._where = tokenizer, where
+        self._shows = partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
         self.in_parts = not self._shows("user", False) and self._shows("user", True) is True
         """Does the template read content only as a list of parts, and leave out plain texts?"""
 
@@ -159,7 +170,8 @@ def _shows(tokenizer: Any, template: str, role: str, in_parts: bool) -> bool | N
 
 
 def _written(message: Message, reading: _TemplateReading, format_: CallFormat | None, where: str) -> dict[str, Any]:
-    """Returns a message with its content and its calls in the form that the template reads."""
+    """Returns a message with its thought, its content and its calls in the form that the template reads."""
+    message = with_thought(message, reading.tokenizer, as_text=format_ is not None and format_.as_text)
     if format_ is not None and message.get("tool_calls"):
         message = _with_calls(message, format_, where)
     plain: dict[str, Any] = {**_plain(message, where), "role": reading.role(message["role"])}

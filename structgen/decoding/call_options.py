@@ -87,7 +87,7 @@ class CallOptions:
     batch_size: int = ROWS
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = ()
     banned: Sequence[str] | Sequence[Sequence[str]] = ()
-    thinking: bool | Thinking | Sequence[bool | Thinking] = False
+    thinking: bool | Thinking | Sequence[bool | Thinking | None] | None = None
     beams: int | Beams = 1
     canonical: bool | str = "off"
     token_healing: bool | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeGuard, cast
 
 from pydantic import ValidationError
@@ -19,8 +18,7 @@ from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.open_batch import Seat
-from structgen.decoding.prompts.per_row import per_row, shared
-from structgen.decoding.prompts.prompt import read_prompt
+from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
@@ -185,8 +183,7 @@ def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: Ca
         require_schema(schema)  # raises: texts are no schemas
     schemas = per_row("schema", schema if each else [schema] * count, count)
     builder = RowBuilder(model, options)
-    read = shared(partial(read_prompt, model), prompts.each)
-    targets, sessions = builder.rows(read, schemas)
+    targets, sessions = builder.rows(prompts.each, schemas)
     return Request(model, prompts, targets, sessions, options.batch_size, builder, builder.beams)
 
 

@@ -16,15 +16,22 @@ from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.healing import healing_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
-from structgen.decoding.prompts.prompt import Prompt
+from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings, require_unstopped
 from structgen.decoding.session import Session
-from structgen.decoding.thinking import thinking_of_rows, thinking_session
+from structgen.decoding.thinking import (
+    Wanted,
+    opens_thought,
+    switch_of,
+    thinking_of_rows,
+    thinking_session,
+)  # fmt: skip
 from structgen.errors import OptionError, quoted
+from structgen.given_prompts import GivenPrompt
 from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.models.model import Model
@@ -44,7 +51,7 @@ class RowPlan(NamedTuple):
     limits: Limits
     guards: Sequence[Guard[Any]]
     phrases: PhraseSet | None
-    thinking: Thinking | None
+    thinking: Wanted
 
 
 class RowBuilder:
@@ -64,7 +71,7 @@ class RowBuilder:
         wanted = options.canonical != "off" if options.token_healing is None else options.token_healing
         self._heals = wanted and self.beams is None
 
-    def rows(self, prompts: Sequence[Prompt], schemas: Sequence[Any]) -> tuple[list[Target], list[Session]]:
+    def rows(self, prompts: Sequence[GivenPrompt], schemas: Sequence[Any]) -> tuple[list[Target], list[Session]]:
         """The target and the session of each row.
 
         Raises:
@@ -72,10 +79,11 @@ class RowBuilder:
                 together.
         """
         options, count = self._options, len(prompts)
+        thinking = thinking_of_rows(options.thinking, count)
+        read = shared(self._read, prompts, thinking)
         targets = targets_of(schemas, options.whitespace, options.order)
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
-        thinking = thinking_of_rows(options.thinking, count)
         is_json = [target.is_json for target in targets]
         banned = lists("banned", options.banned, count)
         guards = shared(guards_of, lists("guards", options.guards, count), banned, is_json)
@@ -85,17 +93,21 @@ class RowBuilder:
             require_unstopped(given, each.stop)
         grammars = shared(self._grammar, targets)
         shared(require_strings, grammars, phrases)
-        columns = zip(prompts, targets, sampling, limits, guards, phrases, thinking, strict=True)
+        columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
 
-    def session_for(self, row: int, prompt: Prompt) -> Session:
+    def session_for(self, row: int, prompt: GivenPrompt) -> Session:
         """A new session for one of the rows last given to `rows`, with another prompt.
 
         Raises:
-            OptionError: the prompt leaves no room for an answer.
+            OptionError: the prompt cannot be read, or leaves no room for an answer.
         """
-        return self._session(self._plans[row]._replace(prompt=prompt))
+        plan = self._plans[row]
+        return self._session(plan._replace(prompt=self._read(prompt, plan.thinking)))
+
+    def _read(self, prompt: GivenPrompt, thinking: Wanted) -> Prompt:
+        return read_prompt(self._model, prompt, thinks=switch_of(thinking))
 
     def _grammar(self, target: Target) -> Grammar | None:
         constraint = target.constraint
@@ -110,6 +122,8 @@ class RowBuilder:
         if plan.limits.stop and plan.target.constraint is not None:
             raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
         self._require_seed(plan.sampling)
+        if not isinstance(plan.thinking, Thinking):
+            plan = plan._replace(thinking=Thinking() if opens_thought(model, plan.prompt) else None)
         if self._options.token_healing:
             self._require_healable(plan)
         if plan.sampling.exact:
@@ -119,7 +133,7 @@ class RowBuilder:
         checks, options = self._session_options(plan, grammar)
         kind = Session if self.beams is None else Hypothesis
         session = kind(plan.prompt, model.vocabulary, checks=checks, **options)
-        if plan.thinking is not None:
+        if isinstance(plan.thinking, Thinking):
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
         elif self._heals:
             session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
@@ -143,7 +157,7 @@ class RowBuilder:
     def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:
         """A row that draws whole texts; it has no limit that would change a text."""
         canonical, sampling = str(self._options.canonical), plan.sampling
-        require_exact(sampling, beams=self.beams is not None, thinking=plan.thinking is not None, canonical=canonical)
+        require_exact(sampling, beams=self.beams is not None, thinking=bool(plan.thinking), canonical=canonical)
         checks, options = self._session_options(plan, grammar)
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
@@ -161,7 +175,7 @@ class RowBuilder:
     def _require_healable(self, plan: RowPlan) -> None:
         """Refuses options that do not go with token healing."""
         others = {
-            "beams=": self.beams is not None, "thinking=": plan.thinking is not None,
+            "beams=": self.beams is not None, "thinking=": bool(plan.thinking),
             "Sampling(exact=...)": bool(plan.sampling.exact),
             "a prompt that is more than text": plan.prompt.start is not None or plan.prompt.inputs is not None,
         }  # fmt: skip
@@ -193,5 +207,8 @@ def _require_searchable(plan: RowPlan) -> None:
     if not plan.sampling.greedy or plan.sampling.reads_text:
         wanted = "beams= finds the likeliest text by the model's own probabilities"
         raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
-    if plan.thinking is not None:
-        raise OptionError("thinking= and beams= do not go together: generate the thoughts first, as plain text")
+    if plan.thinking:
+        raise OptionError(
+            "thinking= and beams= do not go together: generate the thoughts first, as plain text; if the chat template "
+            "opens a thought by itself, pass thinking=False"
+        )

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from structgen.chat import Tags
 from structgen.chat.known import thinking_tags_of
@@ -32,7 +32,7 @@ from structgen.guards.banned import EVERYTHING, Banned
 from structgen.models.model import Model
 from structgen.options import Limits, Thinking
 from structgen.trace.records import Cap
-from structgen.vocabulary import Vocabulary
+from structgen.vocabulary import spelled
 
 DEFAULT = Tags("<think>\n", "</think>\n\n")
 """The tags of models whose chat templates have none."""
@@ -81,13 +81,40 @@ class ThinkingSession(Session):
         self.finish = "length"
 
 
-def thinking_of_rows(given: Any, count: int) -> list[Thinking | None]:
-    """The options of each row's thinking; None for a row that does not think."""
+Wanted = Thinking | Literal[False] | None
+"""What a row wants of thinking: its options; False for none; None for what its prompt has begun."""
+
+
+def thinking_of_rows(given: Any, count: int) -> list[Wanted]:
+    """What each row wants of thinking."""
     each = list(given) if isinstance(given, (list, tuple)) else [given] * count
     for thinking in per_row("thinking", each, count):
-        if not isinstance(thinking, (bool, Thinking)):
+        if not (thinking is None or isinstance(thinking, (bool, Thinking))):
             raise OptionError(f"thinking={quoted(thinking)}: expected True, False or Thinking(...)")
-    return [thinking if isinstance(thinking, Thinking) else Thinking() if thinking else None for thinking in each]
+    return [Thinking() if thinking is True else thinking for thinking in each]
+
+
+def switch_of(thinking: Wanted) -> bool | None:
+    """What a row wants of its chat template: to let the model think, to keep it from that, or what it does by itself.
+
+    Tags of the caller's own are not the template's.
+    """
+    if isinstance(thinking, Thinking):
+        return None if thinking.opening is not None and thinking.closing is not None else True
+    return thinking
+
+
+def opens_thought(model: Model, prompt: Prompt) -> bool:
+    """Does a prompt end with the tag that opens a thought in the model's chat template?"""
+    end = spelled(model.vocabulary, prompt.read[-_TAG_LENGTH:])[-_TAG_LENGTH:]
+    if _SPEAKS_OF_THOUGHT.search(end) is None:  # only then the template's tags are asked for
+        return False
+    tags = thinking_tags_of(model.tokenizer, model.vocabulary)
+    return tags is not None and end.rstrip().endswith(tags.opening.strip().encode() or b"\0")
+
+
+_TAG_LENGTH = 48
+_SPEAKS_OF_THOUGHT = re.compile(rb"(?i)think|thought|reason|inner")
 
 
 def thinking_session(
@@ -155,15 +182,9 @@ def _tags(model: Model, marks: Tags) -> ThinkingTags:
     tag = stripped if first is None else first[0]
     before, _, gap = marks.closing.partition(tag)
     behind = encode(gap) if gap else []
-    spelled = b"".join(vocabulary.token(i) or _name(vocabulary, i) for i in behind)
-    if spelled.strip(b" ") != gap.encode().strip(b" "):
+    if spelled(vocabulary, behind).strip(b" ") != gap.encode().strip(b" "):
         raise OptionError(f"thinking: the tokenizer cannot spell {quoted(gap)}, the text after the closing tag")
     return ThinkingTags(encode(marks.opening), [*encode(before), *encode(tag), *behind], behind, tag)
-
-
-def _name(vocabulary: Vocabulary, token: int) -> bytes:
-    """The name of a special token; empty if it has none."""
-    return next((name.encode() for name, i in vocabulary.special_names.items() if i == token), b"")
 
 
 def _is_over(model: Model, prompt: Sequence[int], tags: ThinkingTags, marks: Tags) -> bool:
@@ -196,5 +217,5 @@ def _ends_with(model: Model, ids: Sequence[int], tag: Sequence[int], text: str) 
         return kept
 
     end, wanted = stripped(ids), stripped(tag)
-    spelled = vocabulary.decode(end[-4 * len(text) :]).rstrip()
-    return (bool(wanted) and end[-len(wanted) :] == wanted) or spelled.endswith(text.strip().encode())
+    read = spelled(vocabulary, end[-4 * len(text) :]).rstrip()
+    return (bool(wanted) and end[-len(wanted) :] == wanted) or read.endswith(text.strip().encode())

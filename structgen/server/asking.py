@@ -34,6 +34,7 @@ from structgen.server.wire import (
     PhraseField,
     SchemaFormat,
     TextRequest,
+    ThinkingField,
 )  # fmt: skip
 from structgen.tools import ToolCall
 
@@ -180,7 +181,9 @@ def _options(request: Common, settings: Settings, also: int | None) -> dict[str,
     return {
         "limits": budget,
         "canonical": extras.canonical,
-        "thinking": thinking if isinstance(thinking, bool) else Thinking(**thinking.model_dump(exclude_none=True)),
+        "thinking": Thinking(**thinking.model_dump(exclude_none=True))
+        if isinstance(thinking, ThinkingField)
+        else thinking,
         "banned": extras.banned,
         "beams": extras.beam_count,
         "phrases": [_phrase(each) for each in extras.phrases],

@@ -70,7 +70,10 @@ class ResponsesChoice(FunctionName):
 
 
 class ReasoningField(Strict):
-    """Any effort but "none" lets the model think. The answer has the whole thinking, never a summary."""
+    """Any effort but "none" lets the model think; "none" keeps it from that.
+
+    The answer has the whole thinking, never a summary.
+    """
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -130,10 +133,11 @@ class ResponsesRequest(AnyRequest):
         )
 
     def _extras(self) -> Extras | None:
-        if self.reasoning is None or self.reasoning.effort in (None, "none"):
+        if self.reasoning is None or self.reasoning.effort is None:
             return self.structgen
         extras = self.structgen or Extras()
-        return extras if extras.thinking else extras.model_copy(update={"thinking": True})
+        thinks = self.reasoning.effort != "none"
+        return extras if extras.thinking else extras.model_copy(update={"thinking": thinks})
 
     def _messages(self) -> list[Message]:
         given = self.input

@@ -95,7 +95,7 @@ class Extras(Strict):
         canonical: allow only tokens that the tokenizer itself would write.
         whitespace: the layout of JSON; a number is the blanks of an indent.
         budget: the limits of values, and whether cutting a value short is an error.
-        thinking: let the model think before it answers.
+        thinking: let the model think before it answers, or not; None: as the chat template does.
         prompt_schema: write the schema behind the prompt, too.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
     """
@@ -110,7 +110,7 @@ class Extras(Strict):
     order: StrictStr | list[StrictStr] = "schema"
     whitespace: Literal["spaced", "compact", "flexible"] | Annotated[StrictInt, Field(ge=0, le=100)] = "spaced"
     budget: Budget = Budget()
-    thinking: StrictBool | ThinkingField = False
+    thinking: StrictBool | ThinkingField | None = None
     template_options: dict[str, Any] = {}
     prompt_schema: StrictBool = False
     top_k: StrictInt = 0

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.chat.messages import prompt_ids
+from structgen.chat.thoughts import thought_options
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.given_prompts import EXPECTED, ChatPrompt, GivenPrompt, ProcessorPrompt, TextPrompt, is_id
 from structgen.models.model import Model
@@ -60,8 +61,11 @@ class Prompt:
         return Row(self.read, source=None if self.start is None else self.ids, inputs=self.inputs)
 
 
-def read_prompt(model: Model, prompt: GivenPrompt) -> Prompt:
+def read_prompt(model: Model, prompt: GivenPrompt, *, thinks: bool | None = None) -> Prompt:
     """Reads a prompt by the model's tokenizer and chat template.
+
+    Args:
+        thinks: shall the template let the model think? None: as it does by itself.
 
     Raises:
         OptionError: it is empty, longer than the model's context, or has an id or an input that the model does not
@@ -71,22 +75,23 @@ def read_prompt(model: Model, prompt: GivenPrompt) -> Prompt:
     if module is None:
         if isinstance(prompt, ProcessorPrompt):
             raise OptionError(f"{where}={quoted(prompt.given)}: expected {EXPECTED}")
-        return Prompt(checked(model, _token_ids(model, prompt), where))
+        return Prompt(checked(model, _token_ids(model, prompt, thinks), where))
     if isinstance(prompt, ProcessorPrompt):
         return _processed(model, module, prompt.given, where)
     if module.config.is_encoder_decoder and module.main_input_name != "input_ids":
         expected = f"{type(module).__name__} reads {module.main_input_name}: pass what its processor returns"
         raise OptionError(f"{where}: {expected}")
-    ids = checked(model, _token_ids(model, prompt), where)
+    ids = checked(model, _token_ids(model, prompt, thinks), where)
     return Prompt(ids, {} if reads_both_ways(module) else None, model.start)
 
 
-def _token_ids(model: Model, prompt: GivenPrompt) -> list[int]:
+def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[int]:
     """The ids of a text, of messages, or of ids as they are."""
     if isinstance(prompt, TextPrompt):
         return _text_ids(model.tokenizer, prompt.given) if prompt.given else []
     if isinstance(prompt, ChatPrompt):
-        return prompt_ids(model.tokenizer, prompt.given, where=prompt.name)
+        options = thought_options(model.tokenizer, model.vocabulary, thinks)
+        return prompt_ids(model.tokenizer, prompt.given, options=options, where=prompt.name)
     return _one_row(prompt.given, prompt.name)
 
 
