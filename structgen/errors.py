@@ -121,6 +121,13 @@ class RunError(StructgenError, RuntimeError):
     """The run could not go on."""
 
 
+def unforeseen(what: str, cause: Exception) -> RunError:
+    """The error of one row or request for an exception that nobody foresaw, which is its cause."""
+    error = RunError(f"{what}: {type(cause).__name__}: {excerpt(cause)}")
+    error.__cause__ = cause
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedToken:
     """Why a token cannot come next, from `Matcher.explain`.

@@ -95,7 +95,13 @@ def _is_share(value: Any) -> bool:
     return is_number(value, 0, 1) and value > 0
 
 
-_SHARE, _FINITE = "a number in (0, 1]", "a finite number"
+def _is_penalty(value: Any) -> bool:
+    return is_number(value, -_LARGEST) and value <= _LARGEST
+
+
+_LARGEST = 1000
+"""The largest penalty: larger ones would turn logits into infinities."""
+_SHARE, _FINITE, _PENALTY = "a number in (0, 1]", "a finite number", f"a number from {-_LARGEST} to {_LARGEST}"
 _OPTIONS = {
     "temperature": _Option(lambda value: is_number(value, 0), f"{_FINITE} of at least 0", False, True),
     "top_k": _Option(lambda value: is_whole(value, 0), "0 (all) or a positive count", True, True, True),
@@ -103,10 +109,14 @@ _OPTIONS = {
     "min_p": _Option(lambda value: is_number(value, 0, 1) and value < 1, "a number in [0, 1)", True, True, True),
     "typical_p": _Option(_is_share, _SHARE, True, True, True),
     "repetition_penalty": _Option(
-        lambda value: is_number(value, 0) and value > 0, f"{_FINITE} above 0", False, True, True
+        lambda value: is_number(value, 0) and 1 / _LARGEST <= value <= _LARGEST,
+        f"a number from {1 / _LARGEST} to {_LARGEST}",
+        False,
+        True,
+        True,
     ),
-    "frequency_penalty": _Option(lambda value: is_number(value, -math.inf), _FINITE),
-    "presence_penalty": _Option(lambda value: is_number(value, -math.inf), _FINITE),
+    "frequency_penalty": _Option(lambda value: _is_penalty(value), _PENALTY),
+    "presence_penalty": _Option(lambda value: _is_penalty(value), _PENALTY),
 }
 """The fields of `Sampling` that are numbers, but for the seed."""
 FILTERS = tuple(name for name, option in _OPTIONS.items() if option.filters)

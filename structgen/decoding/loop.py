@@ -97,7 +97,7 @@ class Batch(Run[Session]):
         super().__init__(sessions, waiting, forward, model=module, at_once=rows, ledger=ledger)
         for session in (*sessions, *waiting):
             session.measured_in(self.ledger)
-        self._vocabulary = vocabulary
+        self._vocabulary, self._graphs = vocabulary, execution.graphs
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._drafts: Drafts | None = None
         device = device_of(module) if waiting or self._admits else torch.device("cpu")

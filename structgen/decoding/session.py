@@ -23,7 +23,7 @@ from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.row_text import RowText
 from structgen.endings.closing import Closing
-from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted
+from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted, unforeseen
 from structgen.masks import Matcher
 from structgen.masks.words import Words, pack
 from structgen.models.row import Row
@@ -248,13 +248,16 @@ class Session(RowText):
         return max([text.begun_stop(), *(check.at_risk(text.said) for check in self._checks.watching)])
 
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Runs a step; a `StructgenError` ends this row and no other."""
+        """Runs a step; a `StructgenError` ends this row and no other. Any other exception ends it, too, and goes on."""
         try:
             with self.patience:
                 return step(*args, **kwargs)
         except StructgenError as error:
             self.fail(error)
             return None
+        except Exception as error:
+            self.fail(unforeseen("the row's own work failed", error))
+            raise
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None for every token. Goes back from a dead end first."""

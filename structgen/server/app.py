@@ -16,10 +16,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import AppStatus
-from starlette.types import Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structgen.models.model import Model
 from structgen.server.answers import Body
+from structgen.server.observing import Exchange, request_id
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import RunningRequest, Service, warm_up
@@ -30,8 +32,11 @@ PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
 SEND = 30
 """Seconds that a client may take to read a piece of a stream."""
+LAST_WORDS = 3
+"""Seconds that streams have to tell their clients that the server ends."""
 SWITCH = 0.0005
 """Seconds after which a thread that compiles a schema makes way for the thread that runs the model."""
+ID_HEADER = "X-Request-Id"
 COLLECT_AFTER = 3000
 """New containers after which Python looks for garbage among the young ones; each hundredth time it looks at all."""
 
@@ -63,8 +68,25 @@ def serve(
     drains: Any = AppStatus
     drains.disable_automatic_graceful_drain()  # streams end by themselves, or when the grace time is over
     prepare_process()
-    grace = max(1, round(settings.grace_seconds))
-    uvicorn.run(create_app(model, settings), host=host, port=port, log_level=log, timeout_graceful_shutdown=grace)
+    app = create_app(model, settings)
+    last = max(1, round(settings.grace_seconds) + LAST_WORDS)
+    config = uvicorn.Config(app, host=host, port=port, log_level=log, timeout_graceful_shutdown=last)
+    _Server(config, settings.grace_seconds).run()
+
+
+class _Server(uvicorn.Server):
+    """Takes no new requests once it is told to end. After the grace time what still runs ends with an error."""
+
+    def __init__(self, config: uvicorn.Config, grace: float) -> None:
+        super().__init__(config)
+        self._grace = grace
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        app: Any = self.config.app
+        service: Service = app.state.service
+        service.draining = True
+        asyncio.get_running_loop().call_later(self._grace, service.end_requests)
+        await super().shutdown(sockets)
 
 
 def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
@@ -96,15 +118,18 @@ class Routes:
         self._app, self._settings = app, settings
         self._began = int(time.time())
         app.add_api_route("/health", self.health, methods=["GET"])
+        app.add_api_route("/ready", self.ready, methods=["GET"])
         app.add_api_route("/metrics", self.metrics, methods=["GET"])
         app.add_api_route("/v1/models", self.models, methods=["GET"])
         app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
         app.add_api_route("/v1/chat/completions", self._answering(ChatRequest), methods=["POST"])
         app.add_api_route("/v1/completions", self._answering(TextRequest), methods=["POST"])
         app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
+        app.add_exception_handler(Exception, _answer_to)
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
         app.add_exception_handler(405, _no_route)
+        app.add_middleware(_RequestIds)
 
     @property
     def _service(self) -> Service:
@@ -115,6 +140,12 @@ class Routes:
         """Answers 200 as long as the model's thread runs. Needs no key."""
         alive = self._service.alive
         return JSONResponse({"status": "ok" if alive else "the model's thread has ended"}, 200 if alive else 503)
+
+    async def ready(self) -> Response:
+        """Answers 200 as long as new requests are taken. Needs no key."""
+        service = self._service
+        ready = service.alive and not service.draining
+        return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
         """Answers with the metrics for Prometheus."""
@@ -147,28 +178,25 @@ class Routes:
         """Returns the route that answers a kind of request."""
 
         async def answer(request: Request) -> Response:
-            began = time.perf_counter()
+            exchange, metrics = Exchange(request.state.id, request.url.path), self._service.metrics
             try:
                 self._require_key(request)
-                asked = read_request(kind, await self._body(request))
-                run = await self._service.start(asked)
-            except Problem as problem:
-                self._count(request, str(problem.status), began)
-                raise
+                with exchange.stage("body"):
+                    asked = read_request(kind, await self._body(request))
+                run = await self._service.start(asked, exchange)
+            except Exception as error:
+                problem = exchange.failed(error)
+                metrics.over(exchange)
+                raise problem from error
             if asked.stream:
-                return _Stream(run, lambda: self._count(request, run.status, began))
+                return _Stream(run, lambda: metrics.over(exchange))
             try:
                 return JSONResponse(await _unless_gone(request, run))
             finally:
                 run.close()
-                self._count(request, run.status, began)
+                metrics.over(exchange)
 
         return answer
-
-    def _count(self, request: Request, status: str, began: float) -> None:
-        metrics = self._service.metrics
-        metrics.requests.labels(request.url.path, status).inc()
-        metrics.seconds.observe(time.perf_counter() - began)
 
     async def _body(self, request: Request) -> bytes:
         """Reads the body of a request, unless it is too large."""
@@ -196,8 +224,29 @@ class _Stream(EventSourceResponse):
             self._over()
 
 
-def _answer_to(request: Request, problem: Exception) -> Response:
-    assert isinstance(problem, Problem)
+class _RequestIds:
+    """Gives each request an id, its own `X-Request-Id` if it is a sound one, and returns it with the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        id_ = request_id(Headers(scope=scope).get(ID_HEADER))
+        scope.setdefault("state", {})["id"] = id_
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[ID_HEADER] = id_
+            await send(message)
+
+        await self._app(scope, receive, sent)
+
+
+def _answer_to(request: Request, error: Exception) -> Response:
+    problem = Exchange(request.state.id, request.url.path).failed(error)
     return JSONResponse(problem.body, problem.status, headers=problem.headers)
 
 
@@ -217,7 +266,7 @@ async def _unless_gone(request: Request, run: RunningRequest) -> Body:
         await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
             raise Problem(499, "the client has gone", "cancelled")
-        return answer.result().body
+        return answer.result()
     finally:
         for task in (answer, gone):
             task.cancel()

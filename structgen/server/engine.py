@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,9 +18,12 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.errors import RunError, StructgenError, excerpt
+from structgen.errors import RunError, StructgenError, unforeseen
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
+from structgen.server.problems import ShuttingDown, problem_of
+
+logger = logging.getLogger(__name__)
 
 STEP_SECONDS = 0.001
 """Seconds that each step adds to a row's patience. Of 353 real schemas, 9 of 10 need less than half of it a token."""
@@ -49,12 +53,14 @@ class EngineJob:
     Attributes:
         stream: does each step give news? Otherwise only a complete text does.
         tell: takes the news.
+        id: of the request, for the log.
     """
 
     turns: Sequence[TurnRequest]
     record: bool
     stream: bool
     tell: Callable[[News], None]
+    id: str = "-"
     texts: list[_SampledText | _SearchedText] = field(default_factory=list, repr=False)
 
 
@@ -102,11 +108,15 @@ class Engine:
         """Does the thread run?"""
         return self._thread.is_alive()
 
-    def close(self) -> None:
-        """Ends the thread; running jobs fail."""
+    def stop(self) -> None:
+        """Ends the thread after its step; running jobs fail."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
+
+    def close(self) -> None:
+        """Ends the thread, and waits for its end; running jobs fail."""
+        self.stop()
         self._thread.join()
 
     def _run(self) -> None:
@@ -136,7 +146,10 @@ class _Shift:
         self._searches: deque[_SearchedText] = deque()
 
     def work(self) -> None:
-        """Runs jobs until there are none. Whatever a step raises fails all jobs."""
+        """Runs jobs until there are none.
+
+        What goes wrong with a job ends that job alone: as it joins, in a step (see `OpenBatch.step`), and in its news.
+        """
         try:
             going = True
             while going:
@@ -150,8 +163,8 @@ class _Shift:
                         raise AssertionError("a row neither goes on nor is done")
                 self._engine.running = len(self._batch) - self._batch.waiting + bool(self._searches)
                 self._engine.waiting = self._batch.waiting + max(len(self._searches) - 1, 0)
-        except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
-            self._fail(RunError(f"the model's forward pass failed: {type(error).__name__}: {excerpt(error)}"))
+        except Exception as error:  # noqa: BLE001 - a bug of the batch itself
+            self._fail(unforeseen("the batch failed", error))
         except BaseException as error:  # the thread ends: nobody else would answer its jobs
             self._jobs += self._engine._changes()[0]
             self._fail(RunError(f"the model's thread has ended: {type(error).__name__}"))
@@ -164,14 +177,18 @@ class _Shift:
         arrived, cancelled, going = self._engine._changes()
         self._jobs += [job for job in arrived if job not in cancelled]
         if not going:
-            self._fail(RunError("the server is being stopped"))
+            self._fail(ShuttingDown("the server is being stopped"))
             return False
         for job in cancelled:
             if job in self._jobs:
                 self._leave(job)
         for job in arrived:
             if job in self._jobs:
-                job.texts = [self._joined(index, turn, job.record) for index, turn in enumerate(job.turns)]
+                try:
+                    for index, turn in enumerate(job.turns):
+                        job.texts.append(self._joined(index, turn, job.record))
+                except Exception as error:  # noqa: BLE001 - of this job alone
+                    self._end(job, unforeseen("the request could not begin", error))
         return True
 
     def _joined(self, index: int, turn: TurnRequest, record: bool) -> _SampledText | _SearchedText:
@@ -196,13 +213,26 @@ class _Shift:
         """Delivers the news of a step."""
         delivered = []
         for job in list(self._jobs):
-            news = [each for text in job.texts if (each := text.news(stream=job.stream)) is not None]
-            failed = next((each for each in news if each.error is not None), None)
-            delivered += [(job, each) for each in (news if failed is None else [failed])]
-            if failed is not None or all(text.is_over for text in job.texts):
+            try:
+                news = [each for text in job.texts if (each := text.news(stream=job.stream)) is not None]
+                error = next((each.error for each in news if each.error is not None), None)
+            except Exception as bug:  # noqa: BLE001 - of this job alone
+                error = unforeseen("the answer could not be read", bug)
+            if error is not None:
+                self._end(job, error)
+                continue
+            delivered += [(job, each) for each in news]
+            if all(text.is_over for text in job.texts):
                 self._leave(job)
         if delivered:
             self._engine._deliver(delivered)
+
+    def _end(self, job: EngineJob, error: StructgenError) -> None:
+        """Ends a job that has failed."""
+        if problem_of(error).status >= 500:
+            logger.error("request %s: %s", job.id, error, exc_info=error)
+        self._leave(job)
+        self._engine._deliver([(job, News(0, error=error))])
 
     def _leave(self, job: EngineJob) -> None:
         for text in job.texts:
@@ -210,7 +240,10 @@ class _Shift:
         self._jobs.remove(job)
 
     def _fail(self, error: StructgenError) -> None:
+        """Ends all jobs."""
         jobs = self._jobs
+        if jobs and not isinstance(error, ShuttingDown):
+            logger.error("requests %s: %s", ", ".join(job.id for job in jobs), error, exc_info=error)
         self._jobs = []
         self._engine._deliver([(job, News(0, error=error)) for job in jobs])
 
@@ -284,7 +317,7 @@ class _SearchedText:
         except StructgenError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
-            self._error = RunError(f"the beam search failed: {type(error).__name__}: {excerpt(error)}")
+            self._error = unforeseen("the beam search failed", error)
 
     def leave(self) -> None:
         if self._run is not None:

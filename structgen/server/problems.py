@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from structgen.errors import BudgetExhausted, RequestError, SchemaError, StructgenError
+from structgen.errors import (
+    BudgetExhausted,
+    DeadEnd,
+    RequestError,
+    RunError,
+    SchemaError,
+    StructgenError,
+    ValidationFailed,
+)  # fmt: skip
+
+OF_CLIENTS = RequestError, BudgetExhausted, DeadEnd, ValidationFailed
+"""Errors that come of what a request asks for: asking again would give them again."""
 
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -33,14 +44,25 @@ class Problem(Exception):
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
 
 
+class ShuttingDown(RunError):
+    """The server ends, and the request with it."""
+
+
 def invalid(field: str, message: str) -> Problem:
     """Returns the problem of a field with a wrong value, by its place in the request."""
     return Problem(400, f"{field}: {message}", "invalid_value", param=field)
 
 
-def problem_of(error: StructgenError) -> Problem:
-    """Returns an error of structgen as a problem of the client (400) or of the server (500)."""
+def problem_of(error: Exception) -> Problem:
+    """Returns an error as a problem of the client (400) or of the server (500, 503).
+
+    The text of an exception that is none of structgen's own stays in the log: it may name files of the server.
+    """
+    if isinstance(error, Problem):
+        return error
+    if not isinstance(error, StructgenError):
+        return Problem(500, "the server has failed on this request; its log says why", "internal_error")
     code = _WORDS.sub("_", type(error).__name__).lower()
-    status = 400 if isinstance(error, (RequestError, BudgetExhausted)) else 500
+    status = 400 if isinstance(error, OF_CLIENTS) else 503 if isinstance(error, ShuttingDown) else 500
     param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None
     return Problem(status, error.message, code, param=param)

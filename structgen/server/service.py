@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-
 from structgen.compile_ahead import SCHEMA, use_kernels
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare
-from structgen.errors import RequestError, StructgenError
+from structgen.errors import RequestError
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
@@ -22,7 +18,8 @@ from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
 from structgen.server.engine import Engine, EngineJob, News
-from structgen.server.problems import Problem, problem_of
+from structgen.server.observing import Exchange, Metrics
+from structgen.server.problems import Problem, ShuttingDown, problem_of
 from structgen.server.responses_answers import ResponseAnswer
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
@@ -36,15 +33,12 @@ _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]
 """The kind of a request -> what makes its turns, and what makes its answer."""
 
 
-SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-"""Bounds of the buckets in which requests are counted by their time."""
-
-
 class Service:
     """What a server does with requests. Its methods run on one event loop.
 
     Attributes:
         texts: the number of texts of requests that are not over.
+        draining: the server ends: it takes no new requests.
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
@@ -53,7 +47,7 @@ class Service:
         self._compilers = Compilers(settings.compilers, settings.schema_seconds)
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
-        self.texts = 0
+        self.texts, self.draining = 0, False
 
     @property
     def alive(self) -> bool:
@@ -65,21 +59,27 @@ class Service:
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
 
-    async def start(self, request: AnyRequest) -> RunningRequest:
+    def end_requests(self) -> None:
+        """Ends what still runs with an error, which streams tell their clients."""
+        self._engine.stop()
+
+    async def start(self, request: AnyRequest, exchange: Exchange) -> RunningRequest:
         """Starts a request; `RunningRequest.close` frees its rows and its places in the queue.
 
         Raises:
             Problem: the queue has no place for it, or something in it cannot work.
         """
         texts = self._admitted(request)
-        run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics)
+        run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics, exchange)
         run.at_end.callback(self._free, texts)
         try:
             ask, answer = _KINDS[type(request)]
-            asked = await self._asked(partial(ask, self._model, request, self.settings))
+            with exchange.stage("schema"):
+                asked = await self._compilers.run(partial(ask, self._model, request, self.settings))
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
-            job = EngineJob(asked.turns, record=record, stream=streams, tell=run.news.put_nowait)
+            tell = run.news.put_nowait
+            job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id)
             run.at_end.callback(self._engine.cancel, job)
             self._engine.submit(job)
         except BaseException:  # a request that is cancelled gives its places back, too
@@ -97,6 +97,8 @@ class Service:
             Problem: there are too few places, or the request is for another model.
         """
         texts, settings = texts_of(request), self.settings
+        if self.draining:
+            raise problem_of(ShuttingDown("the server is being stopped"))
         if not self.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
         if request.model != settings.name:
@@ -110,16 +112,6 @@ class Service:
             raise Problem(429, message, "queue_full", headers={"Retry-After": "1"})
         self.texts += texts
         return texts
-
-    async def _asked(self, work: Callable[[], Asked]) -> Asked:
-        """Makes the turns of a request, outside of the event loop and of the model's thread."""
-        began = time.perf_counter()
-        try:
-            return await self._compilers.run(work)
-        except StructgenError as error:
-            raise problem_of(error) from error
-        finally:
-            self.metrics.schemas.observe(time.perf_counter() - began)
 
     def _deliver(self, delivered: list[tuple[EngineJob, News]]) -> None:
         """Brings the news of a step from the model's thread to the event loop, by one call."""
@@ -149,11 +141,10 @@ class RunningRequest:
 
     answer: Answer
 
-    def __init__(self, deadline: float, metrics: Metrics) -> None:
+    def __init__(self, deadline: float, metrics: Metrics, exchange: Exchange) -> None:
         self.news: asyncio.Queue[News] = asyncio.Queue()
         self.at_end = ExitStack()
-        self.status = "cancelled"
-        self._deadline, self._metrics = deadline, metrics
+        self._deadline, self._metrics, self._exchange = deadline, metrics, exchange
 
     async def events(self) -> AsyncIterator[Event]:
         """Yields the events of a stream; if the run fails, the last one is the error."""
@@ -163,20 +154,27 @@ class RunningRequest:
             while not self.answer.is_over:
                 for event in self.answer.events(await self._next()):
                     yield event
-        except Problem as problem:
-            for event in self.answer.failure(problem):
+            for event in self.answer.closing():
                 yield event
-            return
-        for event in self.answer.closing():
-            yield event
-        self.status = "200"
+            self._exchange.answered()
+        except Exception as error:  # noqa: BLE001 - every stream that fails says so
+            for event in self.answer.failure(self._exchange.failed(error)):
+                yield event
 
-    async def whole(self) -> Answer:
-        """Waits until the answer is complete."""
-        while not self.answer.is_over:
-            await self._next()
-        self.status = "200"
-        return self.answer
+    async def whole(self) -> Body:
+        """Waits until the answer is complete.
+
+        Raises:
+            Problem: the run has failed.
+        """
+        try:
+            while not self.answer.is_over:
+                await self._next()
+            body = self.answer.body
+        except Exception as error:
+            raise self._exchange.failed(error) from error
+        self._exchange.answered()
+        return body
 
     def close(self) -> None:
         """Frees what the request holds."""
@@ -187,53 +185,11 @@ class RunningRequest:
         try:
             left = self._deadline - asyncio.get_running_loop().time()
             news = await asyncio.wait_for(self.news.get(), max(left, 0))
-            if news.error is not None:
-                raise problem_of(news.error) from news.error
         except asyncio.TimeoutError:
-            self.status = "504"
             raise Problem(504, "the answer takes longer than this server allows", "timeout") from None
-        except Problem as problem:
-            self.status = str(problem.status)
-            raise
+        if news.error is not None:
+            raise news.error
         if news.generation is not None:
             self._metrics.count(news.generation)
+            self._exchange.texts.append(news.generation)
         return self.answer.add(news)
-
-
-class Metrics:
-    """The numbers of one server.
-
-    Args:
-        running, waiting: return how many texts are decoded now, and how many wait for a row.
-    """
-
-    def __init__(self, running: Callable[[], float], waiting: Callable[[], float]) -> None:
-        self._registry = CollectorRegistry()
-        count = partial(Counter, registry=self._registry)
-        seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
-        about = "Requests that are over, by what became of them."
-        self.requests = count("structgen_requests", about, ["path", "status"])
-        about = "Tokens: read as prompts, generated, of these forced and drafted."
-        self.tokens = count("structgen_tokens", about, ["kind"])
-        self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
-        about = "From a text's place in the queue to its first token."
-        self.first_token = seconds("structgen_first_token_seconds", about)
-        self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
-        for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
-            Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
-
-    def count(self, generation: Generation[str]) -> None:
-        """Counts the tokens of a text."""
-        stats = generation.stats
-        for kind, tokens in (
-            ("prompt", generation.prompt_tokens),
-            ("generated", stats.tokens),
-            ("forced", stats.fast_forwarded),
-            ("drafted", stats.drafted),
-        ):
-            self.tokens.labels(kind).inc(tokens)
-        self.first_token.observe(stats.prefill_seconds)
-
-    def text(self) -> bytes:
-        """Returns all metrics in Prometheus' format."""
-        return generate_latest(self._registry)

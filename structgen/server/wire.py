@@ -252,7 +252,7 @@ class ChatRequest(Common):
 class TextRequest(Common):
     """`/v1/completions`."""
 
-    prompt: StrictStr | list[StrictStr] | list[StrictInt] | list[list[StrictInt]]
+    prompt: StrictStr | Annotated[list[StrictStr] | list[StrictInt] | list[list[StrictInt]], Field(min_length=1)]
     logprobs: StrictInt | None = None
 
 

@@ -112,3 +112,54 @@ def test_thinking_goes_on_with_the_answer_in_the_same_row(steps):
         batch.drop(seat)
         assert not batch._active
     assert isinstance(request.sessions[0].error, RunError) == (steps < 100)
+
+
+class Poisoned(Exception):
+    """What the forward pass of a model raises."""
+
+
+@pytest.mark.parametrize("guilty", [(), (1,), (0, 3)])
+def test_a_step_that_fails_ends_only_the_rows_that_fail_alone(model, monkeypatch, guilty):
+    """With no guilty row the pass fails for more than two rows: then two run at once, and all come to their end."""
+    requests = [prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:5]]
+    forward = model.module.forward
+    own = [set(request.sessions[0].row.ids) for request in requests]
+    poison = {min(own[n] - set().union(*own[:n], *own[n + 1 :])) for n in guilty}
+
+    def poisoned(*args, **kwargs):
+        ids = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+        if poison & set(ids.flatten().tolist()) if guilty else ids.shape[0] > 2:
+            raise Poisoned("bad row")
+        return forward(*args, **kwargs)
+
+    with evaluating(model.module), closing(OpenBatch(model, rows=4)) as batch:
+        seats = [batch.join(request.sessions[0], record=True) for request in requests]
+        if not guilty:
+            batch.step()
+        monkeypatch.setattr(model.module, "forward", poisoned)
+        while batch.step():
+            pass
+        for number, (request, seat) in enumerate(zip(requests, seats, strict=True)):
+            result = request.result(0, seat)
+            assert isinstance(result.error and result.error.__cause__, Poisoned if number in guilty else type(None))
+            assert number in guilty or result.value.name == NAMES[number]
+            batch.drop(seat)
+        assert (len(batch), batch._active) == (0, [])
+
+
+def test_an_exception_in_a_rows_own_work_ends_that_row(model, monkeypatch):
+    requests = [prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:3]]
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        seats = [batch.join(request.sessions[0], record=False) for request in requests]
+        batch.step()
+
+        def broken(*args):
+            raise KeyError("a bug")
+
+        monkeypatch.setattr(requests[1].sessions[0]._transcript, "take", broken)
+        while batch.step():
+            pass
+        results = [request.result(0, seat) for request, seat in zip(requests, seats, strict=True)]
+    assert [result.error is None for result in results] == [True, False, True]
+    assert isinstance(results[1].error.__cause__, KeyError)
+    assert results[2].value.name == NAMES[2]

@@ -1,6 +1,6 @@
-"""The server as HTTP: keys, sizes, queues, times, clients that go away, the end of the process.
+"""The server as HTTP: ids, keys, sizes, queues, times, clients that go away, the end of the process.
 
-Covers `service`.
+Covers `service`, `observing`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,6 @@ from structgen.demo import load_demo
 from structgen.server import Settings
 from tests.support.serving import served
 from tests.support.speed import at_usual_speed
-
-try:  # what openai reads answers with
-    import httpx2 as httpx
-except ImportError:  # openai before 3
-    import httpx
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
 
@@ -59,6 +54,7 @@ def test_models_health_metrics_and_what_is_not_there(model):
         (listed,) = server.client.models.list()
         assert (listed.id, server.client.models.retrieve("m").owned_by) == ("m", "structgen")
         assert fetch(server, "GET", "/health")[::2] == (200, {"status": "ok"})
+        assert fetch(server, "GET", "/ready")[::2] == (200, {"status": "ready"})
         server.client.chat.completions.create(model="m", messages=ASK, max_tokens=5)
         status, headers, text = fetch(server, "GET", "/metrics")
         assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
@@ -124,6 +120,34 @@ def test_a_full_queue_refuses_and_is_free_again(model):
         assert server.client.chat.completions.create(model="m", messages=ASK, max_tokens=3).choices
 
 
+def test_a_request_has_an_id_and_a_line_in_the_log_and_a_bug_is_told_there_alone(model, monkeypatch, caplog):
+    caplog.set_level("INFO", "structgen.server")
+    with served(model, Settings(name="m")) as server:
+        ask = json.dumps({"model": "m", "prompt": "x", "max_tokens": 3})
+        _, headers, _ = fetch(server, "POST", "/v1/completions", ask, **{"X-Request-Id": "mine-1"})
+        assert headers["x-request-id"] == "mine-1"
+        made = fetch(server, "GET", "/health", **{"X-Request-Id": "no id\tat all"})[1]["x-request-id"]
+        assert made.startswith("req-")
+
+        def bug(*args, **kwargs):
+            raise RuntimeError("/secret/path")
+
+        monkeypatch.setattr("structgen.server.service.EngineJob", bug)
+        for stream in (False, True):
+            body = json.dumps({**json.loads(ask), "stream": stream})
+            status, _, failed = fetch(server, "POST", "/v1/completions", body, **{"X-Request-Id": "mine-2"})
+            assert (status, failed["error"]["code"]) == (500, "internal_error")
+            assert "secret" not in json.dumps(failed)
+        server.await_idle()
+    lines = [json.loads(each.message) for each in caplog.records if each.message.startswith("{")]
+    assert [(line["request"], line["status"], line["code"]) for line in lines] == [
+        ("mine-1", 200, None), ("mine-2", 500, "internal_error"), ("mine-2", 500, "internal_error"),
+    ]  # fmt: skip
+    assert (lines[0]["route"], lines[0]["tokens"], lines[0]["prompt_tokens"]) == ("/v1/completions", 3, 2)
+    assert lines[0]["all_ms"] >= lines[0]["schema_ms"] >= 0 < lines[0]["decode_ms"]
+    assert any("/secret/path" in str(each.exc_info) for each in caplog.records if each.exc_info)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_goes_away_frees_its_row(model, stream):
     with served(model, Settings(name="m", rows=1)) as server:
@@ -169,7 +193,7 @@ def test_a_server_that_is_told_to_end_lets_streams_end_within_the_grace_time(gra
         next(stream)
         process.send_signal(signal.SIGTERM)
         ends = []
-        with nullcontext() if whole else pytest.raises((openai.APIError, httpx.HTTPError)):
+        with nullcontext() if whole else pytest.raises(openai.APIError, match="being stopped"):
             ends = [choice.finish_reason for chunk in stream for choice in chunk.choices if choice.finish_reason]
         assert ends == ["stop"] * 16 * whole
         process.stderr.read()

@@ -1,0 +1,135 @@
+"""What the people who run a server see of it: metrics, and a line in the log for each request."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from structgen.decoding.generation import Generation
+from structgen.server.problems import Problem, problem_of
+
+logger = logging.getLogger(__name__)
+
+SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""Bounds of the buckets in which requests are counted by their time."""
+_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
+"""Ids of requests that are taken from clients. Others could write into the log what they like."""
+
+
+def request_id(given: str | None) -> str:
+    """Returns the id of a request: the client's, or a new one."""
+    return given if given is not None and _ID.fullmatch(given) else f"req-{token_hex(12)}"
+
+
+@dataclass
+class Exchange:
+    """One request and what became of it, for the log and the metrics.
+
+    Attributes:
+        status: of HTTP; 499 if the client has gone.
+        code: of the error; None without one.
+        texts: those of the answer that are complete.
+        seconds: by stage: the body, the template, the schema.
+    """
+
+    id: str
+    route: str
+    status: int = 499
+    code: str | None = "cancelled"
+    texts: list[Generation[str]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """A block whose time is that of a stage."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+    def answered(self) -> None:
+        self.status, self.code = 200, None
+
+    def failed(self, error: Exception) -> Problem:
+        """Returns an error as a client reads it; the log has the traceback of one that nobody foresaw."""
+        problem = problem_of(error)
+        self.status, self.code = problem.status, problem.code
+        if self.code == "internal_error":
+            logger.error("request %s failed", self.id, exc_info=error)
+        return problem
+
+    def record(self) -> dict[str, object]:
+        """Returns what the log says of the request. Times are in milliseconds."""
+        stats = [text.stats for text in self.texts]
+        times = {
+            **self.seconds,
+            "prefill": max((each.prefill_seconds for each in stats), default=0.0),
+            "decode": max((each.decode_seconds for each in stats), default=0.0),
+            "all": time.perf_counter() - self.began,
+        }
+        return {
+            "request": self.id,
+            "route": self.route,
+            "status": self.status,
+            "code": self.code,
+            "prompt_tokens": sum(text.prompt_tokens for text in self.texts),
+            "tokens": sum(each.completion_tokens for each in stats),
+            **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
+        }
+
+
+class Metrics:
+    """The numbers of one server.
+
+    Args:
+        running, waiting: return how many texts are decoded now, and how many wait for a row.
+    """
+
+    def __init__(self, running: Callable[[], float], waiting: Callable[[], float]) -> None:
+        self._registry = CollectorRegistry()
+        count = partial(Counter, registry=self._registry)
+        seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
+        about = "Requests that are over, by what became of them."
+        self.requests = count("structgen_requests", about, ["path", "status"])
+        about = "Tokens: read as prompts, generated, of these forced and drafted."
+        self.tokens = count("structgen_tokens", about, ["kind"])
+        self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
+        about = "From a text's place in the queue to its first token."
+        self.first_token = seconds("structgen_first_token_seconds", about)
+        self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
+        for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
+            Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
+
+    def count(self, generation: Generation[str]) -> None:
+        """Counts the tokens of a text."""
+        stats = generation.stats
+        for kind, tokens in (
+            ("prompt", generation.prompt_tokens),
+            ("generated", stats.tokens),
+            ("forced", stats.fast_forwarded),
+            ("drafted", stats.drafted),
+        ):
+            self.tokens.labels(kind).inc(tokens)
+        self.first_token.observe(stats.prefill_seconds)
+
+    def text(self) -> bytes:
+        """Returns all metrics in Prometheus' format."""
+        return generate_latest(self._registry)
+
+    def over(self, exchange: Exchange) -> None:
+        """Counts a request that is over, and writes its line into the log."""
+        status = "cancelled" if exchange.code == "cancelled" else str(exchange.status)
+        self.requests.labels(exchange.route, status).inc()
+        self.seconds.observe(time.perf_counter() - exchange.began)
+        logger.info("%s", json.dumps(exchange.record()))
