@@ -24,7 +24,7 @@ with TemporaryDirectory() as folder:
     job = sg.extract_many(model, letters, Person, prompt=PROMPT, out=out)
     print(job.done, "done,", job.failed, "failed")
     print(*sorted(out.read_text().splitlines()), sep="\n")
-    for line in out.with_suffix(".errors.jsonl").read_text().splitlines():
+    for line in Path(f"{out}.errors.jsonl").read_text().splitlines():
         failure = json.loads(line)
         print(failure["id"], failure["error"]["type"])
 

@@ -237,6 +237,19 @@ class BudgetExhausted(RunError):
         super().__init__(message)
 
 
+class Stopped(RunError):
+    """The run was ended early: by `Limits(seconds=...)` or `stop=`; a job also by `max_failures=` or by its inputs.
+
+    Attributes:
+        text: what was generated up to there.
+        report: of a job, its `Extraction`; else None.
+    """
+
+    def __init__(self, message: str, text: str = "", report: Any = None) -> None:
+        self.text, self.report = text, report
+        super().__init__(message)
+
+
 class NoExactSample(RunError):
     """`Sampling(exact=True)` has found no valid text within `Limits(exact_forwards=...)` forward passes.
 

@@ -18,6 +18,7 @@ ERRORS = [
     sg.BudgetExhausted("too long", '{"a": '),
     sg.ValidationFailed("refused", "/a", '{"a": 1', "odd"),
     sg.NoExactSample("none", 3, 0.5),
+    sg.Stopped("the job has ended early", '{"a": '),
     sg.CallbackError("the guard G raised KeyError: 'x'"),
     sg.ValidatorError("Pair", "/second", '{"a": 1', KeyError("x")),
 ]

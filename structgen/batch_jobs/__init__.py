@@ -1,10 +1,12 @@
-"""Values from many documents on one machine: inputs, a job that can be resumed, its results.
+"""Values from many inputs on one machine: what they are read from, a job that can be resumed, its results.
 
-`inputs` reads a folder, a file of rows or an iterable. `job` runs the rows in one batch, gives freed rows to the next
-inputs, and keeps the files by which a stopped job goes on. The run itself is `decoding`'s.
+`inputs` reads a folder, a file of rows (`files`), a table (`tables`) or an iterable, as `rows`. `job` runs them in one
+batch, gives freed rows to the next inputs, and `job_files` keeps what a stopped job goes on with. The run itself is
+`decoding`'s.
 """
 
-from structgen.batch_jobs.inputs import InputRow, read_inputs
+from structgen.batch_jobs.inputs import read_inputs
 from structgen.batch_jobs.job import Extraction, extract_many
+from structgen.batch_jobs.rows import InputRow
 
 __all__ = ["Extraction", "InputRow", "extract_many", "read_inputs"]

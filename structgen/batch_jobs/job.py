@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-import json
+import logging
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from structgen.arguments import require, require_flag
-from structgen.batch_jobs.inputs import InputRow, Prompt, read_inputs
+from structgen.arguments import is_listed, require, require_count, require_flag
+from structgen.batch_jobs.inputs import Inputs, read_inputs
+from structgen.batch_jobs.job_files import Entry, JobFiles, Places, failed_entry, is_of_a_job
+from structgen.batch_jobs.progress import progress_bar
+from structgen.batch_jobs.rows import InputRow, Prompt, require_template
+from structgen.batch_jobs.settings import job_settings
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.stream import in_one_run
-from structgen.errors import OptionError, StructgenError, excerpt
+from structgen.errors import OptionError, Stopped, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
+from structgen.options import Sampling
 from structgen.rendering import schema_text
-from structgen.waiting import muted, waiting
 
-Entry = dict[str, Any]
-"""A line of results: `id` with `value` and `finish`, or with `error`."""
+log = logging.getLogger("structgen.jobs")
 
-
-@contextmanager
-def _progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, int, int], None]]:
-    """A bar on the standard error; without a total it only counts. If not shown, a long job has a status line.
-
-    Yields:
-        A function that shows how many inputs are done, have failed, and were skipped.
-    """
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
-    task, line = bar.add_task("extract", total=total), "no input done yet"
-
-    def tell(done: int, failed: int, skipped: int) -> None:
-        nonlocal line
-        line = f"{done} done, {failed} failed" + (f", {skipped} from before" if skipped else "")
-        bar.update(task, completed=done + failed + skipped, description=line)
-
-    with muted() if shown else waiting(lambda: line), bar:
-        yield tell
+CUT = "closed_by_budget", "length"
+"""Ends of values that a limit has cut short."""
+AHEAD = 4
+"""Inputs that are read and sorted by length together, in batches."""
 
 
 @dataclass(slots=True)
@@ -59,69 +49,50 @@ class Extraction:
     """The counts and the results of a job.
 
     Attributes:
-        done: the number of inputs with a result.
+        done: the number of inputs with a whole result.
+        cut: the number of inputs whose result was cut short by a limit: `finish` is "closed_by_budget" or "length".
         failed: the number of inputs that were set aside with their error.
         skipped: the number of inputs that had a result already, with `resume=True`.
         tokens: the number of generated tokens.
         seconds: the time from the first input to the last result.
-        results: without `out=`, an entry for each input, in their order: `id` with `value` and `finish`, or with
-            `error`.
+        results: without `out=` and `on_entry=`, an entry for each input, in their order: `id` with `value` and
+            `finish`, or with `error` and `input`.
     """
 
     done: int = 0
+    cut: int = 0
     failed: int = 0
     skipped: int = 0
     tokens: int = 0
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
+    def __str__(self) -> str:
+        """The counts in words."""
+        cut = f", {self.cut} cut short" if self.cut else ""
+        before = f", {self.skipped} from before" if self.skipped else ""
+        return f"{self.done} done{cut}, {self.failed} failed{before}"
 
-class ResultFiles:
-    """Writes the results of a job, and the inputs that failed, each at once.
 
-    Args:
-        path: the file of results; that of failed inputs has the ending `.errors.jsonl` instead.
-        resume: append to the file, without a last line that was cut off; failed inputs are tried again. Otherwise the
-            file must not exist.
-    """
+class Outcome(NamedTuple):
+    """What has become of an input: its place among all, and its line of results or of failures."""
 
-    def __init__(self, path: str | PathLike[str], *, resume: bool) -> None:
-        self.path = Path(path)
-        lines = self.path.suffix.lower() not in (".csv", ".tsv", ".parquet", ".xlsx")
-        require(lines, "out", str(path), "a name that ends in .jsonl: the file has a line of JSON for each input")
-        self.errors_path = self.path.with_suffix(".errors.jsonl")
-        self.done: set[str] = set()
-        if self.path.exists():
-            if not resume:
-                raise OptionError(f"out={str(path)!r} is there already: pass resume=True to go on, or another name")
-            self._read()
+    row: InputRow
+    number: int
+    entry: Entry
+    tokens: int = 0
 
-    def _read(self) -> None:
-        """Reads which inputs are done, and cuts off an incomplete last line."""
-        whole = 0
-        with self.path.open("rb+") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    self.done.add(json.loads(line)["id"])
-                except (ValueError, TypeError, LookupError) as error:
-                    raise OptionError(
-                        f"out={str(self.path)!r} has a line that is no result: {excerpt(line)}"
-                    ) from error
-                whole += len(line)
-            file.truncate(whole)
 
-    def begin(self) -> None:
-        """Makes the file of results, and removes that of failed inputs."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.touch()
-        self.errors_path.unlink(missing_ok=True)
+class _Waiting(NamedTuple):
+    """An input that is ready to run."""
 
-    def add(self, entry: dict[str, Any]) -> None:
-        """Writes an entry; one with an `error` is a failed input."""
-        with (self.errors_path if "error" in entry else self.path).open("ab") as file:
-            file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+    row: InputRow
+    number: int
+    request: Request
+
+    @property
+    def length(self) -> int:
+        return len(self.request.sessions[0].prompt)
 
 
 def extract_many(
@@ -135,6 +106,11 @@ def extract_many(
     resume: bool = False,
     progress: bool = False,
     prompt_schema: bool = False,
+    keep: bool | Sequence[str] = (),
+    encoding: str | None = None,
+    max_failures: int | None = None,
+    stop: Event | None = None,
+    on_entry: Callable[[dict[str, Any]], None] | None = None,
     **options: Any,
 ) -> Extraction:
     """Generates a value for each of many inputs, and writes each as soon as it is complete.
@@ -146,39 +122,65 @@ def extract_many(
 
     Args:
         model: as for `generate`.
-        inputs: the path of a folder, of a `.jsonl`, `.csv`, `.tsv` or `.parquet` file; or an iterable of texts, dicts,
-            chat messages or token ids.
+        inputs: the path of a folder, of a `.jsonl`, `.csv`, `.tsv` (each also with `.gz`) or `.parquet` file; a table
+            (pandas, polars, Arrow, a dataset of Hugging Face); or an iterable of texts, dicts, chat messages or token
+            ids.
         schema: as for `generate`.
-        out: a file, which gets a line of JSON for each input: `id`, `value`, `finish`. Failed inputs go to the file
-            beside it that ends in `.errors.jsonl`. None keeps all results in memory.
+        out: a file. It gets a line of JSON for each input: `id`, `value`, `finish`; or it is a table, if it ends in
+            `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` behind its name. None keeps
+            all results in memory.
         prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
-            takes the field `text` as it is.
+            takes the field `text` as it is, or chat messages in a field `messages`.
         chat: send each prompt through the chat template, as a message of the user.
-        resume: go on where an earlier job with this `out` was ended; failed inputs are tried again.
+        resume: go on where an earlier job with this `out` was ended; failed inputs are tried again, and so are those
+            that have changed. Model, schema, prompt and options must be those of that job.
         progress: show a bar on the standard error.
-        prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs.
+        keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
+        encoding: of files; None for UTF-8, or what a byte order mark says.
+        max_failures: the most inputs that may fail before the job ends.
+        stop: ends the job when it is set, from another thread or a signal's handler.
+        on_entry: is called with each entry as it comes.
+        prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs. A seed of
+            `sampling` gives each input its own, which follows from it and the input's id.
 
     Raises:
         RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
+        Stopped: `max_failures` were exceeded, `stop` was set, or the iterable of inputs has raised an error. The
+            results so far are written, and in `error.report`.
     """
     owner = as_model(model, options.pop("tokenizer", None))
     for name, flag in (("chat", chat), ("resume", resume), ("progress", progress), ("prompt_schema", prompt_schema)):
         require_flag(name, flag)
-    has_fields = isinstance(prompt, str) and "{" in prompt
-    expected = "a text with names of fields in braces, as {text}, or a function"
-    require(prompt is None or has_fields or callable(prompt), "prompt", prompt, expected)
+    require_template(prompt)
+    require(isinstance(keep, bool) or is_listed(keep, str), "keep", keep, "True, or a list of names of fields")
+    require(stop is None or hasattr(stop, "is_set"), "stop", stop, "a threading.Event")
+    if max_failures is not None:
+        require_count("max_failures", max_failures, 0)
     call_options = CallOptions.of(options)
     require(call_options.beams.count == 1, "beams", call_options.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call_options))  # raises what is wrong for every input
-    files = None if out is None else ResultFiles(out, resume=resume)
-    total = len(inputs) if hasattr(inputs, "__len__") and not isinstance(inputs, str) else None
+    rows = job_inputs(inputs, out, encoding)
+    files = None
+    if out is not None:
+        given = {"prompt": prompt, "chat": chat, "prompt_schema": prompt_schema, "keep": keep}
+        files = JobFiles(out, job_settings(owner, schema, given, call_options), resume=resume)
     behind = schema_text(schema) if prompt_schema else ""
-    prompt_of = partial(_prompts, prompt, behind, chat=chat)
-    job = _ExtractionJob(owner, schema, call_options, prompt_of)
-    entries = job.entries(read_inputs(inputs), files.done if files is not None else set())
-    collect(job.report, entries, files, total, progress=progress)
-    job.report.results.sort(key=lambda entry: job.places[entry["id"]])
-    return job.report
+    job = _ExtractionJob(owner, schema, call_options, partial(_prompts, prompt, behind, chat=chat), keep, stop)
+    return collect(
+        Extraction(), job.outcomes, rows, files, progress=progress, max_failures=max_failures, stop=stop, told=on_entry
+    )
+
+
+def job_inputs(inputs: Any, out: str | PathLike[str] | None, encoding: str | None) -> Inputs:
+    """The inputs of a job, without the files of jobs.
+
+    Raises:
+        OptionError: as for `read_inputs`; or the inputs are a file of this job.
+    """
+    if out is not None and isinstance(inputs, (str, PathLike)):
+        own = Places.of(out).has(Path(inputs))
+        require(not own, "inputs", str(inputs), f"another file than those of the job of out={os.fspath(out)!r}")
+    return read_inputs(inputs, encoding=encoding, without=is_of_a_job)
 
 
 def _prompts(template: Prompt, behind: str, row: InputRow, *, chat: bool) -> GivenPrompts:
@@ -187,88 +189,152 @@ def _prompts(template: Prompt, behind: str, row: InputRow, *, chat: bool) -> Giv
     if chat and isinstance(prompt, str):
         prompt = [{"role": "user", "content": prompt}]
     prompts = GivenPrompts.of(prompt)
+    if prompts.many:
+        raise OptionError("the prompt of an input is a list of prompts: expected one")
     return prompts.mapped(lambda each: each.with_schema(behind)) if behind else prompts
 
 
 class _ExtractionJob:
-    """A running job.
-
-    Attributes:
-        places: an input's id -> its number.
-    """
+    """A running job."""
 
     def __init__(
-        self, model: Model, schema: Any, options: CallOptions, prompt_of: Callable[[InputRow], GivenPrompts]
+        self,
+        model: Model,
+        schema: Any,
+        options: CallOptions,
+        prompt_of: Callable[[InputRow], GivenPrompts],
+        keep: bool | Sequence[str],
+        stop: Event | None,
     ) -> None:
         self._model, self._schema, self._options, self._prompt_of = model, schema, options, prompt_of
-        self._running: list[tuple[InputRow, Request, Seat]] = []
-        self.report = Extraction()
-        self.places: dict[str, int] = {}
+        self._keep, self._stop = keep, stop
+        self._ready: deque[_Waiting] = deque()
+        self._running: list[tuple[_Waiting, Seat]] = []
 
-    def entries(self, rows: Iterator[InputRow], done: set[str]) -> Iterator[Entry]:
-        """Runs the inputs that are not done, and yields their entries as they come."""
-        more, size = True, self._options.batch_size
+    def outcomes(self, rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
+        """Runs the inputs, and yields their outcomes as they come.
+
+        Args:
+            rows: each with its place among all.
+            ahead: read more inputs than there are rows, to sort them by their length.
+        """
+        size = self._options.batch_size
         with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
-            while more or self._running:
-                while more and len(self._running) < size:
-                    row = next(rows, None)
-                    more = row is not None
-                    if row is not None:
-                        yield from self._begin(row, batch, done)
+            more = True
+            while more or self._ready or self._running:
+                if more and len(self._ready) + len(self._running) < size:
+                    wanted = size * AHEAD if ahead else size - len(self._running)
+                    while len(self._ready) < wanted and (numbered := next(rows, None)) is not None:
+                        yield from self._prepare(*numbered)
+                    more = numbered is not None
+                    self._ready = deque(sorted(self._ready, key=lambda each: -each.length))
+                while self._ready and len(self._running) < size:
+                    waiting = self._ready.popleft()
+                    self._running.append((waiting, batch.join(waiting.request.sessions[0], record=False)))
                 if self._running:
                     batch.step()
                     yield from self._finished(batch)
+                if self._stop is not None and self._stop.is_set():
+                    return
 
-    def _begin(self, row: InputRow, batch: OpenBatch, done: set[str]) -> Iterator[Entry]:
-        """Gives an input a row of the batch. Yields an entry if it fails at once."""
-        self.places[row.id] = len(self.places)
-        if row.id in done:
-            self.report.skipped += 1
-            return
+    def _prepare(self, number: int, row: InputRow) -> Iterator[Outcome]:
+        """Makes an input ready. Yields an outcome if it fails at once."""
         try:
-            request = prepare(self._model, self._prompt_of(row), self._schema, self._options)
+            request = prepare(self._model, self._prompt_of(row), self._schema, self._options_of(row))
         except StructgenError as error:
-            yield failed_entry(row.id, error)
-            return
-        self._running.append((row, request, batch.join(request.sessions[0], record=False)))
+            yield Outcome(row, number, failed_entry(row, error))
+        else:
+            self._ready.append(_Waiting(row, number, request))
 
-    def _finished(self, batch: OpenBatch) -> Iterator[Entry]:
-        for each in [each for each in self._running if each[2].session.done]:
-            row, request, seat = each
+    def _options_of(self, row: InputRow) -> CallOptions:
+        """The options of an input, with its own seed."""
+        sampling = self._options.sampling
+        if not isinstance(sampling, Sampling) or sampling.greedy or sampling.seed is None:
+            return self._options
+        seed = blake2b(f"{sampling.seed}/{row.id}".encode(errors="replace"), digest_size=8).digest()
+        return replace(self._options, sampling=replace(sampling, seed=int.from_bytes(seed, "little")))
+
+    def _finished(self, batch: OpenBatch) -> Iterator[Outcome]:
+        for each in [each for each in self._running if each[1].session.done]:
+            (row, number, request), seat = each
             generation: Generation[Any] = request.result(0, seat)
             batch.drop(seat)
             self._running.remove(each)
-            self.report.tokens += generation.stats.tokens
-            if generation.error is not None:
-                yield failed_entry(row.id, generation.error)
-            else:
-                yield {"id": row.id, "value": to_jsonable_python(generation.value), "finish": generation.finish}
+            error, tokens = generation.error, generation.stats.tokens
+            entry = self._entry(row, generation) if error is None else failed_entry(row, error)
+            yield Outcome(row, number, entry, tokens)
+
+    def _entry(self, row: InputRow, generation: Generation[Any]) -> Entry:
+        names = [name for name in row.fields if name != "text"] if self._keep is True else self._keep or ()
+        carried = {name: row.fields.get(name) for name in names}
+        value = to_jsonable_python(generation.value)
+        return {"id": row.id, **({"input": carried} if carried else {}), "value": value, "finish": generation.finish}
 
 
 def collect(
-    report: Extraction, entries: Iterable[Entry], files: ResultFiles | None, total: int | None, *, progress: bool
-) -> None:
-    """Counts entries as they come, and writes them into the files, or else into the report's `results`.
+    report: Extraction,
+    outcomes: Callable[..., Generator[Outcome, None, None]],
+    inputs: Inputs,
+    files: JobFiles | None,
+    *,
+    progress: bool,
+    max_failures: int | None = None,
+    stop: Event | None = None,
+    told: Callable[[Entry], None] | None = None,
+) -> Extraction:
+    """Counts outcomes as they come, and writes them into the files, or else into the report's `results`.
 
     Args:
-        total: the number of inputs; None if it is unknown.
+        outcomes: makes the outcomes of numbered inputs, see `_ExtractionJob.outcomes`.
         progress: show a bar.
+
+    Raises:
+        Stopped: the job has ended before its inputs.
     """
-    began = time.perf_counter()
-    if files is not None:
-        files.begin()
-    with _progress_bar(total, shown=progress) as tell:
-        for entry in entries:
-            report.failed += "error" in entry
-            report.done += "error" not in entry
-            if files is None:
-                report.results.append(entry)
+    began, numbers, why = time.perf_counter(), [], ""
+
+    def undone() -> Iterator[tuple[int, InputRow]]:
+        for number, row in enumerate(inputs):
+            if files is not None and files.is_done(row):
+                report.skipped += 1
             else:
-                files.add(entry)
-            tell(report.done, report.failed, report.skipped)
-    report.seconds = time.perf_counter() - began
+                yield number, row
 
-
-def failed_entry(id: str, error: StructgenError) -> Entry:
-    """Returns the entry of an input that failed."""
-    return {"id": id, "error": {"type": type(error).__name__, "message": str(error)}}
+    try:
+        with (
+            files if files is not None else nullcontext(),
+            progress_bar(inputs.counted() if progress else inputs.total, shown=progress) as tell,
+            closing(outcomes(undone(), ahead=inputs.stands)) as made,
+        ):
+            for row, number, entry, tokens in made:
+                if files is not None:
+                    files.add(row, entry, number)
+                elif told is None:
+                    report.results.append(entry)
+                    numbers.append(number)
+                failed, cut = "error" in entry, entry.get("finish") in CUT
+                report.failed += failed
+                report.cut += cut
+                report.done += not failed and not cut
+                report.tokens += tokens
+                if told is not None:
+                    told(entry)
+                tell(report.done + report.cut + report.failed + report.skipped, str(report))
+                if max_failures is not None and report.failed > max_failures:
+                    last = excerpt(entry["error"]["message"])
+                    why = f"more than max_failures={max_failures} inputs have failed, the last by: {last}"
+                    break
+    except KeyboardInterrupt:
+        log.warning("the job was interrupted: %s%s", report, "" if files is None else "; resume=True goes on")
+        raise
+    finally:
+        report.seconds = time.perf_counter() - began
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)
+        report.results[:] = [report.results[place] for place in order]
+    if not why and stop is not None and stop.is_set():
+        why = "stop was set"
+    why = why or (str(inputs.broken) if inputs.broken is not None else "")
+    if why:
+        goes_on = "" if files is None else "; resume=True goes on"
+        raise Stopped(f"the job has ended early: {why}; {report}{goes_on}", report=report) from inputs.broken
+    return report

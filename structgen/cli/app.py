@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
 
 import structgen as sg
 from structgen.cli.heaps import share_heaps
+from structgen.cli.interrupts import stopped_by_signals
 from structgen.cli.named import HELP, read_schema, registry_of, schema_of
 from structgen.errors import OptionError, StructgenError, excerpt, quoted
 from structgen.waiting import each_waited, waiting
@@ -215,9 +216,9 @@ def bench(
         sg.extract_many(loaded, [prompt] * batch_size, wanted, **options)  # makes kernels and masks
         run = sg.extract_many(loaded, [prompt] * count, wanted, **options)
         measured = {
-            "values": run.done, "failed": run.failed, "tokens": run.tokens, "seconds": round(run.seconds, 3),
+            "values": run.done + run.cut, "failed": run.failed, "tokens": run.tokens, "seconds": round(run.seconds, 3),
             "tokens_per_second": round(run.tokens / run.seconds, 1),
-            "values_per_second": round(run.done / run.seconds, 2),
+            "values_per_second": round((run.done + run.cut) / run.seconds, 2),
         }  # fmt: skip
         _print(json.dumps(measured))
 
@@ -226,16 +227,24 @@ def bench(
 def extract(
     model: ModelName,
     inputs: Annotated[
-        str, typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file; - reads a text per line.")
+        str,
+        typer.Argument(help="A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."),
     ],
     schema: Annotated[str, typer.Option(help=SCHEMA)],
-    out: Annotated[Path | None, typer.Option(help="JSON lines go there; without it to the standard output.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."),
+    ] = None,
     prompt: Annotated[
         str | None, typer.Option(help="A text with names of fields in braces, as {text}; @FILE reads it.")
     ] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
     prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
+    keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
+    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of files; UTF-8, or what a byte order mark says.")] = None,
+    max_failures: Annotated[int | None, typer.Option(help="Inputs that may fail before the job ends.")] = None,
     progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
     batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
@@ -243,23 +252,27 @@ def extract(
     seed: Seed = None,
     device: Device = None,
 ) -> None:
-    """Generate a value for each of many inputs: JSON lines. Exit code 2 where some inputs failed."""
+    """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
     _import_engine()
-    with _told():
+    from structgen.batch_jobs.inputs import inputs_of_lines
+
+    with _told(), stopped_by_signals() as stop:
         wanted = schema_of(schema)
         text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
             "limits": sg.Limits(max_new_tokens), "sampling": sg.Sampling(temperature=temperature, seed=seed),
-            "progress": progress and sys.stderr.isatty(),
+            "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
+            "encoding": encoding, "max_failures": max_failures, "stop": stop,
+            "on_entry": None if out is not None else lambda entry: _print(json.dumps(entry, ensure_ascii=False)),
         }  # fmt: skip
-        source = _standard_input().splitlines() if inputs == "-" else inputs
-        report = sg.extract_many(sg.load(model, device=device), source, wanted, out=out, **job)
-        if out is None:
-            for entry in report.results:
-                _print(json.dumps(entry, ensure_ascii=False))
-        message = f"{report.done} done, {report.failed} failed, {report.skipped} from before, {report.seconds:.1f} s"
-        errors.print(message, highlight=False)
+        source = inputs_of_lines(_standard_input().buffer) if inputs == "-" else inputs
+        try:
+            report = sg.extract_many(sg.load(model, device=device), source, wanted, out=out, **job)
+        except sg.Stopped as stopped:
+            errors.print(str(stopped).replace("resume=True", "--resume"), markup=False, highlight=False)
+            raise typer.Exit(130 if stop.is_set() else 1) from stopped
+        errors.print(f"{report}, {report.seconds:.1f} s", highlight=False)
         if report.failed:
             raise typer.Exit(2)
 
@@ -333,6 +346,8 @@ def _told() -> Iterator[None]:
     """Turns errors of the user's input, of files and of pipes into one line and exit code 1."""
     try:
         yield
+    except BrokenPipeError as error:  # who reads has all that they wanted
+        raise typer.Exit(1) from error
     except (StructgenError, OSError, UnicodeError, RecursionError) as error:
         ours = isinstance(error, StructgenError)
         message = f"{type(error).__name__}: {error if ours else excerpt(error)}"
@@ -342,14 +357,14 @@ def _told() -> Iterator[None]:
 
 def _prompt(given: str, *, chat: bool) -> Any:
     """Returns the prompt of a command: `-` stands for the standard input; `chat` makes it a message of the user."""
-    text = _standard_input() if given == "-" else given
+    text = _standard_input().read() if given == "-" else given
     return [{"role": "user", "content": text}] if chat else text
 
 
-def _standard_input() -> str:
+def _standard_input() -> TextIO:
     if sys.stdin is None:
-        raise OptionError("prompt=-: standard input is closed; pass the prompt itself")
-    return sys.stdin.read()
+        raise OptionError("-: the standard input is closed; pass the text itself, or a file")
+    return sys.stdin
 
 
 def _print(text: str) -> None:

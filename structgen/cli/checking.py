@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
+from structgen.batch_jobs.files import decoded, encoding_of, opened, text_lines
 from structgen.constraints.basic import JsonSchema
-from structgen.errors import ValidatorError, excerpt
+from structgen.errors import OptionError, ValidatorError, excerpt
 from structgen.schema.python.types import from_type
 from structgen.schema.python.validators import validated
 from structgen.vocabulary.vocabulary import single_bytes
 
 LINES = ".jsonl", ".ndjson"
+WRITTEN = {"id", "value", "finish"}
+"""The names in a line of results, beside `input`."""
+EMPTY = "there is nothing in it"
+UTF_8 = "utf-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,18 @@ class Verdict:
         line: the line in a file of JSON lines, from 1; 0 for a whole file.
         error: why the document does not satisfy the schema; empty if it does.
         pointer: JSON pointer of the wrong value.
+        encoding: in which the file was read.
     """
 
     file: str
     line: int = 0
     error: str = ""
     pointer: str = ""
+    encoding: str = UTF_8
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
+        place += "" if self.encoding == UTF_8 else f" ({self.encoding})"
         return f"{place}: {self.pointer or 'the whole'}: {self.error}" if self.error else f"{place}: valid"
 
 
@@ -55,34 +65,61 @@ def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
     """Yields the result for each document.
 
     Args:
-        files: files of JSON, or of JSON lines by their endings; `-` reads lines from the standard input.
+        files: files of JSON, or of JSON lines by their endings, which may have `.gz` behind them; `-` reads lines from
+            the standard input. Of a line that `extract` has written, the value is judged.
     """
     for file in files:
-        for line, text in _documents(file):
-            yield Verdict(file, line, *_fault(schema, text))
+        for line, text, error, encoding in _documents(file):
+            fault = (error, "") if error else _fault(schema, text)
+            yield Verdict(file, line, *fault, encoding)
 
 
-def _documents(file: str) -> Iterator[tuple[int, str]]:
-    if file != "-" and Path(file).suffix.lower() not in LINES:
-        yield 0, Path(file).read_text(encoding="utf-8")
+def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
+    """The line and text of each document, why it cannot be read, and its encoding."""
+    path, stream = Path(file), file == "-"
+    packed = path.suffix.lower() == ".gz"
+    lines = stream or (path.with_suffix("") if packed else path).suffix.lower() in LINES
+    with nullcontext(sys.stdin.buffer) if stream else opened(path, packed=packed) as source:
+        data = source.read()
+    encoding, count = encoding_of(data).removesuffix("-sig"), 0
+    if not lines:
+        try:
+            text, error = decoded(data), "" if data.strip() else EMPTY
+        except OptionError as unreadable:
+            text, error = "", str(unreadable)
+        yield 0, text, error, encoding
         return
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    yield from ((number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip())
+    for number, (text, error) in enumerate(text_lines(BytesIO(data)), 1):
+        if text.strip():
+            count += 1
+            yield number, text, error, encoding
+    if not count:
+        yield 0, "", EMPTY, encoding
+
+
+def _value(text: str) -> tuple[Any, str]:
+    """A document, or the value in a line of results, and the pointer to it."""
+    document = json.loads(text)
+    if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | {"input"}:
+        return document["value"], "/value"
+    return document, ""
 
 
 def _fault(schema: Any, text: str) -> tuple[str, str]:
     """Returns why a document does not satisfy the schema, and the JSON pointer; empty texts if it does."""
+    place = ""
     try:
+        value, place = _value(text)
         if not isinstance(schema, (dict, bool)):
-            validated(from_type(schema)[1], text)
+            validated(from_type(schema)[1], json.dumps(value) if place else text)
             return "", ""
         judge = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-        judge(schema, format_checker=judge.FORMAT_CHECKER).validate(json.loads(text))
+        judge(schema, format_checker=judge.FORMAT_CHECKER).validate(value)
     except ValidationError as refusal:
         first = refusal.errors()[0]
-        return excerpt(first["msg"]), "".join(f"/{part}" for part in first["loc"])
+        return excerpt(first["msg"]), place + "".join(f"/{part}" for part in first["loc"])
     except jsonschema.ValidationError as refusal:
-        return excerpt(refusal.message), "".join(f"/{part}" for part in refusal.absolute_path)
+        return excerpt(refusal.message), place + "".join(f"/{part}" for part in refusal.absolute_path)
     except (ValueError, RecursionError, ValidatorError) as error:
-        return f"{type(error).__name__}: {excerpt(error)}", ""
+        return f"{type(error).__name__}: {excerpt(error)}", place
     return "", ""

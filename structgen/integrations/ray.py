@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from structgen.arguments import is_number, require, require_count, require_flag
-from structgen.batch_jobs import Extraction, InputRow, extract_many, read_inputs
-from structgen.batch_jobs.inputs import Prompt
-from structgen.batch_jobs.job import Entry, ResultFiles, collect, failed_entry
+from structgen.batch_jobs import Extraction, InputRow, extract_many
+from structgen.batch_jobs.job import Outcome, collect, job_inputs
+from structgen.batch_jobs.job_files import JobFiles, failed_entry
+from structgen.batch_jobs.rows import Prompt
+from structgen.batch_jobs.settings import job_settings
+from structgen.decoding.call_options import CallOptions
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
 
@@ -34,6 +37,7 @@ def extract_on_ray(
     chat: bool = False,
     resume: bool = False,
     progress: bool = False,
+    max_failures: int | None = None,
     **options: Any,
 ) -> Extraction:
     """`extract_many` on the actors of Ray Data.
@@ -46,7 +50,8 @@ def extract_on_ray(
 
     Args:
         model: what `load` takes, or a function that loads a model; each actor calls it once.
-        inputs, schema, prompt, chat, resume, progress: as for `extract_many`; inputs are texts or rows of fields.
+        inputs, schema, prompt, chat, resume, progress, max_failures: as for `extract_many`; inputs are texts or rows of
+            fields.
         out: the file for the results.
         actors: the number of actors.
         num_cpus, num_gpus: the share of each actor, as Ray counts it.
@@ -65,25 +70,34 @@ def extract_on_ray(
         require_count(name, count, 1)
     require_share(model, num_cpus, num_gpus)
     require_flag("resume", resume)
-    report, files = Extraction(), ResultFiles(out, resume=resume)
-    rows = _rows(read_inputs(inputs), files.done, report)
-    failed = [failed_entry(row.id, OptionError(row.error)) for row in rows if row.error]
-    fine = [{"row": json.dumps({**row.fields, "id": row.id}, default=str)} for row in rows if not row.error]
+    if max_failures is not None:
+        require_count("max_failures", max_failures, 0)
     arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
     actor = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
 
-    def entries() -> Iterator[Entry]:
-        yield from failed
-        if fine:
+    def outcomes(rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
+        running = {}
+        for number, row in rows:
+            if row.error or row.given is not None:
+                error = OptionError(row.error or "Ray takes texts or rows of fields")
+                yield Outcome(row, number, failed_entry(row, error))
+            else:
+                running[row.id] = (row, number)
+        if running:
+            fine = [{"row": json.dumps({**row.fields, "id": id_}, default=str)} for id_, (row, _) in running.items()]
             data = ray.data.from_items(fine, override_num_blocks=min(len(fine), BLOCKS * actors))
             job = {"fn_constructor_args": (model, schema, arguments), "batch_size": rows_per_call}
             for made in data.map_batches(Extractor, **job, **actor).iter_rows():
                 entry = json.loads(made["entry"])
-                report.tokens += entry.pop("tokens")
-                yield entry
+                tokens = entry.pop("tokens")
+                yield Outcome(*running[entry["id"]], entry, tokens)
 
-    collect(report, entries(), files, len(rows) + report.skipped, progress=progress)
-    return report
+    rows = job_inputs(inputs, out, options.pop("encoding", None))
+    given = {"prompt": prompt, "chat": chat, "prompt_schema": options.get("prompt_schema", False)}
+    kept = {"keep": options.get("keep", ())}
+    own = CallOptions.of({name: each for name, each in options.items() if name not in (*given, *kept)})
+    files = JobFiles(out, job_settings(model, schema, given | kept, own), resume=resume)
+    return collect(Extraction(), outcomes, rows, files, progress=progress, max_failures=max_failures)
 
 
 def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
@@ -97,17 +111,6 @@ def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
 def loaded(model: str | Callable[[], Model]) -> Model:
     """Loads the model of an actor."""
     return load(model) if isinstance(model, str) else model()
-
-
-def _rows(inputs: Iterator[InputRow], done: set[str], report: Extraction) -> list[InputRow]:
-    rows = []
-    for row in inputs:
-        require(row.given is None, "inputs", row.given, "texts or rows of fields")
-        if row.id in done:
-            report.skipped += 1
-        else:
-            rows.append(row)
-    return rows
 
 
 class Extractor:

@@ -240,37 +240,6 @@ def test_closed_and_full_pipes_leave_no_traceback(tmp_path, line):
     assert found.returncode != 1 or found.stderr.count("\n") == 1
 
 
-PEOPLE = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg, 51, lives in Oslo."]
-ASK = "Extract the person: name, age, city.\nText: {text}\nJSON: "
-
-
-def test_extract_writes_a_line_for_each_input(tmp_path):
-    (tmp_path / "in").mkdir()
-    for number, text in enumerate(PEOPLE):
-        (tmp_path / "in" / f"{number}.txt").write_text(text)
-    (tmp_path / "prompt.txt").write_text(ASK)
-    out, inputs, ask = tmp_path / "out.jsonl", str(tmp_path / "in"), f"@{tmp_path / 'prompt.txt'}"
-    command = ["extract", "demo", inputs, "--schema", "structgen.demo.tasks:Person", "--prompt", ask, "--out", str(out)]
-    result = run(*command)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "2 done, 0 failed" in result.stderr
-    found = {entry["id"]: entry["value"]["city"] for entry in map(json.loads, out.read_text().splitlines())}
-    assert found == {"0.txt": "Lyon", "1.txt": "Oslo"}
-    assert run(*command).exit_code == 1
-    (tmp_path / "in" / "z.bin").write_bytes(b"\xff")
-    again = run(*command, "--resume")
-    assert (again.exit_code, "0 done, 1 failed, 2 from before" in again.stderr) == (2, True)
-
-
-def test_extract_reads_lines_and_prints_them(tmp_path):
-    schema = tmp_path / "person.json"
-    schema.write_text(json.dumps({"enum": ["Lyon", "Oslo"]}))
-    result = run("extract", "demo", "-", "--schema", str(schema), input="\n".join(PEOPLE))
-    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == ["1", "2"]
-    for wrong in ("structgen.demo.tasks:Nobody", "no.such.module:Person", "nothing.json"):
-        assert run("extract", "demo", "-", "--schema", wrong, input="x").exit_code == 2
-
-
 def test_serve_names_the_extra_that_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "structgen.server", None)
     monkeypatch.delattr(sg, "server", raising=False)  # another test may have imported it

@@ -5,6 +5,7 @@ Covers `checking` and `doctor`.
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 
@@ -52,6 +53,29 @@ def test_check_reads_types_and_the_standard_input():
         "check", "structgen.demo.tasks:Person", "-", input='{"name": "A", "age": 1, "city": "B"}\n{"age": "x"}\n'
     )
     assert (result.exit_code, [line.split(": ")[1] for line in result.stdout.splitlines()]) == (2, ["valid", "/name"])
+
+
+def test_check_judges_what_extract_writes_in_any_encoding(schema, tmp_path):
+    """Of a line of results its value; a broken file is one document that is wrong."""
+    entries = [{"id": "1", "value": {"name": name}, "finish": "complete"} for name in ("Ada", "A")]
+    text = "".join(json.dumps({**entry, "input": {"name": 1}}) + "\n" for entry in entries)
+    files = {
+        "a.jsonl": text.encode("utf-8-sig"), "b.jsonl": text.encode("utf-16"),
+        "c.jsonl.gz": gzip.compress(text.encode()), "d.json": b'\xef\xbb\xbf{"name": "Ada"}', "e.json": b"",
+        "f.jsonl": b"\n \n", "g.jsonl": b'"caf\xe9"\n', "h.json": b"\xe9",
+    }  # fmt: skip
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    result = run("check", schema, *(tmp_path / name for name in files), "--json")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    names = [each["file"].rpartition("/")[2][:1] for each in found]
+    assert (result.exit_code, "".join(names)) == (2, "aabbccdefgh")
+    assert [each["pointer"] for each in found[:6]] == ["", "/value/name"] * 3
+    assert [bool(each["error"]) for each in found] == [False, True] * 3 + [False, True, True, True, True]
+    assert {each["encoding"] for each in found} == {"utf-8", "utf-16"}
+    shown = run("check", schema, tmp_path / "b.jsonl").stdout
+    assert f"{tmp_path / 'b.jsonl'}:1 (utf-16): valid" in shown
+    assert run("check", schema, "-", input=b"").exit_code == 2
 
 
 def test_check_refuses_what_is_no_schema(tmp_path):

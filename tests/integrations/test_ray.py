@@ -59,7 +59,7 @@ def test_200_documents_on_two_actors_are_those_of_one_process(tmp_path):
         assert {i: e["value"] for i, e in entries(out).items()} == {
             i: e["value"] for i, e in entries(tmp_path / "alone.jsonl").items()
         }
-        assert entries(out.with_suffix(".errors.jsonl"))["bad"]["error"]["type"] == "OptionError"
+        assert entries(tmp_path / "ray.jsonl.errors.jsonl")["bad"]["error"]["type"] == "OptionError"
         assert alone.done == 200
         whole = extract_on_ray(demo, TEXTS, Person, prompt=PROMPT, out=tmp_path / "w.jsonl", rows_per_call=16)
         print(f"one process {one:.1f} s, of which the job {alone.seconds:.1f} s; two actors {whole.seconds:.1f} s "

@@ -1,0 +1,260 @@
+"""Inputs on disk: folders, texts, JSON lines, CSV and Parquet. What cannot be read is a row with an error."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from structgen.arguments import require
+from structgen.batch_jobs.rows import InputRow, row_of
+from structgen.batch_jobs.tables import CHUNK, arrow
+from structgen.errors import OptionError, excerpt, quoted
+
+MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+"""Byte order marks; that of UTF-32 begins like that of UTF-16."""
+LONGEST = 2**31 - 1
+"""The most characters of a cell that every platform takes."""
+BROKEN = OSError, EOFError, zlib.error
+"""What reading a compressed file raises."""
+UNREADABLE = "is no text in {}: pass encoding=, as encoding='latin-1', or save it as UTF-8"
+
+Rows = Iterator[InputRow]
+
+
+def encoding_of(beginning: bytes, given: str | None = None) -> str:
+    """The encoding of a text: what its byte order mark says, or else the given one, or UTF-8."""
+    marked = next((name for mark, name in MARKS.items() if beginning.startswith(mark)), None)
+    return marked or given or "utf-8"
+
+
+def decoded(data: bytes, given: str | None = None) -> str:
+    """The text of a whole file, without a byte order mark.
+
+    Raises:
+        OptionError: it is no text in its encoding.
+    """
+    encoding = encoding_of(data, given)
+    try:
+        text = data.decode(encoding)
+    except UnicodeError as error:
+        raise OptionError(f"it {UNREADABLE.format(encoding)}; {excerpt(error)}") from error
+    if "\0" in text:
+        raise OptionError("it has zero bytes: it is no text, or in UTF-16 without a byte order mark (pass encoding=)")
+    return text
+
+
+def rows_of_path(
+    path: Path, encoding: str | None, without: Callable[[Path], bool] | None
+) -> tuple[Rows, int | Callable[[], int]]:
+    """The inputs of a folder or file, and how many there are, or a function that counts them.
+
+    Raises:
+        OptionError: there is no such folder or file, or a file of rows is none.
+    """
+    require(path.exists(), "inputs", str(path), "a folder or file that is there")
+    if encoding is not None:
+        try:
+            codecs.lookup(encoding)
+        except LookupError as error:
+            raise OptionError(f"encoding={quoted(encoding)}: Python knows no such encoding") from error
+    if path.is_dir():
+        files = _files(path, without)
+        require(bool(files), "inputs", str(path), "a folder with files")
+        return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding) for each in files), len(files)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = suffixes[-1:] == [".gz"]
+    kind = "".join(suffixes[-2:-1] if packed else suffixes[-1:])
+    if kind == ".parquet":
+        require(not packed, "inputs", str(path), "a Parquet file as it is: it is compressed itself")
+        return _of_parquet(path)
+    if kind in (".jsonl", ".ndjson"):
+        read = partial(_of_json_lines, path, encoding, packed=packed)
+        return read(), lambda: sum(1 for _ in read())
+    if kind in (".csv", ".tsv"):
+        read = partial(_of_csv, path, encoding, packed=packed, delimiter="\t" if kind == ".tsv" else ",")
+        return read(), lambda: sum(1 for _ in read())
+    return iter([_of_file(path, shown(path.name), encoding)]), 1
+
+
+def _files(folder: Path, without: Callable[[Path], bool] | None) -> list[Path]:
+    """The files of a folder, without hidden ones and those of jobs."""
+    files = []
+    for each in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in each.relative_to(folder).parts)
+        if not hidden and each.is_file() and not (without is not None and without(each)):
+            files.append(each)
+    return sorted(files)
+
+
+def shown(name: str) -> str:
+    """A name as Unicode text: bytes that are no UTF-8 are escaped."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _of_file(path: Path, name: str, encoding: str | None) -> InputRow:
+    source = {"path": name}
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        return InputRow(name, {"path": name, "text": decoded(data, encoding)}, source=source)
+    except BROKEN as error:
+        return InputRow(name, error=f"{type(error).__name__}: {excerpt(error)}", source=source)
+    except OptionError as error:
+        return InputRow(name, error=str(error), source=source)
+
+
+def opened(path: Path, *, packed: bool) -> BinaryIO:
+    """A file, unpacked if it is compressed."""
+    return cast("BinaryIO", gzip.open(path)) if packed else path.open("rb")
+
+
+def text_lines(file: BinaryIO, given: str | None = None) -> Iterator[tuple[str, str]]:
+    """The lines of a file with their ends, and why one cannot be read; such a line's bytes are escaped."""
+    first = file.readline()
+    encoding = encoding_of(first, given)
+    if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):  # a line's end is more than one byte
+        text = (first + file.read()).decode(encoding, "replace")
+        for decoded_line in io.StringIO(text, newline=""):
+            yield decoded_line, ("the line " + UNREADABLE.format(encoding) if "\ufffd" in decoded_line else "")
+        return
+    name = "utf-8" if encoding == "utf-8-sig" else encoding
+    for line in chain([first.removeprefix(codecs.BOM_UTF8)], file):
+        try:
+            yield line.decode(name), ""
+        except UnicodeError:
+            yield line.decode(name, "backslashreplace"), "the line " + UNREADABLE.format(name)
+
+
+def rows_of_lines(file: BinaryIO) -> Rows:
+    """A text of each line that is not blank."""
+    for number, (line, fault) in enumerate(text_lines(file), 1):
+        text = line.rstrip("\r\n")
+        if fault:
+            yield InputRow(f"line {number}", error=fault, source=text)
+        elif text.strip():
+            yield InputRow(str(number), {"text": text})
+
+
+def _of_json_lines(path: Path, encoding: str | None, *, packed: bool) -> Rows:
+    number = 0
+    try:
+        with opened(path, packed=packed) as file:
+            for number, (line, fault) in enumerate(text_lines(file, encoding), 1):
+                if not line.strip():
+                    continue
+                try:
+                    if fault:
+                        raise ValueError(fault)
+                    value = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    why = fault or f"line {number} is not JSON: {excerpt(error)}"
+                    yield InputRow(f"line {number}", error=why, source=line.rstrip("\r\n"))
+                else:
+                    yield row_of(value, number)
+    except BROKEN as error:
+        yield _rest(number, error)
+
+
+def _rest(number: int, error: BaseException) -> InputRow:
+    """Stands for all rows behind a place where a file cannot be read on."""
+    why = f"the file cannot be read behind row {number}: {type(error).__name__}: {excerpt(error)}"
+    return InputRow(f"behind row {number}", error=why, source={"after": number})
+
+
+def _of_csv(path: Path, encoding: str | None, *, packed: bool, delimiter: str) -> Rows:
+    number = 0
+    try:
+        with opened(path, packed=packed) as file:
+            faults: list[str] = []
+            reader = csv.reader(_noted(text_lines(file, encoding), faults), delimiter=delimiter)
+            names = _next_row(reader)
+            if names is None:
+                return
+            doubled = sorted({name for name in names if names.count(name) > 1})
+            require(
+                not doubled,
+                "inputs",
+                str(path),
+                f"columns with a name each, not {', '.join(map(quoted, doubled))} twice",
+            )
+            while True:
+                faults.clear()
+                try:
+                    cells = _next_row(reader)
+                except csv.Error as error:
+                    number += 1
+                    yield InputRow(f"row {number}", error=f"row {number} is no CSV: {error}", source={"row": number})
+                    continue
+                if cells is None:
+                    return
+                if cells:
+                    number += 1
+                    yield _of_cells(names, cells, number, faults)
+    except BROKEN as error:
+        yield _rest(number, error)
+
+
+def _noted(lines: Iterable[tuple[str, str]], faults: list[str]) -> Iterator[str]:
+    """The texts of lines; what is wrong with one is added to `faults`."""
+    for text, fault in lines:
+        if fault:
+            faults.append(fault)
+        yield text
+
+
+def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
+    """The next row; None behind the last. Cells may have any length, and other readers keep their own limit."""
+    limit = csv.field_size_limit(LONGEST)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _of_cells(names: list[str], cells: list[str], number: int, faults: list[str]) -> InputRow:
+    """The input of a row of CSV."""
+    source: Any = dict(zip(names, cells, strict=False))
+    if faults:
+        return InputRow(f"row {number}", error=faults[0].replace("the line", f"row {number}"), source=source)
+    if len(cells) != len(names):
+        why = f"row {number} has {len(cells)} cells, the header {len(names)}"
+        return InputRow(f"row {number}", error=f"{why}: is a comma unquoted?", source=cells)
+    row = row_of(source, number)
+    return row if "id" not in source or source["id"] else InputRow(f"row {number}", source)
+
+
+def _of_parquet(path: Path) -> tuple[Rows, int]:
+    pyarrow = arrow("a Parquet file")
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise OptionError(f"inputs={quoted(str(path))}: it is no Parquet file: {excerpt(error)}") from error
+    return _of_row_groups(file, pyarrow.ArrowException), file.metadata.num_rows
+
+
+def _of_row_groups(file: Any, wrong: type[Exception]) -> Rows:
+    number = 0
+    with file:
+        for group in range(file.metadata.num_row_groups):
+            end = number + file.metadata.row_group(group).num_rows
+            try:
+                for batch in file.iter_batches(CHUNK, row_groups=[group]):
+                    for fields in batch.to_pylist():
+                        number += 1
+                        yield row_of(fields, number)
+            except (wrong, OSError) as error:
+                which = f"rows {number + 1} to {end}"
+                why = f"{which} cannot be read: {type(error).__name__}: {excerpt(error)}"
+                yield InputRow(which, error=why, source={"rows": [number + 1, end]})
+            number = end

@@ -1,0 +1,365 @@
+"""The files of a job: its results, its failures, and beside them what a later run needs to go on.
+
+For `out="people.jsonl"` there are
+
+    people.jsonl                 a line for each result
+    people.jsonl.errors.jsonl    a line for each input that failed, with the input
+    people.jsonl.job/            settings, the digest of each input with a result, a lock
+
+A table (CSV, Parquet) is made from `people.csv.job/results.jsonl` when the run ends. What this module does not write it
+does not change: no file is removed or replaced but its own.
+
+An input counts as done if it has a line of results, and its digest, which is written first. So whatever a killed
+process has left, no result is lost, and none is kept for another input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from filelock import FileLock, Timeout
+from typing_extensions import Self
+
+from structgen.arguments import require
+from structgen.batch_jobs.rows import InputRow, source_of
+from structgen.batch_jobs.settings import MODEL
+from structgen.batch_jobs.tables import TABLES, arrow, write_table
+from structgen.errors import OptionError, excerpt
+
+Entry = dict[str, Any]
+"""A line of results: `id` with `value` and `finish`; or one of failures: `id` with `error` and `input`."""
+
+SYNC_SECONDS = 1.0
+"""Lines reach the system at once, and the disk at least so often."""
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def written(value: Any) -> bytes:
+    """One line of JSON; what JSON does not know is written as text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return json.dumps(value, default=str).encode() + b"\n"
+
+
+def digest_of(row: InputRow) -> str:
+    """Sixteen characters that tell an input from another one under its id."""
+    given = [row.given, dict(row.fields)]
+    text = ADDRESS.sub("", json.dumps(given, default=repr, skipkeys=True))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the files of a job lie."""
+
+    out: Path
+
+    @classmethod
+    def of(cls, out: str | PathLike[str]) -> Places:
+        return cls(Path(os.path.realpath(out)))
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.job")
+
+    @property
+    def errors(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.errors.jsonl")
+
+    @property
+    def results(self) -> Path:
+        """The lines of results."""
+        return self.folder / "results.jsonl" if self.is_table else self.out
+
+    @property
+    def is_table(self) -> bool:
+        return self.out.suffix.lower() in TABLES
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "job.json"
+
+    @property
+    def digests(self) -> Path:
+        return self.folder / "inputs.jsonl"
+
+    def has(self, path: Path) -> bool:
+        """Is it a file of this job?"""
+        real = Path(os.path.realpath(path))
+        return real in (self.out, self.errors) or self.folder in (real, *real.parents)
+
+
+def is_of_a_job(path: Path) -> bool:
+    """Is it a file of any job, which is no document of a folder?"""
+    if any(each.suffix == ".job" and (each / "job.json").exists() for each in path.parents):
+        return True
+    return Places(path.with_name(path.name.removesuffix(".errors.jsonl"))).settings.exists()
+
+
+class JobFiles:
+    """A block in which a job writes its results and failures, each as soon as it is known.
+
+    Args:
+        out: the file of results; its ending says whether it is a table.
+        settings: what must be equal where the job goes on, by name.
+        resume: go on with the job of this file; otherwise there must be none.
+
+    Attributes:
+        done: the digests of the inputs that have a result, by their ids.
+
+    Raises:
+        OptionError: there is a file and `resume` is False, or none of a job, or another job's; another process writes
+            it; or it cannot be written.
+    """
+
+    def __init__(self, out: str | PathLike[str], settings: Mapping[str, str], *, resume: bool) -> None:
+        self.places, self._settings, self._resume = Places.of(out), dict(settings), resume
+        self._shown = os.fspath(out)
+        self.done: dict[str, str] = {}
+        self._failed: dict[str, bool] = {}  # each id of a line of failures from before: has it an outcome now?
+        self._redone = False
+        self._stack = ExitStack()
+        require(
+            self.places.out.suffix.lower() != ".xlsx", "out", self._shown, "a name in .jsonl, .csv, .tsv or .parquet"
+        )
+        if self.places.out.suffix.lower() == ".parquet":
+            arrow("out= in Parquet")
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._begin(stack)
+            self._results, self._errors, self._digests = (
+                stack.enter_context(_Lines(path))
+                for path in (self.places.results, self.places.errors, self.places.digests)
+            )
+            self._results.open()
+            self._stack = stack.pop_all()
+        return self
+
+    def _begin(self, stack: ExitStack) -> None:
+        """Makes the job's folder, or reads what it has."""
+        places, told = self.places, f"out={self._shown!r}"
+        if not self._resume:
+            there = next((each for each in (places.out, places.errors, places.folder) if os.path.lexists(each)), None)
+            if there is not None:
+                name = "it" if there == places.out else repr(there.name)
+                raise OptionError(f"{told}: {name} is there already: pass resume=True to go on, or another name")
+        elif places.out.exists() and not places.folder.exists():
+            raise OptionError(
+                f"{told}: {places.folder.name!r} beside it is missing, so no job can go on there: move it"
+            )
+        try:
+            places.folder.mkdir(parents=True, exist_ok=self._resume)
+            lock = FileLock(places.folder / "lock", timeout=0)
+            stack.enter_context(lock.acquire())
+        except Timeout as error:
+            raise OptionError(f"{told}: another process is writing it") from error
+        except OSError as error:
+            raise OptionError(f"{told} cannot be written: {excerpt(error)}") from error
+        self._compare()
+        if self._resume:
+            self._read()
+
+    def _compare(self) -> None:
+        """Writes the settings, or compares them with those of the job that goes on."""
+        try:
+            before = json.loads(self.places.settings.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            if self.places.results.exists():
+                raise OptionError(f"{str(self.places.settings)!r} is missing, so no job can go on there") from error
+            _replace(self.places.settings, [json.dumps(self._settings, indent=1).encode()])
+            return
+        except ValueError as error:
+            raise OptionError(f"{str(self.places.settings)!r} is damaged: {excerpt(error)}") from error
+        now = self._settings
+        known = {name for name in {**before, **now} if name != MODEL or (name in before and name in now)}
+        changed = sorted(name for name in known if before.get(name) != now.get(name))
+        if changed:
+            raise OptionError(
+                f"out={self._shown!r} has results of a job with another {', '.join(changed)}, and resume=True would "
+                "mix them: pass what that job had, or another out="
+            )
+
+    def _read(self) -> None:
+        """Reads which inputs are done and which have failed."""
+        places, digests = self.places, {}
+        for line in _whole_lines(places.digests):
+            with suppress(ValueError):
+                id_, digest, _ = json.loads(line)
+                digests[id_] = digest
+        lines = 0
+        for line in _whole_lines(places.results):
+            id_ = self._id_of(line)
+            lines += 1
+            self.done[id_] = digests.get(id_, "")
+        if lines > len(self.done):
+            self._keep_last()
+        for line in _whole_lines(places.errors):
+            self._failed[self._id_of(line)] = False
+
+    def _id_of(self, line: bytes) -> str:
+        try:
+            return str(json.loads(line)["id"])
+        except (ValueError, TypeError, LookupError) as error:
+            raise OptionError(f"out={self._shown!r} has a line that is no result: {excerpt(line)}") from error
+
+    def is_done(self, row: InputRow) -> bool:
+        """Has the input a result, for what it says now?"""
+        return row.id in self.done and self.done[row.id] == digest_of(row)
+
+    def add(self, row: InputRow, entry: Entry, number: int) -> None:
+        """Writes the outcome of an input.
+
+        Args:
+            number: the input's place among all.
+        """
+        if row.id in self._failed:
+            self._failed[row.id] = True
+        if "error" in entry:
+            self._errors.add(entry)
+            return
+        self._redone |= row.id in self.done
+        self._digests.add([row.id, digest_of(row), number])
+        self._results.add(entry)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Removes what has been replaced, and writes the table."""
+        with self._stack:
+            for lines in (self._digests, self._results, self._errors):
+                lines.__exit__()
+            with suppress(OSError) if error is not None else nullcontext():  # the first error is the one to tell
+                if self._redone:
+                    self._keep_last()
+                if any(self._failed.values()):
+                    self._settle_failures()
+                if self.places.is_table:
+                    self._write_table()
+
+    def _keep_last(self) -> None:
+        """Removes results that later ones have replaced."""
+        path = self.places.results
+        last = {self._id_of(line): number for number, line in enumerate(_whole_lines(path))}
+        kept = set(last.values())
+        _replace(path, (line for number, line in enumerate(_whole_lines(path)) if number in kept))
+
+    def _settle_failures(self) -> None:
+        """Removes failures of before whose inputs have another outcome since."""
+        path = self.places.errors
+        new = {self._id_of(line): number for number, line in enumerate(_whole_lines(path))}
+        failed_again = {id_ for id_ in self._failed if self._failed[id_]} & self._errors.ids
+        gone = {id_ for id_ in self._failed if self._failed[id_]} - failed_again
+        kept = {number for id_, number in new.items() if id_ not in gone}
+        if kept:
+            _replace(path, (line for number, line in enumerate(_whole_lines(path)) if number in kept))
+        else:
+            path.unlink(missing_ok=True)
+
+    def _write_table(self) -> None:
+        """Makes the table of all results so far, in the order of the inputs."""
+        offsets: dict[str, int] = {}
+        offset = 0
+        for line in _whole_lines(self.places.results):
+            offsets[self._id_of(line)] = offset
+            offset += len(line)
+        numbers = {}
+        for line in _whole_lines(self.places.digests):
+            id_, _, number = json.loads(line)
+            numbers[id_] = number
+        order = sorted(offsets, key=lambda id_: numbers.get(id_, 0))
+        read = partial(_entries_at, self.places.results, [offsets[id_] for id_ in order])
+        new = self.places.folder / "table.new"
+        write_table(read(), read(), new, self.places.out.suffix.lower())
+        os.replace(new, self.places.out)
+
+
+class _Lines:
+    """A file to which lines are added, each wholly or not at all.
+
+    Attributes:
+        ids: of the entries that were added with an `error`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._synced, self.ids = path, time.monotonic(), set[str]()
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+
+    def open(self) -> None:
+        self._file = self._path.open("ab", buffering=0)
+
+    def add(self, entry: Any) -> None:
+        if self._file is None:
+            self.open()
+        rest, begin = written(entry), os.fstat(self._file.fileno()).st_size
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            with suppress(OSError):
+                self._file.truncate(begin)
+            raise
+        if isinstance(entry, dict) and "error" in entry:
+            self.ids.add(entry["id"])
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            os.fsync(self._file.fileno())
+            self._synced = time.monotonic()
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file. A last one that was not written to its end is cut off; none of no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        whole = 0
+        for line in file:
+            if not line.endswith(b"\n"):
+                os.truncate(path, whole)
+                return
+            whole += len(line)
+            yield line
+
+
+def _entries_at(path: Path, offsets: Iterable[int]) -> Iterator[Entry]:
+    with path.open("rb") as file:
+        for offset in offsets:
+            file.seek(offset)
+            yield json.loads(file.readline())
+
+
+def _replace(path: Path, lines: Iterable[bytes]) -> None:
+    """Writes a file anew: it has all of its old or all of its new contents, whatever happens."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("wb") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def failed_entry(row: InputRow, error: Exception) -> Entry:
+    """Returns the entry of an input that failed."""
+    return {"id": row.id, "error": {"type": type(error).__name__, "message": str(error)}, "input": source_of(row)}

@@ -1,0 +1,123 @@
+"""One input of a job: its id, its fields, and the prompt that is made of them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from structgen.arguments import require
+from structgen.callbacks import Calling
+from structgen.errors import OptionError, excerpt, quoted
+from structgen.given_prompts import is_id
+
+Prompt = str | Callable[[Mapping[str, Any]], Any] | None
+
+KINDS = "a text, a dict of fields, chat messages or token ids"
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One input.
+
+    Attributes:
+        id: the `id` of a row, or its number from 1; for a file of a folder, its path in the folder.
+        fields: the fields by name; a text is the field `text`.
+        given: the prompt itself, if it is chat messages or token ids.
+        error: why the input cannot be read; empty if it can.
+        source: what a line of failures holds of it; None for the fields or the prompt.
+    """
+
+    id: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    given: Any = None
+    error: str = ""
+    source: Any = None
+
+    def prompt(self, template: Prompt) -> Any:
+        """Returns the prompt for the model.
+
+        Args:
+            template: a text with names of fields in braces, or a function of the fields; None for the text itself.
+
+        Raises:
+            OptionError: a field is missing, null or empty, or the row cannot be read. CallbackError: the function
+                raises.
+        """
+        if self.error:
+            raise OptionError(self.error)
+        if callable(template):
+            with Calling("prompt", template):
+                return template(self.fields if self.given is None else {"messages": self.given})
+        if self.given is not None:
+            if template is not None:
+                raise OptionError("the input is chat messages or token ids, and prompt= fills in the fields of a row")
+            return self.given
+        if template is None and "text" not in self.fields and isinstance(self.fields.get("messages"), list):
+            return self.fields["messages"]
+        template = "{text}" if template is None else template
+        used = {name: self._field(name) for name in _names(template)}
+        if all(isinstance(value, str) and not value.strip() for value in used.values()):
+            raise OptionError(f"nothing to read: {', '.join(map(repr, used))} is empty")
+        try:
+            return self.fields["text"] if template == "{text}" else template.format_map(self.fields)
+        except (LookupError, ValueError, AttributeError, TypeError) as error:  # a template may have `{a[0].b:x}`
+            raise OptionError(f"the prompt cannot be filled in: {type(error).__name__}: {excerpt(error)}") from error
+
+    def _field(self, name: str) -> Any:
+        if name not in self.fields:
+            has = ", ".join(map(quoted, self.fields)) or "none"
+            raise OptionError(f"the prompt needs a field {quoted(name)}: the row has {has}")
+        if self.fields[name] is None:
+            raise OptionError(f"the prompt needs the field {quoted(name)}, which is null in this row")
+        return self.fields[name]
+
+
+@lru_cache(16)
+def _names(template: str) -> tuple[str, ...]:
+    """The fields that a template names.
+
+    Raises:
+        OptionError: it is no template.
+    """
+    try:
+        named = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except ValueError as error:
+        raise OptionError(f"prompt={quoted(template)}: {error}; write {{{{ for a brace of the text") from error
+    return tuple(dict.fromkeys(name.partition(".")[0].partition("[")[0] for name in named))
+
+
+def require_template(prompt: Any) -> None:
+    """Refuses a prompt that would be the same for every input, and one that cannot be filled in."""
+    expected = "a text with names of fields in braces, as {text}, or a function"
+    if isinstance(prompt, str):
+        names = _names(prompt)
+        require(bool(names) and all(name and not name.isdigit() for name in names), "prompt", prompt, expected)
+    else:
+        require(prompt is None or callable(prompt), "prompt", prompt, expected)
+
+
+def source_of(row: InputRow) -> Any:
+    """What a line of failures holds of an input."""
+    if row.source is not None:
+        return row.source
+    return row.given if row.given is not None else dict(row.fields)
+
+
+def row_of(value: Any, number: int) -> InputRow:
+    """The input that an item of an iterable, or a line of JSON, is."""
+    if isinstance(value, str):
+        return InputRow(str(number), {"text": value})
+    if isinstance(value, Mapping):
+        own = value.get("id")
+        return InputRow(str(number) if own is None or own == "" else str(own), value)
+    if isinstance(value, (list, tuple)) and value:
+        messages = all(isinstance(each, Mapping) for each in value)
+        if messages or all(map(is_id, value)):
+            return InputRow(str(number), given=list(value))
+    elif hasattr(value, "tolist") and hasattr(value, "ndim") and value.ndim:
+        return InputRow(str(number), given=value.tolist())
+    hint = ": name the parts, as {'id': ..., 'text': ...}" if isinstance(value, (list, tuple)) else ""
+    return InputRow(str(number), error=f"{quoted(value)} is not {KINDS}{hint}", source=quoted(value))

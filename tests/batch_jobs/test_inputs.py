@@ -1,0 +1,232 @@
+"""Inputs of every kind: what is read of them, and what becomes of one that cannot be read.
+
+Covers `files`, `rows`, `tables`.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from structgen.batch_jobs import InputRow, read_inputs
+from structgen.batch_jobs.inputs import inputs_of_lines
+from structgen.batch_jobs.tables import write_table
+from structgen.errors import CallbackError, OptionError
+
+ROWS = [{"id": "x", "text": "one", "n": 1}, {"id": "y", "text": "two", "n": 2}]
+
+
+def read(source, **options):
+    return [(row.id, row.fields.get("text", row.given), row.error) for row in read_inputs(source, **options)]
+
+
+def errors(source, **options):
+    return {id_: error for id_, _, error in read(source, **options) if error}
+
+
+def csv_text(delimiter=","):
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, ROWS[0], delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(ROWS)
+    return text.getvalue()
+
+
+JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+FILES = {
+    "a.jsonl": JSON_LINES.encode(),
+    "b.jsonl": b"\xef\xbb\xbf\n" + JSON_LINES.replace("\n", "\r\n").encode(),
+    "c.ndjson": JSON_LINES.encode("utf-16"),
+    "d.jsonl.gz": gzip.compress(JSON_LINES.encode()),
+    "e.csv": csv_text().encode(),
+    "f.csv": csv_text().encode("utf-8-sig"),
+    "g.tsv": csv_text("\t").encode("utf-16"),
+    "h.tsv.gz": gzip.compress(csv_text("\t").encode()),
+    "i.csv": csv_text().replace("two", "two").encode("utf-32"),
+}
+
+
+def test_files_of_rows_in_every_encoding(tmp_path):
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+        rows = read_inputs(tmp_path / name)
+        assert [(row.id, row.prompt("{text}/{n}")) for row in rows] == [("x", "one/1"), ("y", "two/2")], name
+        assert read_inputs(tmp_path / name).counted() == 2
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.parquet")
+    assert read(tmp_path / "r.parquet") == [("x", "one", ""), ("y", "two", "")]
+    (tmp_path / "l.csv").write_bytes("text\ncafé\n".encode("latin-1"))
+    assert read(tmp_path / "l.csv", encoding="latin-1") == [("1", "café", "")]
+
+
+def test_a_folder_gives_its_files(tmp_path):
+    """None that is hidden, and none of a job. Names that are no UTF-8 are escaped."""
+    for name in ("b.txt", "old/a.txt", ".git/config", ".hidden", "jobs.jsonl.job/x", "c.txt.gz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbfone" if "gz" not in name else gzip.compress(b"one"))
+    (tmp_path / "o.jsonl.job").mkdir()
+    for name in ("o.jsonl.job/job.json", "o.jsonl.job/inputs.jsonl", "o.jsonl", "o.jsonl.errors.jsonl"):
+        (tmp_path / name).write_text("{}")
+    with open(os.fsencode(tmp_path) + b"/\xe9.txt", "w") as file:
+        file.write("one")
+    for name, data in {"bad.txt": b"caf\xe9", "bin.txt": b"a\0", "no.gz": b"a"}.items():
+        (tmp_path / name).write_bytes(data)
+    from structgen.batch_jobs.job_files import is_of_a_job
+
+    found = {row.id: row.error or row.fields["text"] for row in read_inputs(tmp_path, without=is_of_a_job)}
+    assert {id_ for id_, text in found.items() if text == "one"} == {
+        "b.txt", "old/a.txt", "jobs.jsonl.job/x", "c.txt.gz", "\\xe9.txt",
+    }  # fmt: skip
+    assert {id_: why[:14] for id_, why in found.items() if why != "one"} == {
+        "bad.txt": "it is no text ", "bin.txt": "it has zero by", "no.gz": "BadGzipFile: N",
+    }  # fmt: skip
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OptionError, match="a folder with files"):
+        read_inputs(tmp_path / "empty")
+
+
+def test_a_bad_line_of_json_is_one_failed_row(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(b'{"id": 2}\n{"id": \n"three"\n\n"caf\xe9"\n5\n["r1", "text"]\n"\xe2\x80\xa8"\n{"id": 2}\n')
+    rows = list(read_inputs(path))
+    assert [row.id for row in rows] == ["2", "line 2", "3", "line 5", "6", "7", "8", "2 (input 8)"]
+    assert {row.id for row in rows if row.error} == {"line 2", "line 5", "6", "7", "2 (input 8)"}
+    assert (rows[1].source, rows[3].source) == ('{"id": ', '"caf\\xe9"')
+    assert "name the parts" in rows[5].error
+    packed = tmp_path / "r.jsonl.gz"
+    packed.write_bytes(gzip.compress(os.urandom(9) + b"\n" * 99 + JSON_LINES.encode() * 9)[:-30])
+    assert any("cannot be read behind row" in error for error in errors(packed).values())
+
+
+def test_a_bad_row_of_csv_is_one_failed_row(tmp_path):
+    path, long = tmp_path / "r.csv", "x" * 140_000
+    rows = ["1,a,b", "2,caf\xe9,b", "3,short", "4,an unquoted, comma,b", f"5,{long},b", "", ",blank,b", '6,"a\nb",c']
+    path.write_bytes("\n".join(["id,text,n", *rows]).encode("latin-1"))
+    limit = csv.field_size_limit()
+    found = list(read_inputs(path))
+    assert csv.field_size_limit() == limit
+    assert {row.id: row.fields["text"] for row in found if not row.error} == {
+        "1": "a", "5": long, "row 6": "blank", "6": "a\nb",
+    }  # fmt: skip
+    assert errors(path) == {
+        "row 2": "row 2 is no text in utf-8: pass encoding=, as encoding='latin-1', or save it as UTF-8",
+        "row 3": "row 3 has 2 cells, the header 3: is a comma unquoted?",
+        "row 4": "row 4 has 4 cells, the header 3: is a comma unquoted?",
+    }
+    assert [row.source for row in found if row.error] == [
+        {"id": "2", "text": "caf\\xe9", "n": "b"}, ["3", "short"], ["4", "an unquoted", " comma", "b"],
+    ]  # fmt: skip
+
+
+def test_a_broken_parquet_file(tmp_path):
+    path = tmp_path / "r.parquet"
+    path.write_bytes(b"PAR1 no table")
+    with pytest.raises(OptionError, match="no Parquet file"):
+        read_inputs(path)
+    table = pyarrow.table({"text": [f"{'t' * 200} {number}" for number in range(4000)]})
+    parquet.write_table(table, path, row_group_size=1000, compression="none", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    middle = data.index(b"t 1500")
+    data[middle - 250_000 : middle - 249_000] = b"\xff" * 1000
+    path.write_bytes(data)
+    found = list(read_inputs(path))
+    assert found[-1].fields["text"].endswith(" 3999")
+    assert all(row.error == "" or row.id.startswith("rows ") for row in found)
+
+
+def test_tables_in_memory():
+    expected = [("x", "one", ""), ("y", "two", "")]
+    table = pyarrow.Table.from_pylist(ROWS)
+    assert read(table) == read(table.to_reader()) == read(iter(ROWS)) == expected
+    assert read_inputs(table).total == 2
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame([*ROWS, {"id": "z", "text": None, "n": float("nan")}])
+    assert read(frame)[:2] == expected
+    assert [*read_inputs(frame)][2].fields == {"id": "z", "text": None, "n": None}
+    assert read(frame["text"][:2]) == [("1", "one", ""), ("2", "two", "")]
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    assert read(polars.DataFrame(ROWS)) == expected
+    assert read(polars.DataFrame(ROWS)["text"]) == [("1", "one", ""), ("2", "two", "")]
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    assert read(datasets.Dataset.from_list(ROWS)) == expected
+
+
+def test_what_is_no_input():
+    messages = [{"role": "user", "content": "x"}]
+    given = list(read_inputs(iter(["a", messages, [1, 2], {"messages": messages}])))
+    assert [row.prompt(None) for row in given] == ["a", messages, [1, 2], messages]
+    for wrong in ("/no/such/file", 5, {"a": 1}, b"text"):
+        with pytest.raises(OptionError, match="inputs"):
+            read_inputs(wrong)
+    with pytest.raises(OptionError, match="no such encoding"):
+        read_inputs(__file__, encoding="utf-99")
+    assert list(errors([("r1", "text"), ["a", "b"], None, 5, []])) == ["1", "2", "3", "4", "5"]
+
+    def raising():
+        yield "a"
+        raise KeyError("b")
+
+    inputs = read_inputs(raising())
+    assert [row.id for row in inputs] == ["1"]
+    assert isinstance(inputs.broken, CallbackError)
+
+
+@pytest.mark.parametrize(
+    ("fields", "template", "told"),
+    [
+        ({"a": 1}, "{text}", "needs a field 'text': the row has 'a'"),
+        ({"text": None}, "{text}", "null in this row"),
+        ({"text": None}, None, "null in this row"),
+        ({"text": " \n"}, None, "nothing to read"),
+        ({"a": "", "b": ""}, "{a}{b}", "nothing to read"),
+        ({"a": 1}, "{a.x}", "cannot be filled in"),
+    ],
+)
+def test_a_prompt_is_made_of_what_is_there_or_not_at_all(fields, template, told):
+    with pytest.raises(OptionError, match=told):
+        InputRow("1", fields).prompt(template)
+    assert InputRow("1", {"a": "", "b": 0}).prompt("{a}{b}") == "0"
+    with pytest.raises(OptionError, match="chat messages or token ids"):
+        InputRow("1", given=[1, 2]).prompt("{nofield}")
+
+
+def test_lines_of_a_stream():
+    """A line ends where a line ends, and not at each character that some programs take for one."""
+    data = "\ufeffone\r\n\n \ntwo \u2028 three\x0bfour\n".encode() + b"caf\xe9\n"
+    rows = list(inputs_of_lines(io.BytesIO(data)))
+    assert [(row.id, row.fields.get("text")) for row in rows] == [
+        ("1", "one"), ("4", "two \u2028 three\x0bfour"), ("line 5", None),
+    ]  # fmt: skip
+
+
+def test_tables_of_results(tmp_path):
+    """Columns have types; one that mixes them is JSON. Names of inputs give way to those of the value."""
+    entries = [
+        {"id": "a", "input": {"n": 1, "m": "x"}, "value": {"n": 1.5, "t": [1], "mixed": 1}, "finish": "complete"},
+        {
+            "id": "b",
+            "input": {"n": None, "m": "y"},
+            "value": {"n": 2, "t": [], "mixed": "1", "o": {}},
+            "finish": "length",
+        },
+    ]
+    write_table(entries, entries, tmp_path / "t.parquet", ".parquet")
+    table = parquet.read_table(tmp_path / "t.parquet")
+    assert table.to_pylist() == [
+        {"id": "a", "input.n": 1, "m": "x", "n": 1.5, "t": [1], "mixed": "1", "finish": "complete", "o": None},
+        {"id": "b", "input.n": None, "m": "y", "n": 2.0, "t": [], "mixed": '"1"', "finish": "length", "o": "{}"},
+    ]
+    write_table(entries, entries, tmp_path / "t.csv", ".csv")
+    with (tmp_path / "t.csv").open(newline="") as file:
+        assert [*csv.DictReader(file)][1] == {
+            "id": "b", "input.n": "", "m": "y", "n": "2", "t": "[]", "mixed": "1", "finish": "length", "o": "{}",
+        }  # fmt: skip
+    for ending in (".csv", ".parquet"):
+        write_table([], [], tmp_path / f"e{ending}", ending)
+    assert parquet.read_table(tmp_path / "e.parquet").num_rows == 0

@@ -1,0 +1,115 @@
+"""`structgen extract`: lines and tables, from files and from the standard input.
+
+Covers `interrupts`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from typer.testing import CliRunner
+
+from structgen.cli import app
+from structgen.cli.interrupts import stopped_by_signals
+
+PEOPLE = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg, 51, lives in Oslo."]
+ASK = "Extract the person: name, age, city.\nText: {text}\nJSON: "
+PERSON = ["--schema", "structgen.demo.tasks:Person"]
+
+
+def run(*arguments, **options):
+    return CliRunner().invoke(app, list(map(str, arguments)), **options)
+
+
+def test_extract_writes_a_line_for_each_input(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number, text in enumerate(PEOPLE):
+        (tmp_path / "in" / f"{number}.txt").write_text(text)
+    (tmp_path / "prompt.txt").write_text(ASK)
+    out, inputs, ask = tmp_path / "out.jsonl", str(tmp_path / "in"), f"@{tmp_path / 'prompt.txt'}"
+    command = ["extract", "demo", inputs, *PERSON, "--prompt", ask, "--out", str(out)]
+    result = run(*command)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "2 done, 0 failed" in result.stderr
+    found = {entry["id"]: entry["value"]["city"] for entry in map(json.loads, out.read_text().splitlines())}
+    assert found == {"0.txt": "Lyon", "1.txt": "Oslo"}
+    assert run(*command).exit_code == 1
+    (tmp_path / "in" / "z.bin").write_bytes(b"\xff")
+    again = run(*command, "--resume")
+    assert (again.exit_code, "0 done, 1 failed, 2 from before" in again.stderr) == (2, True)
+    assert "with another banned" in run(*command, "--resume", "--banned", "Lyon").stderr
+    stopped = run(*command, "--resume", "--max-failures", 0)
+    assert (stopped.exit_code, "--resume goes on" in stopped.stderr) == (1, True)
+
+
+def test_extract_makes_a_table(tmp_path):
+    (tmp_path / "in.csv").write_text(
+        "id,text,team\n" + "".join(f'{n},"{text}",{n % 2}\n' for n, text in enumerate(PEOPLE))
+    )
+    out = tmp_path / "out.csv"
+    result = run("extract", "demo", tmp_path / "in.csv", *PERSON, "--prompt", ASK, "--out", out, "--keep", "team")
+    assert (result.exit_code, out.read_text().splitlines()) == (0, [
+        "id,team,name,age,city,finish", "0,0,Ada Moreau,36,Lyon,complete", "1,1,Tom Berg,51,Oslo,complete",
+    ])  # fmt: skip
+
+
+def test_extract_reads_lines_and_prints_them(tmp_path):
+    schema = tmp_path / "person.json"
+    schema.write_text(json.dumps({"enum": ["Lyon", "Oslo"]}))
+    result = run("extract", "demo", "-", "--schema", str(schema), input="\n".join(PEOPLE))
+    assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == ["1", "2"]
+    for wrong in ("structgen.demo.tasks:Nobody", "no.such.module:Person", "nothing.json"):
+        assert run("extract", "demo", "-", "--schema", wrong, input="x").exit_code == 2
+
+
+@pytest.mark.slow
+def test_rows_come_as_they_are_done_and_an_interrupt_tells_how_to_go_on():
+    """In a process of its own, whose standard input stays open."""
+    command = [
+        sys.executable,
+        "-c",
+        "from structgen.cli import app; app()",
+        "extract",
+        "demo",
+        "-",
+        *PERSON,
+        "--batch-size",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
+        process.stdin.write("\n".join(PEOPLE) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == "1"
+        assert json.loads(process.stdout.readline())["id"] == "2"
+        process.send_signal(signal.SIGINT)
+        process.stdin.write("more\n")
+        process.stdin.close()
+        assert process.wait(60) == 130
+        assert "stop was set; 2 done" in process.stderr.read()
+
+
+def test_the_second_signal_ends_at_once():
+    with stopped_by_signals() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    before = signal.getsignal(signal.SIGTERM)
+    seen = []
+
+    def elsewhere():
+        with stopped_by_signals() as event:
+            seen.append((event.is_set(), signal.getsignal(signal.SIGTERM) is before))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [(False, True)]
