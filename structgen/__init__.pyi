@@ -12,9 +12,12 @@ from structgen.api import load as load
 from structgen.api import stream as stream
 from structgen.batch_jobs.job import Extraction as Extraction
 from structgen.batch_jobs.job import extract_many as extract_many
+from structgen.calling.asynchronous import acall as acall
+from structgen.calling.asynchronous import arun as arun
 from structgen.calling.conversation import Conversation as Conversation
 from structgen.calling.conversation import run as run
 from structgen.calling.streaming import CallEvent as CallEvent
+from structgen.calling.streaming import astream_call as astream_call
 from structgen.calling.streaming import stream_call as stream_call
 from structgen.calling.turns import Reply as Reply
 from structgen.calling.turns import call as call
@@ -42,6 +45,7 @@ from structgen.errors import LogitsError as LogitsError
 from structgen.errors import NoExactSample as NoExactSample
 from structgen.errors import OptionError as OptionError
 from structgen.errors import PerformanceWarning as PerformanceWarning
+from structgen.errors import PromptTooLong as PromptTooLong
 from structgen.errors import RefusedToken as RefusedToken
 from structgen.errors import RequestError as RequestError
 from structgen.errors import RunError as RunError

@@ -54,7 +54,13 @@ _REPR = _Repr()
 
 
 class StructgenError(Exception):
-    """The base of all errors raised on purpose. They can be pickled, for processes that share work."""
+    """The base of all errors raised on purpose. They can be pickled, for processes that share work.
+
+    Attributes:
+        conversation: what an error that left `run` or `arun` stopped: a `Conversation` that they take again; else None.
+    """
+
+    conversation: Any = None
 
     @property
     def message(self) -> str:
@@ -62,7 +68,8 @@ class StructgenError(Exception):
         return super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).__new__, (type(self), *self.args), self.__dict__  # without __init__, which makes messages
+        state = {name: value for name, value in self.__dict__.items() if name != "conversation"}
+        return type(self).__new__, (type(self), *self.args), state  # without __init__, which makes messages
 
 
 class RequestError(StructgenError, ValueError):
@@ -95,6 +102,19 @@ class VocabularyError(RequestError):
 
 class OptionError(RequestError):
     """An option, a model or a prompt cannot work."""
+
+
+class PromptTooLong(OptionError):
+    """A prompt has more tokens than the model's context holds.
+
+    Attributes:
+        tokens: of the prompt.
+        context: the tokens that the model can read.
+    """
+
+    def __init__(self, where: str, tokens: int, context: int) -> None:
+        self.tokens, self.context = tokens, context
+        super().__init__(f"{where} has {tokens} tokens, the model's context holds {context}: shorten it")
 
 
 class LimitExceeded(RequestError):

@@ -12,6 +12,7 @@ from structgen.errors import QUOTED, excerpt, quoted
 
 ERRORS = [
     sg.OptionError("top_p=2: expected less"),
+    sg.PromptTooLong("prompt", 9, 8),
     sg.SchemaError("expected an object", "/properties/a"),
     sg.UnsatisfiableSchema("no value satisfies the schema"),
     sg.DeadEnd("nothing is allowed"),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
-
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require, require_count, require_flag
 from structgen.calling.request import Parallel
+from structgen.calling.results import INTERRUPTED, Confirm, Result, cut, failure, results
 from structgen.calling.turns import Reply, call
 from structgen.chat.messages import as_messages, turn_message
 from structgen.chat.templates import Message
-from structgen.errors import RunError, ValidationFailed, excerpt
+from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt
 from structgen.tools import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -37,16 +37,18 @@ else:
 
     T = TypeVar("T")
 
-Confirm = Callable[[ToolCall[Any]], "bool | str"]
-"""Decides whether a call is made: True; False; or a text that tells the model why it is not."""
-
 
 @dataclass(frozen=True, slots=True)
 class Conversation(Generic[T]):
-    """The result of `run(..., details=True)`.
+    """The result of `run(..., details=True)`, and the `conversation` of an error that ended a run.
+
+        try:
+            answer = run(model, "A weekend in Rome?", tools)
+        except RunError as error:
+            answer = run(model, error.conversation, tools)  # goes on where it stopped
 
     Attributes:
-        answer: a value of the type of `schema=`, or text.
+        answer: a value of the type of `schema=`, or text; None if an error ended the run.
         messages: all messages with the answer, as chat templates take them; `tool_calls` are `ToolCall`s.
         replies: the model's turns, in their order.
     """
@@ -56,49 +58,55 @@ class Conversation(Generic[T]):
     replies: list[Reply[Any]]
 
 
+SHORTEST_CUT = 100
+"""The fewest characters to which a result is cut for the model's context."""
+
+Given = str | Sequence[Message] | Conversation[Any]
+
+
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
     details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> str: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Text | None = None,
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
 def run(  # type: ignore[overload-overlap]
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
 def run(  # type: ignore[overload-overlap]
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: TypeForm[T],
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
     details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> dict[str, Any]: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: Callable[..., object],
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[dict[str, Any]]: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
     details: Literal[False] = False, **options: Unpack[RunOptions],
 ) -> Any: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: str | Sequence[Message], tools: Sequence[Any], *, schema: object,
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[Any]: ...  # fmt: skip
 def run(
     model: Any,
-    messages: str | Sequence[Message],
+    messages: Given,
     tools: Sequence[Any],
     *,
     schema: Any = None,
@@ -113,15 +121,18 @@ def run(
 
         plan = run(model, "A weekend in Rome?", [get_weather, book], schema=Plan)
 
-    What a tool raises, and arguments that its validators refuse, go back to the model as text.
+    What a tool raises, and arguments that its validators refuse, go back to the model as text. The calls of one turn
+    run side by side (see `Tool`); their results stand in the order of the calls.
 
     Args:
-        model, messages, tools, parallel, options: as for `call`, of one conversation.
+        model, tools, parallel, options: as for `call`, of one conversation.
+        messages: a string or chat messages, as for `call`; or a `Conversation`, which goes on.
         schema: the type of the answer; None for text.
         max_turns: the number of turns of the model at most. In the last one it cannot call: it answers.
         max_errors: how many failures of tools the whole conversation may have; the next one is raised.
-        confirm: a function that is asked before each call is made. If it returns False, or a text that says why not,
-            the call is not made and the model reads this instead of a result.
+        confirm: a function, sync or async, that is asked about each call of a turn before any of them is made. If it
+            returns False, or a text that says why not, the call is not made and the model reads this instead of a
+            result.
         details: return a `Conversation`, with all messages and turns beside the answer.
 
     Returns:
@@ -131,42 +142,120 @@ def run(
         RequestError: something cannot work; or a tool has no function.
         RunError: tools failed more than `max_errors` times: what the last one raised is the `__cause__`; or the run
             itself failed.
+
+    Whatever ends a run that has begun, even `KeyboardInterrupt`, has the `Conversation` up to there as its
+    `conversation`. Each call in it has a result: that of an interrupted one says so.
     """
     require_flag("details", details)
-    require_count("max_turns", max_turns, 1)
-    require_count("max_errors", max_errors, 0)
-    require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
-    declared = _tools_that_run(tools)
-    history, replies, failures = as_messages(messages), list[Reply[Any]](), 0
+    loop = Loop(messages, tools, max_turns=max_turns, max_errors=max_errors, confirm=confirm)
+    for each in loop.tools:
+        each.invoking.require_other_home()
+    options |= {"parallel": parallel, "schema": schema, "details": True}
+    with loop.resumable():
+        for choice in loop.choices():
+            with loop.refusals():
+                loop.take(call(model, loop.messages, loop.tools, choice=choice, **options))
+            for result in results([*loop.open], confirm):
+                loop.take_result(result)
+    return loop.outcome if details else loop.outcome.answer
 
-    def told(error: Exception) -> str:
-        """Counts a failure of a tool, and returns the text that tells the model of it."""
-        nonlocal failures
-        failures += 1
-        if failures > max_errors:
-            raise RunError(f"a tool failed once more than max_errors allows: {excerpt(error)}") from error
-        return f"Error: {type(error).__name__}: {excerpt(error)}"
 
-    for left in range(max_turns - 1, -1, -1):
+class Loop:
+    """A conversation under way: what `run` and `arun` have in common. `run` documents the arguments.
+
+    Attributes:
+        tools: what the model may call; each has a function.
+        messages: what was said, with the calls and their results.
+        replies: the model's turns.
+        open: the calls of the last turn that have no result yet.
+    """
+
+    def __init__(
+        self, messages: Given, tools: Sequence[Any], *, max_turns: int, max_errors: int, confirm: Confirm | None
+    ) -> None:
+        require_count("max_turns", max_turns, 1)
+        require_count("max_errors", max_errors, 0)
+        require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
+        self.tools = _tools_that_run(tools)
+        before = messages if isinstance(messages, Conversation) else None
+        self.messages = as_messages(messages if before is None else before.messages)  # type: ignore[arg-type]
+        self.replies: list[Reply[Any]] = [] if before is None else [*before.replies]
+        self.open: list[ToolCall[Any]] = []
+        self._turns, self._max_errors, self._failures = max_turns, max_errors, 0
+        self._over: Result | None = None  # the failure that was one too many
+        self._answered = False
+
+    @property
+    def outcome(self) -> Conversation[Any]:
+        """The conversation up to here."""
+        answer = self.replies[-1].answer if self._answered else None
+        return Conversation(answer, [*self.messages], [*self.replies])
+
+    def choices(self) -> Iterator[str]:
+        """Yields the `choice=` of each turn, until the model has answered. In the last turn it must.
+
+        Raises:
+            RunError: tools have failed too often.
+        """
+        while not self._answered:
+            assert self._turns, "the last turn has no calls"
+            self._turns -= 1
+            yield "auto" if self._turns else "none"
+            if self._over is not None:
+                told = f"a tool failed once more than max_errors allows: {excerpt(self._over.content)}"
+                raise RunError(told) from self._over.error
+
+    @contextmanager
+    def resumable(self) -> Iterator[None]:
+        """What is raised within has the conversation up to there, in which each call has a result."""
         try:
-            reply: Reply[Any] = call(
-                model, history, declared, choice="auto" if left else "none", parallel=parallel, schema=schema,
-                details=True, **options,
-            )  # fmt: skip
+            yield
+        except BaseException as error:
+            for _ in [*self.open]:
+                self.take_result(Result(INTERRUPTED))
+            error.conversation = self.outcome  # type: ignore[attr-defined]
+            raise
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Handles two failures of a turn; the next one is another try.
+
+        What a type's validators refuse goes back to the model, except for the last turn. If new results of tools do not
+        fit into the model's context, they are cut, so that they take half of it at most.
+        """
+        try:
+            yield
         except ValidationFailed as refusal:
-            if not left:
+            if not self._turns:
                 raise
-            history.append({"role": "user", "content": told(refusal)})
-            continue
-        replies.append(reply)
-        if not reply.calls:
-            history.append(turn_message((), reply.text, reply.generation.thinking))
-            return Conversation(reply.answer, history, replies) if details else reply.answer
-        history.append(turn_message(reply.calls, reply.text, reply.generation.thinking))
-        for each in reply.calls:
-            result = _result(each, confirm, told)
-            history.append({"role": "tool", "tool_call_id": each.id, "name": each.name, "content": result})
-    raise AssertionError("the last turn has no calls")
+            self.messages.append({"role": "assistant", "content": refusal.text})
+            self.messages.append({"role": "user", "content": self._told(failure(refusal))})
+        except PromptTooLong as error:
+            new = [*takewhile(lambda each: each["role"] == "tool", reversed(self.messages))]
+            half = sum(len(each["content"]) for each in new) * error.context / error.tokens / 2
+            most = int(half / max(len(new), 1))
+            if most < SHORTEST_CUT:
+                raise
+            for each in new:
+                each["content"] = cut(each["content"], most)
+            self._turns += 1
+
+    def take(self, reply: Reply[Any]) -> None:
+        """The model has made calls, or has answered."""
+        self.replies.append(reply)
+        self.open, self._answered = [*reply.calls], not reply.calls
+        self.messages.append(turn_message(reply.calls, reply.text, reply.generation.thinking))
+
+    def take_result(self, result: Result) -> None:
+        """The first of the open calls has a result."""
+        call, told = self.open.pop(0), self._told(result)
+        self.messages.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": told})
+
+    def _told(self, result: Result) -> Any:
+        if result.error is not None:
+            self._failures += 1
+            self._over = result if self._failures > self._max_errors else None
+        return result.content
 
 
 def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
@@ -176,23 +265,3 @@ def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:
     for tool in tools:
         require(tool.function is not None, "tools", tool.name, "tools with a function: Tool.of(entry, function)")
     return tools
-
-
-def _result(each: ToolCall[Any], confirm: Confirm | None, told: Callable[[Exception], str]) -> str:
-    """Makes a call, if it is confirmed, and returns its result as text for the model.
-
-    A text stays as it is; other values become JSON, or else what `str` makes of them.
-    """
-    allowed = True if confirm is None else confirm(each)
-    if allowed is not True:
-        return allowed if isinstance(allowed, str) else "Error: the user does not allow this call."
-    try:
-        result = each.invoke()
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
-        return told(error)
-    if isinstance(result, str):
-        return result
-    try:
-        return json.dumps(to_jsonable_python(result), ensure_ascii=False)
-    except (PydanticSerializationError, ValueError):
-        return str(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, ThoughtP
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
+from structgen.decoding.run import in_thread
 from structgen.decoding.session import Session
 from structgen.decoding.stream import RowEvents, in_one_run, row_steps
 from structgen.errors import OptionError, StructgenError
@@ -129,19 +130,64 @@ def stream_call(
         RequestError: at once. A search of beams has no text before its end: it is refused, too.
         RunError: by the iterator, for a single conversation. For a list, the `reply` of its last event has the error.
     """
-    asked = prepared(
-        model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=dict(options),
-    )  # fmt: skip
+    return _warned(_request(model, messages, tools, choice, parallel, schema, dict(options)))
+
+
+def astream_call(
+    model: AnyModel,
+    messages: Messages | list[str] | Sequence[Sequence[Message]],
+    tools: Sequence[Any] = (),
+    *,
+    choice: Any = "auto",
+    parallel: Parallel | list[Parallel] = False,
+    schema: Any = None,
+    **options: Unpack[TurnOptions],
+) -> AsyncIterator[CallEvent]:
+    """`stream_call` for `async for`: each step runs in a thread, the event loop goes on meanwhile.
+
+        async for event in astream_call(model, "The weather in Paris?", [get_weather]):
+            if event.call:
+                print(await event.call.ainvoke())
+
+    Arguments, events and errors are those of `stream_call`.
+    """
+    return _warned_in_thread(_request(model, messages, tools, choice, parallel, schema, dict(options)))
+
+
+def _request(
+    model: Any, messages: Any, tools: Any, choice: Any, parallel: Any, schema: Any, options: dict[str, Any]
+) -> CallRequest:
+    """Returns the request of a stream."""
+    asked = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options)
     if asked.request.beams is not None:
         raise OptionError("beams= in a stream of calls: a search has no calls before its end; use `call`")
     in_one_run(asked.request)
-    return first_waited(_streamed(asked), "reading the prompt")
+    return asked
+
+
+def _warned(asked: CallRequest) -> Iterator[CallEvent]:
+    """Yields the events of a run, and warns at the caller's line if limits cut values short."""
+    cuts = Cuts(len(asked.turns), many=asked.many)
+    with closing(_streamed(asked)) as source:
+        for event in first_waited(source, "reading the prompt"):
+            if event.reply is not None:
+                cuts.note(event.row, noted(asked.turns[event.row], event.reply), stacklevel=2)
+            yield event
+
+
+async def _warned_in_thread(asked: CallRequest) -> AsyncIterator[CallEvent]:
+    """Yields the same events without blocking the event loop. May be stopped at any event."""
+    cuts = Cuts(len(asked.turns), many=asked.many)
+    with closing(_streamed(asked)) as source:
+        while (event := await in_thread(lambda: next(source, None))) is not None:
+            if event.reply is not None:
+                cuts.note(event.row, noted(asked.turns[event.row], event.reply), stacklevel=2)
+            yield event
 
 
 def _streamed(asked: CallRequest) -> Generator[CallEvent]:
     request = asked.request
     watches = [_Watch(turn) for turn in asked.turns]
-    cuts = Cuts(len(watches), many=asked.many)
     with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
         for row, result in row_steps(request, batch):
             if result is None:
@@ -150,7 +196,6 @@ def _streamed(asked: CallRequest) -> Generator[CallEvent]:
             last = watches[row].last(result)
             if last.error is not None and not asked.many:
                 raise last.error
-            cuts.note(row, noted(asked.turns[row], last), stacklevel=3)
             yield CallEvent(reply=last, row=row)
 
 

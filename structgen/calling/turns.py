@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 from pydantic import ValidationError
 
 from structgen.arguments import require_flag
-from structgen.calling.request import Parallel, TurnRequest, prepared
+from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.chat.messages import Messages
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece
 from structgen.chat.spellings import pattern
@@ -208,16 +208,29 @@ def call(
     asked = prepared(
         model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options,
     )  # fmt: skip
-    batch = asked.request.run(record=details)
-    replies = [reply(turn, asked.request.result(turn.row, batch)) for turn in asked.turns]
+    return values(asked, replies(asked, record=details), details=details)
+
+
+def replies(asked: CallRequest, *, record: bool) -> list[Reply[Any]]:
+    """Runs the turns, and reads each one's text; a failure is in its reply."""
+    batch = asked.request.run(record=record)
+    return [reply(turn, asked.request.result(turn.row, batch)) for turn in asked.turns]
+
+
+def values(asked: CallRequest, turns: list[Reply[Any]], *, details: bool) -> Any:
+    """Returns each turn's value or, with details, its whole reply; a list for a list of conversations.
+
+    Raises:
+        StructgenError: a turn failed; but for a list with details, whose replies have their errors.
+    """
     if not (details and asked.many):
-        raise_first_error([each.error for each in replies])
+        raise_first_error([each.error for each in turns])
     if details:
-        return replies if asked.many else replies[0]
-    cuts = Cuts(len(replies), many=asked.many)
-    for turn, each in zip(asked.turns, replies, strict=True):
-        cuts.note(turn.row, noted(turn, each), stacklevel=2)
-    return [each.value for each in replies] if asked.many else replies[0].value
+        return turns if asked.many else turns[0]
+    cuts = Cuts(len(turns), many=asked.many)
+    for turn, each in zip(asked.turns, turns, strict=True):
+        cuts.note(turn.row, noted(turn, each), stacklevel=3)
+    return [each.value for each in turns] if asked.many else turns[0].value
 
 
 def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolCall[Any]] = ()) -> Reply[Any]:

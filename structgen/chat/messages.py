@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from structgen.arguments import require, require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
+from structgen.chat.call_ids import with_short_ids
 from structgen.chat.known import call_format
 from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering
 from structgen.chat.thoughts import with_thought
@@ -75,7 +77,8 @@ def prompt_ids(
 
     Templates read different forms. Content is a text or a list of parts; the arguments of a call are a mapping or JSON
     text; some templates render no calls. Messages are converted to the form that the template reads. If the template
-    has no `developer` role, the message of a developer becomes one of the system.
+    has no `developer` role, the message of a developer becomes one of the system. If it refuses the conversation, the
+    ids of calls become nine letters and digits: Mistral's templates take no others.
 
     Args:
         messages: dicts with role and content. Content is a text or a list of parts. Messages of the assistant may have
@@ -106,7 +109,21 @@ def prompt_ids(
         written = [
             _written(message, reading, format_, f"{where}: message {place}") for place, message in enumerate(messages)
         ]
-        encoded = apply(written, add_generation_prompt=True, return_dict=True, **given)
+    try:
+        return _encoded(apply, written, given, where)
+    except CannotRender:
+        renamed = with_short_ids(written)
+        if renamed == written:
+            raise
+        with suppress(CannotRender):
+            return _encoded(apply, renamed, given, where)
+        raise
+
+
+def _encoded(apply: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str) -> list[int]:
+    """Returns the token ids of messages in the form that the template reads."""
+    with rendering(f"{where}: "):
+        encoded = apply(messages, add_generation_prompt=True, return_dict=True, **options)
         return [int(token) for token in encoded["input_ids"]]
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
+from functools import partial
+from inspect import Parameter
 from typing import Any, NamedTuple
 
 from docstring_parser import ParseError, parse
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from structgen.errors import SchemaError, quoted
+from structgen.arguments import require
+from structgen.errors import OptionError, SchemaError, quoted
 
 _COMBINING = frozenset(
     ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
@@ -19,6 +24,12 @@ _COMBINING = frozenset(
 _ALTERNATIVES = ("anyOf", "oneOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 _NESTED = ("items", "additionalProperties", "contains")
+
+
+_NAME = re.compile(r"[^\s<>\"'`{}\[\]()\x00-\x1f]+")
+"""Names that can stand in a call of any format: without white space, quotes and brackets."""
+
+_OPEN = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 class Described(NamedTuple):
@@ -37,8 +48,10 @@ def described(owner: Any) -> Described:
     """Returns the descriptions in a docstring, which may be in the style of Google, NumPy, Sphinx (reST) or Epydoc.
 
     Args:
-        owner: a function or a class. If a class has no docstring, that of its `__init__` is read.
+        owner: a function, a partial of one, or a class. If a class has no docstring, that of its `__init__` is read.
     """
+    while isinstance(owner, partial):
+        owner = owner.func
     text = inspect.getdoc(owner)
     if isinstance(owner, type):
         own = owner.__dict__.get("__doc__")
@@ -115,3 +128,71 @@ def strict(schema: Any) -> Any:
     if "properties" in result and "additionalProperties" not in result and _COMBINING.isdisjoint(result):
         result["additionalProperties"] = False
     return {"anyOf": [result, {"type": "null"}]} if result.pop("nullable", False) is True else result
+
+
+def own_name(function: Any) -> str:
+    """Returns the name of a function, a class or a callable object; for a partial, that of its function.
+
+    Raises:
+        OptionError: a lambda has none.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    name: str = getattr(function, "__name__", type(function).__name__)
+    if name == "<lambda>":
+        raise OptionError("a lambda has no name by which a model could call it: sg.tool(name=...)(lambda ...)")
+    return name
+
+
+def require_name(name: Any) -> None:
+    """Refuses a name that cannot stand in a call."""
+    allowed = "a name without white space, quotes and brackets"
+    require(isinstance(name, str) and _NAME.fullmatch(name) is not None, "name", name, allowed)
+
+
+def require_parameters(function: Any, name: str) -> None:
+    """Refuses a function that takes nothing but `*args` and `**kwargs`, as a decorator without `functools.wraps` makes.
+
+    Beside other parameters both are left out; `**kwargs: Unpack[Options]` are the members of `Options`.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # `from_type` names it
+        return
+    if parameters and all(each.kind in _OPEN and "Unpack[" not in str(each.annotation) for each in parameters):
+        told = "it takes nothing but *args or **kwargs, so a model cannot know its arguments"
+        raise OptionError(f"the tool {quoted(name)}: {told}; use functools.wraps in its decorator, or name them")
+
+
+def defaults(function: Any) -> dict[str, Any]:
+    """Returns the defaults of a function's parameters, without those that JSON cannot write."""
+    values = {}
+    bound = function.keywords if isinstance(function, partial) else ()
+    for parameter in inspect.signature(function).parameters.values():
+        default = Parameter.empty if parameter.name in bound else parameter.default
+        if default is Parameter.empty or hasattr(default, "is_required"):
+            continue
+        try:
+            values[parameter.name] = to_jsonable_python(default)
+        except PydanticSerializationError:
+            continue
+    return values
+
+
+def without_titles(schema: Any, *, named: bool = False) -> Any:
+    """Returns the schema without the titles that Pydantic derives from names.
+
+    Args:
+        named: are the keys of `schema` names of members, not keywords?
+    """
+    if isinstance(schema, list):
+        return [without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    members = ("properties", "$defs")
+    return {
+        key: value if key in ("default", "const", "enum", "examples") and not named
+        else without_titles(value, named=not named and key in members)
+        for key, value in schema.items()
+        if named or key != "title" or not isinstance(value, str)
+    }  # fmt: skip

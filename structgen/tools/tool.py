@@ -10,22 +10,33 @@ import secrets
 import string
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from inspect import Parameter
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import to_jsonable_python
+from typing_extensions import Unpack
 
 from structgen.arguments import require
 from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
 from structgen.schema.whole_numbers import with_ints
-from structgen.tools.parameters import Described, declared, described, strict
+from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
+from structgen.tools.parameters import (
+    Described,
+    declared,
+    defaults,
+    described,
+    own_name,
+    require_name,
+    require_parameters,
+    strict,
+    without_titles,
+)
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -70,22 +81,17 @@ class ToolCall(Generic[R]):
     @overload
     def invoke(self) -> R: ...
     def invoke(self) -> Any:
-        """Calls the tool and returns its result. An async tool is run to its end.
+        """Calls the tool and returns its result, within the tool's `timeout` and `retries`.
+
+        An async tool is run to its end in an event loop of structgen's own, in another thread.
 
         Raises:
-            OptionError: the tool is a schema without a function. Or the tool is async and an event loop is running in
-                this thread: use `await call.ainvoke()` there.
+            OptionError: the tool is a schema without a function; or it works only in the event loop of this thread,
+                as a tool of an MCP session does: use `await call.ainvoke()`.
+            TimeoutError: there was no result in time. Other exceptions are the tool's.
         """
-        result = self._result()
-        if not inspect.isawaitable(result):
-            return result
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(_awaited(result))
-        if inspect.iscoroutine(result):
-            result.close()
-        raise OptionError(f"the tool {quoted(self.name)} is async: use `await call.ainvoke()` within an event loop")
+        tool = self._with_function()
+        return tool.invoking.invoke(partial(tool.run, self.arguments))
 
     @overload
     async def ainvoke(self: ToolCall[Awaitable[S]]) -> S: ...
@@ -98,15 +104,15 @@ class ToolCall(Generic[R]):
 
         Raises:
             OptionError: the tool is a schema without a function.
+            TimeoutError: as for `invoke`.
         """
-        if self.tool is not None and self.tool.is_async:
-            return await self._result()
-        return await asyncio.to_thread(self._result)
+        tool = self._with_function()
+        return await tool.invoking.ainvoke(partial(tool.run, self.arguments))
 
-    def _result(self) -> Any:
+    def _with_function(self) -> Tool[..., Any]:
         if self.tool is None or self.tool.function is None:
             raise OptionError(f"the tool {quoted(self.name)} has no function: nothing can be invoked")
-        return self.tool.run(self.arguments)
+        return self.tool
 
 
 class Tool(Generic[P, R]):
@@ -128,47 +134,67 @@ class Tool(Generic[P, R]):
         name: the name by which the model calls the tool.
         description: the description that the model reads.
         function: the function that runs; None for a tool that is only a schema.
+        timeout: the seconds that a call may take, None for any time. Then there is a `TimeoutError`, and what is sync
+            goes on in its thread.
+        retries: how often a call that raised is made again.
+        max_result: the characters of a result that the model reads at most.
+        concurrent: may a call run beside other calls of the same turn, in a thread?
     """
 
-    def __init__(self, function: Callable[P, R], *, name: str | None = None, description: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        max_result: int = MAX_RESULT,
+        concurrent: bool = True,
+    ) -> None:
         require(callable(function), "function", function, "a function, a method or a class")
         self._given, self._schema = (name, description), cast("dict[str, Any] | None", None)
         self.function: Callable[P, R] | None = function
-        own: str = getattr(function, "__name__", type(function).__name__)
-        require(name is None or (isinstance(name, str) and bool(name)), "name", name, "a name")
-        self.name: str = own if name is None else name
+        self.name: str = own_name(function) if name is None else name
+        require_name(self.name)
+        self.timeout, self.retries, self.max_result, self.concurrent = timeout, retries, max_result, concurrent
+        require_options(self)
+        self._home: asyncio.AbstractEventLoop | None = None
         functools.update_wrapper(self, function, updated=())
 
     @overload
     @staticmethod
-    def of(given: Callable[Q, S]) -> Tool[Q, S]: ...  # type: ignore[overload-overlap]
+    def of(given: Callable[Q, S], **options: Unpack[ToolOptions]) -> Tool[Q, S]: ...  # type: ignore[overload-overlap]
     @overload
     @staticmethod
-    def of(given: object, function: Callable[..., S]) -> Tool[..., S]: ...
+    def of(given: object, function: Callable[..., S], **options: Unpack[ToolOptions]) -> Tool[..., S]: ...
     @overload
     @staticmethod
-    def of(given: object, function: None = None) -> Tool[..., Any]: ...
+    def of(given: object, function: None = None, **options: Unpack[ToolOptions]) -> Tool[..., Any]: ...
     @staticmethod
-    def of(given: Any, function: Callable[..., Any] | None = None) -> Tool[..., Any]:
+    def of(given: Any, function: Callable[..., Any] | None = None, **options: Unpack[ToolOptions]) -> Tool[..., Any]:
         """Returns the tool for a function, a class or a declaration; a tool is returned as it is.
 
         Args:
             given: a tool, a function or method, a Pydantic model or another class, or a declaration: an entry of a list
                 of tools in OpenAI's, MCP's or Anthropic's form.
             function: the function that runs when a declared tool is called. It takes keyword arguments.
+            options: `timeout`, `retries`, `max_result`, `concurrent` of the new tool.
 
         Raises:
-            OptionError: `function` is given although `given` is a function, a class or a tool itself.
+            OptionError: `function` is given although `given` is a function, a class or a tool itself; or options for a
+                tool, which has its own.
             SchemaError: `given` is none of these.
         """
         if isinstance(given, Tool):
             require(function is None, "function", function, "none: the tool has its own")
+            require(not options, "options", options, "none: the tool has its own")
             return given
         if isinstance(given, type) or is_function(given):
             require(function is None, "function", function, "none: the tool is one")
-            return Tool(given)
+            return Tool(given, **options)
         entry = declared(given)
-        made: Tool[..., Any] = Tool(function or _nothing, name=entry.name, description=entry.description)
+        made: Tool[..., Any] = Tool(function or _nothing, name=entry.name, description=entry.description, **options)
         made.function, made._schema = function, entry.parameters
         return made
 
@@ -191,7 +217,10 @@ class Tool(Generic[P, R]):
         if instance is None or self.function is None:
             return self
         name, description = self._given
-        return Tool(MethodType(self.function, instance), name=name, description=description)
+        return Tool(
+            MethodType(self.function, instance), name=name, description=description, timeout=self.timeout,
+            retries=self.retries, max_result=self.max_result, concurrent=self.concurrent,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Tool({self.name})"
@@ -212,6 +241,7 @@ class Tool(Generic[P, R]):
         if self._schema is not None:
             return None
         function = self.function
+        require_parameters(function, self.name)
         if not isinstance(function, type):
             return value_type(function)
         try:
@@ -232,11 +262,14 @@ class Tool(Generic[P, R]):
         if self._schema is not None:
             return cast("dict[str, Any]", strict(self._schema))
         self.arguments_schema  # noqa: B018 - raises, with the parameter's name, if the function cannot be called
-        schema = strict(_without_titles(TypeAdapter(self.type).json_schema()))
+        schema = strict(without_titles(TypeAdapter(self.type).json_schema()))
         if self.function is self.type:
             schema.pop("description", None)  # it is the description of the tool
         members: dict[str, Any] = schema.setdefault("properties", {})
-        for key, values in (("description", self._docstring.parameters), ("default", self._defaults())):
+        for key, values in (
+            ("description", self._docstring.parameters),
+            ("default", {} if self.function is self.type else defaults(self.function)),
+        ):
             for name, value in values.items():
                 if isinstance(members.get(name), dict):
                     members[name].setdefault(key, value)
@@ -246,21 +279,6 @@ class Tool(Generic[P, R]):
     def arguments_schema(self) -> dict[str, Any]:
         """The JSON Schema that the mask follows. The arguments' types accept each of its values."""
         return self.parameters if self._schema is not None else from_type(self.type)[0]
-
-    def _defaults(self) -> dict[str, Any]:
-        """Returns the defaults of a function's parameters, without those that JSON cannot write."""
-        if isinstance(self.function, type) and self.function is self.type:
-            return {}
-        defaults = {}
-        for parameter in inspect.signature(self.function or _nothing).parameters.values():
-            default = parameter.default
-            if default is Parameter.empty or hasattr(default, "is_required"):
-                continue
-            try:
-                defaults[parameter.name] = to_jsonable_python(default)
-            except PydanticSerializationError:
-                continue
-        return defaults
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -306,6 +324,11 @@ class Tool(Generic[P, R]):
         call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object that is callable
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
+    @property
+    def invoking(self) -> Invoking:
+        """How the function is run."""
+        return Invoking(self.is_async, self.timeout, self.retries, self._home)
+
     def run(self, arguments: Any) -> Any:
         """Calls the function with arguments from `parse`, and returns its result: a coroutine if the tool is async."""
         function = cast("Callable[..., Any]", self.function)
@@ -314,45 +337,27 @@ class Tool(Generic[P, R]):
         return function(**arguments)
 
 
-async def _awaited(result: Any) -> Any:
-    return await result
-
-
 def _nothing() -> None:
     """Stands in for the function of a tool that is only a schema."""
-
-
-def _without_titles(schema: Any, *, named: bool = False) -> Any:
-    """Returns the schema without the titles that Pydantic derives from names.
-
-    Args:
-        named: are the keys of `schema` names of members, not keywords?
-    """
-    if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    members = ("properties", "$defs")
-    return {
-        key: value if key in ("default", "const", "enum", "examples") and not named
-        else _without_titles(value, named=not named and key in members)
-        for key, value in schema.items()
-        if named or key != "title" or not isinstance(value, str)
-    }  # fmt: skip
 
 
 @overload
 def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(*, name: str | None = None, description: str | None = None) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-def tool(function: Any = None, /, *, name: str | None = None, description: str | None = None) -> Any:
+def tool(
+    *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(
+    function: Any = None, /, *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
+) -> Any:
     """Turns a function, a method or a class into a tool, as a decorator. It is called as before, with the same types.
 
     Args:
         function: the function, method or class.
         name: the name by which the model calls it; by default its own name.
         description: the description that the model reads; by default that of its docstring.
+        options: `timeout`, `retries`, `max_result`, `concurrent`: see `Tool`.
     """
     if function is None:
-        return lambda function: Tool(function, name=name, description=description)
-    return Tool(function)
+        return lambda function: Tool(function, name=name, description=description, **options)
+    return Tool(function, name=name, description=description, **options)

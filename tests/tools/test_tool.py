@@ -9,6 +9,7 @@ import asyncio
 import json
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Annotated, Literal
 
 import pytest
@@ -185,10 +186,49 @@ def test_async_tools_run_with_and_without_a_loop():
     assert asyncio.run(weather.called('{"place": {"city": "a", "country": null}}').ainvoke()).startswith("a: ")
 
     async def within() -> None:
-        with pytest.raises(OptionError, match="ainvoke"):
-            call.invoke()
+        assert call.invoke() == 8
 
     asyncio.run(within())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"timeout": 0}, "seconds"), ({"retries": -1}, "at least 0"), ({"max_result": 0}, "at least 1"),
+     ({"concurrent": "no"}, "True or False"), ({"name": "get <weather>"}, "without white space")],
+)  # fmt: skip
+def test_options_that_cannot_work_are_refused(options, why):
+    with pytest.raises(OptionError, match=f"{next(iter(options))}=.*{why}"):
+        tool(**options)(weather.function)
+    with pytest.raises(OptionError, match="the tool has its own"):
+        Tool.of(weather, timeout=3)
+
+
+def test_what_has_no_name_or_no_parameters_is_refused_by_name():
+    with pytest.raises(OptionError, match="a lambda has no name"):
+        Tool.of(lambda n: n)
+    assert tool(name="same")(lambda n: n).parameters["required"] == ["n"]
+
+    def bare(*args, **kwargs): ...
+
+    with pytest.raises(OptionError, match="'bare': it takes nothing but"):
+        Tool.of(bare).parameters  # noqa: B018
+
+    def some(n: int, *rest: int, **more: int) -> int:
+        return n
+
+    assert list(Tool.of(some).parameters["properties"]) == ["n"]
+
+
+def test_a_partial_has_its_functions_name_and_not_what_it_binds():
+    def power(base: int, exponent: int = 1) -> int:
+        """Raises."""
+        return base**exponent
+
+    squared = Tool.of(partial(power, exponent=2))
+    assert (squared.name, squared.description) == ("power", "Raises.")
+    assert list(squared.parameters["properties"]) == ["base"]
+    assert squared.called('{"base": 3}').invoke() == 9
+    assert list(Tool.of(partial(power, 2)).parameters["properties"]) == ["exponent"]
 
 
 ABOUT = {"name": "ping", "description": "Pings."}

@@ -252,9 +252,26 @@ def of_conversations() -> None:
     assert_type(sg.run(model, "p", [forecast], schema=schema), Any)
     assert_type(sg.run(model, "p", [forecast], details=True).answer, str)
     assert_type(sg.run(model, "p", [forecast], schema=City, details=True).answer, City)
+    assert_type(sg.run(model, sg.run(model, "p", [forecast], details=True), [forecast]), str)
     event = next(sg.stream_call(model, "p", [forecast], schema=City))
     assert_type(event.call, sg.ToolCall[Any] | None)
     assert_type(event.text, str)
+
+
+async def of_async_calls() -> None:
+    """What the sync functions give, awaited."""
+    assert_type(await sg.acall(model, "p", [forecast]), list[sg.ToolCall[Any]] | str)
+    assert_type((await sg.acall(model, "p", [look_up], choice=look_up))[0].invoke(), int)
+    assert_type(await sg.acall(model, chat, [forecast], schema=City), list[sg.ToolCall[Any]] | City)
+    assert_type(await sg.acall(model, "p", [forecast], schema=City, details=True), sg.Reply[City])
+    assert_type(await sg.acall(model, ["p", "q"], [forecast], schema=City), list[list[sg.ToolCall[Any]] | City])
+    assert_type(await sg.arun(model, "p", [forecast, look_up]), str)
+    assert_type(await sg.arun(model, "p", [forecast], schema=City), City)
+    assert_type((await sg.arun(model, "p", [forecast], schema=City, details=True)).answer, City)
+    async for event in sg.astream_call(model, "p", [forecast]):
+        assert_type(event.call, sg.ToolCall[Any] | None)
+    assert_type(sg.Tool.of(forecast, timeout=3)("Paris"), Point)
+    assert_type(sg.tool(name="at", retries=2)(weather)(City(name="x")), str)
 
 
 def mistakes() -> None:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from structgen.chat.messages import prompt_ids
 from structgen.chat.thoughts import thought_options
-from structgen.errors import OptionError, excerpt, quoted
+from structgen.errors import OptionError, PromptTooLong, excerpt, quoted
 from structgen.given_prompts import EXPECTED, ChatPrompt, GivenPrompt, ProcessorPrompt, TextPrompt, is_id
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways
@@ -112,7 +112,7 @@ def checked(model: Model, ids: list[int], where: str) -> list[int]:
     for unknown in (i for i in ids if not 0 <= i <= highest):
         raise OptionError(f"{where}: the model does not know token id {quoted(unknown)}, only 0 to {highest}")
     if context is not None and len(ids) > context:
-        raise OptionError(f"{where} has {len(ids)} tokens, the model's context holds {context}: shorten it")
+        raise PromptTooLong(where, len(ids), context)
     return ids
 
 

@@ -8,6 +8,7 @@ function itself is never called. Pydantic is imported when the first type is rea
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from inspect import Parameter, signature
 from types import GenericAlias, new_class
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -79,12 +80,16 @@ def _arguments(function: Callable[..., Any]) -> Any:
     """A typed dict that the function can be called with: `function(**value)`.
 
     Parameters without an annotation take any JSON; those with a default may be missing. `*args` and `**kwargs` are left
-    out, and so are positional-only parameters with a default. `**kwargs: Unpack[Options]` are the members of `Options`.
+    out, and so are positional-only parameters with a default, and what a partial binds. `**kwargs: Unpack[Options]` are
+    the members of `Options`.
     """
     name = getattr(function, "__name__", type(function).__name__)
     members: dict[str, Any] = {}
     options: Any = TypedDict
+    bound = function.keywords if isinstance(function, partial) else ()
     for parameter in _parameters(function, name):
+        if parameter.name in bound:
+            continue
         annotation = Any if parameter.annotation is Parameter.empty else parameter.annotation
         has_default = parameter.default is not Parameter.empty
         if hasattr(parameter.default, "is_required"):  # Pydantic's `Field(...)`, as `validate_call` reads it

@@ -1,0 +1,180 @@
+"""Calls and conversations for async code: the event loop goes on while the model and the tools run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from structgen.arguments import require_flag
+from structgen.calling.conversation import Conversation, Given, Loop
+from structgen.calling.request import prepared
+from structgen.calling.results import Confirm, aresults
+from structgen.calling.turns import Reply, replies, values
+from structgen.chat.messages import Messages
+from structgen.decoding.run import in_thread
+from structgen.tools import ToolCall
+from structgen.waiting import waiting
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm, TypeVar, Unpack
+
+    from structgen.api import AnyModel, Text
+    from structgen.calling.conversation import RunOptions
+    from structgen.calling.request import TurnOptions
+    from structgen.calling.turns import Conversations, Parallels
+
+    NO = Literal[False]
+    YES = Literal[True]
+    T = TypeVar("T", default=Any)
+    R = TypeVar("R")
+
+
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Callable[..., R],
+    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[ToolCall[R]]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Literal["required"],
+    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[ToolCall[Any]]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[ToolCall[Any]] | str: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> Reply[str]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[ToolCall[Any]] | T: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> Reply[T]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | str]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
+    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+) -> list[list[ToolCall[Any]] | T]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object = None,
+    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+) -> list[Reply[Any]]: ...  # fmt: skip
+@overload
+async def acall(
+    model: AnyModel, messages: Messages | Conversations, tools: Sequence[Any] = (), *, schema: object,
+    choice: Any = "auto", parallel: Parallels = False, details: bool = False, **options: Unpack[TurnOptions],
+) -> Any: ...  # fmt: skip
+async def acall(
+    model: Any,
+    messages: Any,
+    tools: Sequence[Any] = (),
+    *,
+    choice: Any = "auto",
+    parallel: Any = False,
+    schema: Any = None,
+    details: bool = False,
+    **options: Any,
+) -> Any:
+    """`call` for async code: it runs in a thread, and the event loop goes on meanwhile.
+
+        for each in await acall(model, "The weather in Paris?", [get_weather], choice="required"):
+            print(await each.ainvoke())
+
+    A cancelled call ends after its present step. Arguments, results and errors are those of `call`.
+    """
+    require_flag("details", details)
+
+    def called() -> Any:
+        asked = prepared(
+            model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options,
+        )  # fmt: skip
+        return asked, replies(asked, record=details)
+
+    with waiting("generating"):
+        asked, turns = await in_thread(called)
+    return values(asked, turns, details=details)
+
+
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
+) -> str: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[str]: ...  # fmt: skip
+@overload
+async def arun(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[False] = False, **options: Unpack[RunOptions],
+) -> T: ...  # fmt: skip
+@overload
+async def arun(  # type: ignore[overload-overlap]
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[T]: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[False] = False, **options: Unpack[RunOptions],
+) -> dict[str, Any]: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[dict[str, Any]]: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
+    details: Literal[False] = False, **options: Unpack[RunOptions],
+) -> Any: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[Any]: ...  # fmt: skip
+async def arun(
+    model: Any,
+    messages: Given,
+    tools: Sequence[Any],
+    *,
+    schema: Any = None,
+    max_turns: int = 8,
+    max_errors: int = 3,
+    confirm: Confirm | None = None,
+    details: bool = False,
+    **options: Any,
+) -> Any:
+    """`run` for async code: async tools run in this event loop, others in threads, and nothing blocks it.
+
+        plan = await arun(model, "A weekend in Rome?", [get_weather, book], schema=Plan)
+
+    Arguments, results and errors are those of `run`. If it is cancelled, the `CancelledError` has the `conversation`.
+    """
+    require_flag("details", details)
+    loop = Loop(messages, tools, max_turns=max_turns, max_errors=max_errors, confirm=confirm)
+    options = {"parallel": True, **options, "schema": schema, "details": True}
+    with loop.resumable():
+        for choice in loop.choices():
+            with loop.refusals():
+                loop.take(await acall(model, loop.messages, loop.tools, choice=choice, **options))
+            for result in await aresults([*loop.open], confirm):
+                loop.take_result(result)
+    return loop.outcome if details else loop.outcome.answer

@@ -1,0 +1,143 @@
+"""Makes the calls of a turn, side by side, and writes their results as the model reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from structgen.errors import excerpt
+from structgen.tools import Tool, ToolCall
+from structgen.tools.invoking import MAX_RESULT, in_background, in_thread
+
+Consent = bool | str
+Confirm = Callable[[ToolCall[Any]], Consent | Awaitable[Consent]]
+"""Decides whether a call is made: True; False; or a text that tells the model why it is not. It may be async."""
+
+INTERRUPTED = "Error: interrupted before the result came; the call may have taken effect."
+
+
+class Result(NamedTuple):
+    """What the model reads as the result of a call, and the exception if there is no result."""
+
+    content: str
+    error: Exception | None = None
+
+
+def results(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> Iterator[Result]:
+    """Makes calls and yields their results in order.
+
+    A person is asked about all of them first. Several run side by side, each in a thread; a single one, and calls of
+    tools with `concurrent=False`, run in this thread.
+    """
+    refusals = [_refusal(_waited(confirm, each)) for each in calls]
+    allowed = [each for each, refusal in zip(calls, refusals, strict=True) if refusal is None]
+    side_by_side = [each for each in allowed if len(allowed) > 1 and _concurrent(each)]
+    futures = {id(each): in_thread(partial(_made, each)) for each in side_by_side}
+    for each, refusal in zip(calls, refusals, strict=True):
+        future = futures.get(id(each))
+        yield refusal or (_made(each) if future is None else future.result())
+
+
+async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> list[Result]:
+    """Makes calls without blocking the event loop, and returns their results in order.
+
+    They run side by side: async ones in the loop, others in threads. Calls of tools with `concurrent=False` wait for
+    each other.
+    """
+    refusals = [_refusal(await _consent(confirm, each)) for each in calls]
+    one_by_one = asyncio.Lock()
+
+    async def made(call: ToolCall[Any], refusal: Result | None) -> Result:
+        return refusal or await _amade(call, one_by_one)
+
+    return await asyncio.gather(*map(made, calls, refusals))
+
+
+def _concurrent(call: ToolCall[Any]) -> bool:
+    return call.tool is None or call.tool.concurrent
+
+
+async def _consent(confirm: Confirm | None, call: ToolCall[Any]) -> Consent:
+    allowed = True if confirm is None else confirm(call)
+    return await allowed if inspect.isawaitable(allowed) else allowed
+
+
+def _waited(confirm: Confirm | None, call: ToolCall[Any]) -> Consent:
+    allowed = True if confirm is None else confirm(call)
+    return in_background(_settled(allowed)) if inspect.isawaitable(allowed) else allowed
+
+
+async def _settled(allowed: Awaitable[Consent]) -> Consent:
+    return await allowed
+
+
+def _refusal(consent: Consent) -> Result | None:
+    """Returns what the model reads instead of a result; None if the call is made."""
+    if consent is True:
+        return None
+    return Result(unicode(consent) if isinstance(consent, str) else "Error: the user does not allow this call.")
+
+
+def _made(call: ToolCall[Any]) -> Result:
+    try:
+        return Result(content(call.invoke(), call.tool))
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
+        return failure(error)
+
+
+async def _amade(call: ToolCall[Any], one_by_one: asyncio.Lock) -> Result:
+    try:
+        if _concurrent(call):
+            return Result(content(await call.ainvoke(), call.tool))
+        async with one_by_one:
+            return Result(content(await call.ainvoke(), call.tool))
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
+        return failure(error)
+
+
+def failure(error: Exception) -> Result:
+    """Returns an exception as the model reads it."""
+    try:
+        why = excerpt(error)
+    except Exception:  # noqa: BLE001 - its `__str__` is anybody's code
+        why = "its message cannot be read"
+    return Result(unicode(f"Error: {type(error).__name__}: {why}"), error)
+
+
+def content(result: Any, tool: Tool[..., Any] | None) -> str:
+    """Returns a result as text for the model, with at most `tool.max_result` characters of it.
+
+    A text stays as it is; other values become JSON, or else what their own `str` makes of them.
+
+    Raises:
+        TypeError: the value is none of these.
+    """
+    text = unicode(result if isinstance(result, str) else _written(result))
+    return cut(text, MAX_RESULT if tool is None else tool.max_result)
+
+
+def cut(text: str, most: int) -> str:
+    """Returns the first characters of a text and, for the model, how many are left out."""
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most]}\n[{left_out:,} more characters of the result were cut off]"
+
+
+def _written(result: Any) -> str:
+    try:
+        return json.dumps(to_jsonable_python(result), ensure_ascii=False)
+    except (PydanticSerializationError, ValueError):
+        kind: Any = type(result)
+        if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+            raise TypeError(f"the result is a {kind.__name__}, which cannot be written as text") from None
+        return str(result)
+
+
+def unicode(text: str) -> str:
+    """Returns a text with its pairs of surrogates joined, and U+FFFD for each half of one, which no tokenizer takes."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
