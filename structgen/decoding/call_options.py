@@ -68,7 +68,7 @@ _INSTEAD = {
     "bad_words": "pass banned={}",
     "bad_words_ids": "pass banned=[...] with texts",
     "logprobs": "pass details=True: the result has them",
-    "reasoning": "pass thinking=True",
+    "reasoning": 'pass thinking=True; of a model without tags of its own, plan="free"',
     "reasoning_effort": "pass thinking=sg.Thinking(max_tokens=...)",
     "indent": "pass whitespace=sg.Whitespace.INDENTED({})",
 }
@@ -92,6 +92,7 @@ class CallOptions:
     canonical: bool | str = "off"
     token_healing: bool | None = None
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):
@@ -103,6 +104,7 @@ class CallOptions:
             require_flag("token_healing", self.token_healing)
         require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
         require_order(self.order)
+        require(self.plan in (None, "free"), "plan", self.plan, '"free" or None')
         mode = ("prefer" if self.canonical else "off") if isinstance(self.canonical, bool) else self.canonical
         require(mode in CANONICAL, "canonical", mode, 'True, False, "off", "prefer" or "strict"')
         object.__setattr__(self, "canonical", mode)

@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.decoding.generation import Generation
-from structgen.decoding.thinking import LIMIT as THINKING_LIMIT
+from structgen.decoding.plan_first import PlanSession
+from structgen.decoding.thinking import TaggedThinking
 from structgen.errors import BudgetWarning, excerpt, quoted
 from structgen.trace.records import Cap
 
+_FREE = TaggedThinking.limit, PlanSession.limit
+"""Limits of free text, which may end at them."""
 _NAMED = 5
 """The most prompts, and places of each, that a warning names."""
 _ADVICE = (
@@ -21,7 +24,7 @@ _ADVICE = (
 class Cuts:
     """Gathers the values that limits have cut short in one call, and warns once when the last row is done.
 
-    Plain text and thinking do not count: they may end at their limit.
+    Plain text, thinking and plans do not count: they may end at their limit.
 
     Args:
         many: there is a list of prompts, so the warning names each.
@@ -37,7 +40,7 @@ class Cuts:
         Args:
             stacklevel: the number of frames from here up to the caller's line.
         """
-        caps = [cap for cap in result.caps if cap.name != THINKING_LIMIT]
+        caps = [cap for cap in result.caps if cap.name not in _FREE]
         if caps and result.error is None:
             self._caps[row] = caps
         self._left -= 1

@@ -128,6 +128,8 @@ class Generation(Generic[T]):
             only `stats`, `caps` and the next two include it.
         thinking_ids: the generated ids of the thinking, with those of the closing tag if the model chose it.
         thinking_trace: the trace of the thinking.
+        plan: with `plan="free"`, what the model wrote before the answer; `thinking_ids` and `thinking_trace` are then
+            those of the plan. Else None.
         score: of a beam search, the sum of `logprobs` divided by a power of the length (see `Beams`); None without
             beams.
         beams: of a beam search, its complete texts, best first; the first is this one. At most as many as beams.
@@ -162,6 +164,7 @@ class Generation(Generic[T]):
     thinking: str | None = None
     thinking_ids: tuple[int, ...] = ()
     thinking_trace: Trace = field(default=Trace(), repr=False)
+    plan: str | None = None
     score: float | None = None
     beams: tuple[Generation[T], ...] = field(default=(), repr=False)
     healed: str = ""
@@ -234,7 +237,7 @@ def report_of(run: Generation[Any]) -> Report:
         finish=run.finish,
         error="" if run.error is None else str(run.error),
         prompt=run.prompt,
-        thinking=run.thinking,
+        thinking=run.plan if run.thinking is None else run.thinking,
         thinking_tokens=list(run.thinking_trace.tokens),
         thinking_undone=list(run.thinking_trace),
         usage=Usage(

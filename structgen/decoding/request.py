@@ -18,6 +18,7 @@ from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Batch, Execution
 from structgen.decoding.open_batch import Seat
+from structgen.decoding.plan_first import PlanSession
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
@@ -138,12 +139,13 @@ class Request:
 
 
 def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | None) -> dict[str, Any]:
-    """The attributes of a generation that describe the thinking before the answer."""
+    """The attributes of a generation that describe the thinking or the plan before the answer."""
     if before is None:
         return {}
     choices = before.choices(ledger)
     trace = trace_of(before.undone, vocabulary, ledger, before.tokens, before.entries, choices, is_json=False)
-    return {"thinking": before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
+    name = "plan" if isinstance(before, PlanSession) else "thinking"
+    return {name: before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:

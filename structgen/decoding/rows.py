@@ -15,6 +15,7 @@ from structgen.decoding.exact.exact_session import ExactSession, require_exact
 from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
 from structgen.decoding.healing import healing_session
+from structgen.decoding.plan_first import plan_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.targets import Target, targets_of
@@ -107,7 +108,8 @@ class RowBuilder:
         return self._session(plan._replace(prompt=self._read(prompt, plan.thinking)))
 
     def _read(self, prompt: GivenPrompt, thinking: Wanted) -> Prompt:
-        return read_prompt(self._model, prompt, thinks=switch_of(thinking))
+        plans = self._options.plan is not None  # what is to be thought stands in the plan
+        return read_prompt(self._model, prompt, thinks=False if plans and thinking is None else switch_of(thinking))
 
     def _grammar(self, target: Target) -> Grammar | None:
         constraint = target.constraint
@@ -122,7 +124,9 @@ class RowBuilder:
         if plan.limits.stop and plan.target.constraint is not None:
             raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
         self._require_seed(plan.sampling)
-        if not isinstance(plan.thinking, Thinking):
+        if self._options.plan is not None:
+            self._require_plannable(plan)
+        elif not isinstance(plan.thinking, Thinking):
             plan = plan._replace(thinking=Thinking() if opens_thought(model, plan.prompt) else None)
         if self._options.token_healing:
             self._require_healable(plan)
@@ -133,7 +137,9 @@ class RowBuilder:
         checks, options = self._session_options(plan, grammar)
         kind = Session if self.beams is None else Hypothesis
         session = kind(plan.prompt, model.vocabulary, checks=checks, **options)
-        if isinstance(plan.thinking, Thinking):
+        if self._options.plan is not None:
+            session.before = plan_session(model, plan.prompt, plan.limits, plan.target, session, plan.guards)
+        elif isinstance(plan.thinking, Thinking):
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
         elif self._heals:
             session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
@@ -171,6 +177,16 @@ class RowBuilder:
             checks=replace(checks, steering=None),
             **options,
         )
+
+    def _require_plannable(self, plan: RowPlan) -> None:
+        """Refuses options that do not go with a plan."""
+        others = {
+            "beams=": self.beams is not None, "thinking=": bool(plan.thinking),
+            "Sampling(exact=...)": bool(plan.sampling.exact), "token_healing=": bool(self._options.token_healing),
+        }  # fmt: skip
+        for other, given in others.items():
+            if given:
+                raise OptionError(f"plan= and {other} do not go together: leave one of them out")
 
     def _require_healable(self, plan: RowPlan) -> None:
         """Refuses options that do not go with token healing."""

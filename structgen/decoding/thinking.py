@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from structgen.chat import Tags
 from structgen.chat.known import thinking_tags_of
@@ -37,7 +38,6 @@ from structgen.vocabulary import spelled
 DEFAULT = Tags("<think>\n", "</think>\n\n")
 """The tags of models whose chat templates have none."""
 LIMIT = "thinking.max_tokens"
-"""The limit's name in `Cap`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +51,32 @@ class ThinkingTags:
 
 
 class ThinkingSession(Session):
-    """The thinking before an answer.
+    """Free text before an answer.
 
     Args:
         answer: the session that goes on in the same row.
-        prompt: with the opening tag.
+
+    Attributes:
+        limit: the name in `Cap` of the limit of its length.
     """
 
     thinks = True
+    limit: ClassVar[str]
 
-    def __init__(self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, **options: Any) -> None:
-        self._answer, self._tags, self._context = answer, tags, model.context
+    def __init__(self, answer: Session, prompt: Prompt, model: Model, **options: Any) -> None:
+        self._answer, self._context = answer, model.context
         super().__init__(prompt, model.vocabulary, **options)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Adds to the row what stands between this text and the answer."""
 
     def following(self) -> Session | None:
         """The answer; None if thinking has failed, and the answer with it."""
         if self.error is not None:
             self._answer.fail(self.error)
             return None
-        self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
+        self.close()
         if self._context is not None:
             left = self._context - len(self.row.ids) + 1  # the last token is never read
             if left < self._answer.budget:
@@ -79,6 +86,23 @@ class ThinkingSession(Session):
 
     def _stop_at_budget(self) -> None:
         self.finish = "length"
+
+
+class TaggedThinking(ThinkingSession):
+    """Thinking between two tags.
+
+    Args:
+        prompt: with the opening tag.
+    """
+
+    limit = LIMIT
+
+    def __init__(self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, **options: Any) -> None:
+        self._tags = tags
+        super().__init__(answer, prompt, model, **options)
+
+    def close(self) -> None:
+        self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
 
 
 Wanted = Thinking | Literal[False] | None
@@ -119,7 +143,7 @@ _SPEAKS_OF_THOUGHT = re.compile(rb"(?i)think|thought|reason|inner")
 
 def thinking_session(
     model: Model, prompt: Prompt, thinking: Thinking, answer: Session, guards: Sequence[Guard[Any]]
-) -> ThinkingSession | None:
+) -> TaggedThinking | None:
     """The session that thinks before `answer`; None if thinking is over at the end of the prompt.
 
     Raises:
@@ -131,39 +155,53 @@ def thinking_session(
     if _is_over(model, read, tags, marks):
         return None
     opening = [] if _ends_with(model, read, tags.opening, marks.opening) else tags.opening
-    budget = _budget(model, thinking, len(read) + len(opening) + len(tags.closing), answer)
-    tag = tags.tag
+    taken = len(read) + len(opening) + len(tags.closing)
+    matcher = grammar_for(Text(until=tags.tag), model.vocabulary).matcher()
+    options = before_answer(model, "thinking", thinking.max_tokens, thinking.answer_share, taken, answer, guards)
+    options["limits"] = replace(options["limits"], stop=(tags.tag,))
+    return TaggedThinking(answer, tags, prompt.followed_by(opening), model, matcher=matcher, **options)
+
+
+def before_answer(
+    model: Model, name: str, most: int, share: float, taken: int, answer: Session, guards: Sequence[Guard[Any]]
+) -> dict[str, Any]:
+    """The options of a session of free text before an answer: its draws, its bounds, its guards.
+
+    Args:
+        name: the option's, for error messages.
+        most: the most tokens of the text.
+        share: of the room in the model's context, what is kept for the answer where both do not fit.
+        taken: the places of the context that are taken by the prompt, and by what stands around the text.
+    """
     seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
     sampling = answer.sampling
-    return ThinkingSession(
-        answer,
-        tags,
-        prompt.followed_by(opening),
-        model,
-        matcher=grammar_for(Text(until=tag), model.vocabulary).matcher(),
-        sampling=sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
-        limits=Limits(max_new_tokens=budget, stop=(tag,)),
-        checks=Checks(guards=Guarding(seen, model.vocabulary) if seen else None),
-    )
+    return {
+        "sampling": sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
+        "limits": Limits(max_new_tokens=_budget(model, name, most, share, taken, answer)),
+        "checks": Checks(guards=Guarding(seen, model.vocabulary) if seen else None),
+    }
 
 
 def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
-    """The limit that cut thinking short, if it did."""
-    return (Cap(LIMIT, "", before.budget),) if before is not None and before.finish == "length" else ()
+    """The limit that cut the text before the answer short, if it did."""
+    if isinstance(before, ThinkingSession) and before.finish == "length":
+        return (Cap(before.limit, "", before.budget),)
+    return ()
 
 
-def _budget(model: Model, thinking: Thinking, taken: int, answer: Session) -> int:
-    """The most tokens of thinking, if `taken` places of the context are taken and the answer keeps its share."""
+def _budget(model: Model, name: str, most: int, share: float, taken: int, answer: Session) -> int:
+    """The most tokens of a text before the answer, see `before_answer`."""
     if model.context is None:
-        return thinking.max_tokens
+        return most
     left = model.context - taken
-    kept = min(answer.budget, max(answer.tokens_needed, math.ceil(thinking.answer_share * left)))
+    kept = min(answer.budget, max(answer.tokens_needed, math.ceil(share * left)))
     if left - kept < 1:
+        advice = " or Thinking(answer_share=...)" if name == "thinking" else ""
         raise OptionError(
-            f"thinking: the prompt takes {taken} tokens of the model's {model.context}, and the answer keeps {kept}: "
-            "no room to think is left; shorten the prompt, or lower max_new_tokens or Thinking(answer_share=...)"
+            f"{name}: the prompt takes {taken} tokens of the model's {model.context}, and the answer keeps {kept}: "
+            f"no room to think is left; shorten the prompt, or lower max_new_tokens{advice}"
         )
-    return min(thinking.max_tokens, left - kept)
+    return min(most, left - kept)
 
 
 def _marks(model: Model, thinking: Thinking) -> Tags:

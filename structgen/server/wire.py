@@ -96,6 +96,7 @@ class Extras(Strict):
         whitespace: the layout of JSON; a number is the blanks of an indent.
         budget: the limits of values, and whether cutting a value short is an error.
         thinking: let the model think before it answers, or not; None: as the chat template does.
+        plan: "free": the model answers in its own words before it gives the value.
         prompt_schema: write the schema behind the prompt, too.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
     """
@@ -111,6 +112,7 @@ class Extras(Strict):
     whitespace: Literal["spaced", "compact", "flexible"] | Annotated[StrictInt, Field(ge=0, le=100)] = "spaced"
     budget: Budget = Budget()
     thinking: StrictBool | ThinkingField | None = None
+    plan: Literal["free"] | None = None
     template_options: dict[str, Any] = {}
     prompt_schema: StrictBool = False
     top_k: StrictInt = 0

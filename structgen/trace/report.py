@@ -42,7 +42,7 @@ class Report(BaseModel):
         finish: why the text ended, see `Generation.finish`.
         error: why the run failed; empty if it did not.
         prompt: the text that the model read; empty if it is unknown.
-        thinking: the model's thinking before the text; None if there was none.
+        thinking: the model's thinking, or its plan, before the text; None if there was none.
         thinking_tokens, thinking_undone: as `tokens` and `undone`, for the thinking with its closing tag.
         tokens: the tokens of the text; empty without `details=True`.
         undone: texts that were taken back, in the order of time.

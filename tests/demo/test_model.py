@@ -12,8 +12,9 @@ from rich.console import Console
 
 import structgen
 from structgen.demo import load_demo
-from structgen.demo.show import complaint_about, show, write_freely
+from structgen.demo.show import complaint_about, first_value, show, write_freely
 from structgen.demo.tasks import TASKS, Person
+from structgen.models.known import PACKAGED, Packaged
 
 FOLDER = Path(structgen.__file__).parent / "demo" / "model"
 MAX_BYTES = 8_000_000
@@ -97,11 +98,20 @@ def test_the_verdict_on_a_text_says_what_is_wrong(text: str, complaint: str) -> 
     assert bool(found) == bool(complaint)
 
 
+def test_the_first_value_in_a_text_is_read_leniently() -> None:
+    """As a caller would: behind other text, numbers as text; and it is said why there is none."""
+    assert first_value('Sure! {x}\n```json\n{"a": "1", "b": "x"}``` {"a": 2}', Pair) == (Pair(a=1, b="x"), "")
+    assert first_value('{"c": {"a": 1}}', Pair) == (None, "not a Pair: a: Field required")
+    assert first_value('{"a": 1, "b": ', Pair) == (None, "no JSON object that ends")
+
+
 @pytest.mark.slow
-def test_the_demo_prints_every_sentence_with_both_readings() -> None:
+def test_the_demo_prints_every_sentence_with_both_readings(monkeypatch) -> None:
     """The body of `structgen demo` ends with all constrained values valid."""
+    monkeypatch.setattr("structgen.demo.show.REAL", "missing")
+    monkeypatch.setitem(PACKAGED, "missing", Packaged("no_such_package", "", ""))
     output = io.StringIO()
     show(Console(file=output, width=160))
     text = output.getvalue()
     assert "Person(" in text
-    assert "10 of 10 constrained" in text
+    assert "constrained: 10 of 10 valid" in text

@@ -27,7 +27,7 @@ class HostForward(Forward):
         self._places: dict[Row, int] = {}  # the row that was read longest ago comes first
         self._held: dict[Row, int] = {}  # how many of its tokens its place holds; missing while the host works
         self._taken: list[int] = []
-        weakref.finalize(self, host.free.extend, self._taken)  # a run that was not ended gives its places back
+        weakref.finalize(self, _abandon, host, self._taken)
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
@@ -58,14 +58,14 @@ class HostForward(Forward):
                 return  # the twin is read from its beginning
             place = self._place(twin, keep=(row,))
             self._host.rewind(place, 0)
+            twin.valid = row.valid
             self._held[twin] = self._held[row] if self._host.copy(self._places[row], place) else 0
 
     def release(self, row: Row) -> None:
-        self._held.pop(row, None)
-        place = self._places.pop(row, None)
+        held, place = self._held.pop(row, 0), self._places.pop(row, None)
         if place is not None:
             self._taken.remove(place)
-            self._host.free.append(place)
+            self._host.leave(place, row.ids[: min(row.valid, held)])
 
     def _append(self, drafts: Mapping[Row, Sequence[int]]) -> list[NDArray[np.float32]]:
         """Reads rows with their drafts, as many at once as there are places."""
@@ -95,7 +95,8 @@ class HostForward(Forward):
         """The row's place, else a free one, else that of the row that was read longest ago."""
         place = self._places.pop(row, None)
         if place is None and self._host.free:
-            place = self._host.free.pop()
+            place, self._held[row] = self._host.take(row.ids)
+            row.valid = max(row.valid, self._held[row])
             self._taken.append(place)
         if place is None:
             other = next((other for other in self._places if other not in keep), None)
@@ -106,3 +107,9 @@ class HostForward(Forward):
             self._held.pop(other, None)
         self._places[row] = place
         return place
+
+
+def _abandon(host: Host, taken: Sequence[int]) -> None:
+    """Gives the places of a run back that was not ended. What they hold is not known."""
+    for place in taken:
+        host.leave(place)

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.models.row import common
 from structgen.vocabulary import Vocabulary
 
 CONTEXT = 4096
 """The most tokens of a sequence by default."""
+WORTH_KEEPING = 256
+"""Tokens that a free place keeps rather than make room for another prompt."""
 
 
 class NewTokens(NamedTuple):
@@ -31,10 +34,11 @@ class NewTokens(NamedTuple):
 class Host(ABC):
     """A causal model of text that another engine runs: it appends tokens, gives logits and goes back.
 
-    Its sequences have places, 0 to `places - 1`. A reader takes places from `free` and gives them back. Calls are made
-    one at a time, under `lock`.
+    Its sequences have places, 0 to `places - 1`. A reader takes places with `take` and gives them back with `leave`.
+    Calls are made one at a time, under `lock`.
 
     Attributes:
+        free: the places that no reader has, each with the ids that it still holds: prompts often begin alike.
         kind: the engine's name, see `Stats.cache`.
         vocabulary: its tokens as bytes, as wide as the logits.
         places: how many sequences are kept at once.
@@ -47,7 +51,30 @@ class Host(ABC):
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, *, context: int, places: int) -> None:
         self.tokenizer, self.vocabulary = tokenizer, vocabulary
         self.context, self.places = context, places
-        self.lock, self.free = RLock(), list(range(places))[::-1]
+        self.lock, self.free = RLock(), dict[int, Sequence[int]](dict.fromkeys(range(places), ()))
+
+    def take(self, ids: Sequence[int]) -> tuple[int, int]:
+        """Takes a free place, the one that holds most of these ids. There must be one.
+
+        Of equal ones it is the one left last: what other places hold makes attention slower. A place that would lose
+        much stays, and is copied into an empty one.
+
+        Returns:
+            The place, and how many of the first ids it holds; never the last one, whose logits are wanted.
+        """
+        known = {place: common(held, ids[:-1]) for place, held in self.free.items()}
+        place = max(reversed(known), key=lambda each: known[each])
+        empty = next((each for each, held in self.free.items() if not held), place)
+        if len(self.free[place]) - known[place] > WORTH_KEEPING and empty != place:
+            del self.free[empty]
+            self.rewind(empty, 0)
+            return empty, self.rewind(empty, known[place]) if self.copy(place, empty) else 0
+        del self.free[place]
+        return place, self.rewind(place, known[place])
+
+    def leave(self, place: int, ids: Sequence[int] = ()) -> None:
+        """Gives a place back that holds these ids, and maybe more behind them."""
+        self.free[place] = tuple(ids)
 
     @abstractmethod
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:

@@ -136,7 +136,7 @@ class OnnxGenai(Host):
 
     def _tells_every_position(self) -> bool:
         """Can it go back, and give the logits of all tokens that were read together?"""
-        place = self.free[-1]
+        place = next(iter(self.free))
         self.append({place: NewTokens([self.vocabulary.end_ids[0]] * 2)})
         every = self._generators[place].get_output("logits").shape[1] == 2
         chunks = self._api.GeneratorParams(self._model).get_search_options()["chunk_size"]

@@ -131,6 +131,26 @@ def test_a_row_that_has_a_place_reads_only_what_is_pending():
     assert host.tokens == 4 + 2 + 1 + 1
 
 
+def test_what_prompts_share_is_read_once(monkeypatch):
+    """A free place keeps its ids for the next row; one that would lose much is copied instead."""
+    host = Uncached(3)
+
+    def read(*ids: int) -> int:
+        """Tokens that are read for a new row of a new run, and of the run's next step."""
+        before, forward, row = host.tokens, HostForward(host), Row(ids)
+        for _ in range(2):
+            logits = forward.read([row])
+            assert np.abs(host.logits(row.ids)[-1] - logits[0].numpy()).max() < 1e-4
+            row.ids.append(77)
+        forward.release(row)
+        return host.tokens - before
+
+    assert [read(1, 2, 3, 4), read(1, 2, 3, 5), read(1, 2, 3, 5), read(9, 2, 3)] == [5, 2, 2, 4]
+    assert [bool(held) for held in host.free.values()].count(True) == 1
+    monkeypatch.setattr("structgen.models.hosts.host.WORTH_KEEPING", 2)
+    assert [read(9, 2, 3, 4, 5, 6), read(9, 2, 7), read(9, 2, 3, 4, 5, 6)] == [4, 2, 2]
+
+
 def test_drafts_are_read_behind_what_is_pending():
     host = Uncached(4)
     forward, rows = HostForward(host), [Row([1, 2, 3]), Row([4])]

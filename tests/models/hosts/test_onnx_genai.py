@@ -198,7 +198,7 @@ def test_a_configuration_with_another_width_is_refused(changed):
 def test_a_sequence_beyond_the_length_is_an_error(loaded):
     host = loaded.module
     with pytest.raises(sg.RunError, match=r"onnxruntime-genai: .*max length"):
-        host.append({host.free[-1]: NewTokens([5] * 600)})
+        host.append({next(iter(host.free)): NewTokens([5] * 600)})
 
 
 def test_a_file_that_is_no_configuration_is_told(tmp_path):

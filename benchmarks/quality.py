@@ -1,0 +1,166 @@
+"""How right are the answers? Real models, ways to constrain them, and texts with right answers.
+
+    python benchmarks/quality.py run --model smollm2 --count 40
+    python benchmarks/quality.py run --model qwen --gguf FILE --ways structgen "llama.cpp, free"
+    python benchmarks/quality.py table --write
+
+`run` may be stopped at any time and goes on where it was: each answer is a line of `quality/MODEL.jsonl` in the cache
+folder. It takes text after text, and of each text way after way, so that all ways have answered the same texts. What is
+compiled for a schema is not counted; each way answers one uncounted text of a task first. `table` judges the answers.
+
+A way is right on a text if its whole value is. Free text counts by the first JSON object in it, and where it has none,
+by the label that it names or its last number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the texts
+
+from quality_scores import Score, difference, score  # noqa: E402
+from quality_texts import TASKS, Case, cases  # noqa: E402
+from quality_ways import Answer, Models, Way, ways  # noqa: E402
+from structgen.kernels.folders import cache_directory  # noqa: E402
+from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
+
+OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
+"""Our default on each engine: the other ways are compared with it."""
+
+
+def results_file(model: str) -> Path:
+    return cache_directory() / "quality" / f"{model}.jsonl"
+
+
+def results(model: str) -> dict[tuple[str, str, str, bool], Answer]:
+    """The answers so far, by way, task, text and half; a later line replaces an earlier one."""
+    known = {}
+    if results_file(model).exists():
+        for line in results_file(model).read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            key = row.pop("way"), row.pop("task"), row.pop("name"), row.pop("final")
+            known[key] = Answer(**row)
+    return known
+
+
+def run(arguments: argparse.Namespace) -> None:
+    file = Path(arguments.gguf) if arguments.gguf else PACKAGED[arguments.model].path()
+    if file is None:
+        raise SystemExit(f"{arguments.model} is not installed: {PACKAGED[arguments.model].command}")
+    models = Models(file, converted_folder(arguments.model, file))
+    known, output = results(arguments.model), results_file(arguments.model)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    chosen = {name: way for name, way in ways().items() if not arguments.ways or name in arguments.ways}
+    warm: set[tuple[str, str]] = set()
+    for case in _turns(arguments.tasks, arguments.count, final=arguments.final):
+        for name, way in chosen.items():
+            key = name, case.task, case.name, arguments.final
+            if key in known and not arguments.again:
+                continue
+            if (name, case.task) not in warm:
+                _answer(way, models, case)
+                warm.add((name, case.task))
+            row = asdict(_answer(way, models, case))
+            with output.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({**dict(zip(("way", "task", "name", "final"), key, strict=True)), **row}) + "\n")
+            print(
+                f"{name} | {case.task} {case.name} | {row['cpu']:.2f} s | {row['text'][:100]!r} {row['error']}",
+                flush=True,
+            )
+
+
+def _turns(tasks: Sequence[str], count: int, *, final: bool) -> Iterator[Case]:
+    """The tasks' texts in turns."""
+    each = [cases(task, final=final)[:count] for task in tasks]
+    for place in range(count):
+        yield from (texts[place] for texts in each if place < len(texts))
+
+
+def _answer(way: Way, models: Models, case: Case) -> Answer:
+    try:
+        return way(models, case)
+    except Exception as error:
+        return Answer("", 0.0, 0, 0, f"{type(error).__name__}: {error}"[:300])
+
+
+def table(model: str, *, final: bool) -> list[str]:
+    """A table a task: each way's scores, and its difference to ours on the texts that both have answered."""
+    known, lines = results(model), []
+    for task in TASKS:
+        texts = {case.name: case for case in cases(task, final=final)}
+        answers: dict[str, dict[str, tuple[Answer, Score]]] = defaultdict(dict)
+        for (way, of, name, half), answer in known.items():
+            if of == task and half == final and name in texts:
+                answers[way][name] = answer, score(texts[name], answer.text, free=way.endswith(("free", "look-up")))
+        if answers:
+            lines += [f"### {model}, {task}", "", *_rows(answers), ""]
+    return lines
+
+
+def _rows(answers: dict[str, dict[str, tuple[Answer, Score]]]) -> Iterator[str]:
+    yield (
+        "| way | texts | valid | right | difference to structgen | fields right | invented | lost | CPU s a value "
+        "| ratio of CPU | forward passes | tokens |"
+    )
+    yield "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    order = {name: place for place, name in enumerate(ways())}
+    for way in sorted(answers, key=lambda name: order.get(name, len(order))):
+        mine = answers[way]
+        ours = answers.get(OURS["llama.cpp" if "llama.cpp" in way else "torch"], {})
+        shared = [name for name in mine if name in ours]
+        runs, scores = [run for run, _ in mine.values()], [each for _, each in mine.values()]
+        count, fields = len(runs), sum(each.fields for each in scores)
+        against, ratio = "", ""
+        if shared and ours is not mine:
+            pair = [[float(each[name][1].whole) for name in shared] for each in (mine, ours)]
+            mean, low, high = difference(*pair)
+            against = f"{mean:+.1f}% ({low:+.1f} to {high:+.1f})"
+            both = [sum(each[name][0].cpu for name in shared) for each in (mine, ours)]
+            ratio = f"{both[1] / both[0]:.2f}" if both[0] else ""
+        yield (
+            f"| {way} | {count} | {sum(each.valid for each in scores)} | {sum(each.whole for each in scores)} "
+            f"| {against} | "
+            f"{sum(each.right for each in scores)} of {fields} | {sum(each.invented for each in scores)} | "
+            f"{sum(each.lost for each in scores)} | {sum(run.cpu for run in runs) / count:.2f} | {ratio} | "
+            f"{sum(run.forwards for run in runs) / count:.1f} | {sum(run.tokens for run in runs) / count:.1f} |"
+        )
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands: Any = parser.add_subparsers(required=True)
+    runs = commands.add_parser("run", help="have the model answer")
+    runs.add_argument("--model", required=True, help="what it is called in the results; a known model's name")
+    runs.add_argument("--gguf", help="its file, where it is no known model")
+    runs.add_argument("--ways", nargs="*", help="all by default")
+    runs.add_argument("--tasks", nargs="*", default=[*TASKS])
+    runs.add_argument("--count", type=int, default=40, help="texts of a task")
+    runs.add_argument("--final", action="store_true", help="the half that is kept for the final run")
+    runs.add_argument("--again", action="store_true", help="also what was answered before")
+    runs.set_defaults(call=run)
+    tables = commands.add_parser("table", help="judge the answers")
+    tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
+    tables.add_argument("--final", action="store_true")
+    tables.set_defaults(
+        call=lambda arguments: print(
+            "\n".join(line for model in arguments.model for line in table(model, final=arguments.final))
+        )
+    )
+    arguments = parser.parse_args(given)
+    warnings.simplefilter("ignore")
+    arguments.call(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The benchmark of right answers: its texts, how an answer is judged, and the interval of a difference."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from quality_scores import difference, score
+from quality_texts import TASKS, cases
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_right_answers_are_right_and_no_text_is_in_both_halves(task):
+    halves = [cases(task, final=final) for final in (False, True)]
+    assert not {case.name for case in halves[0]} & {case.name for case in halves[1]}
+    if task != "calls":
+        for case in (*halves[0], *halves[1]):
+            assert Draft202012Validator(case.schema).is_valid(case.gold)
+        assert len(halves[0]) + len(halves[1]) >= {"labels": 299, "problems": 160}.get(task, 80)
+
+
+def test_an_answer_is_judged_by_its_members():
+    case = next(case for case in cases("absent", final=False) if case.gold["email"] is None and case.gold["phone"])
+    right = json.dumps({**case.gold, "name": case.gold["name"].upper()})
+    assert score(case, right, free=False).whole
+    wrong = score(case, right.replace("null", '"a@b.example"'), free=False)
+    assert (wrong.valid, wrong.right, wrong.whole, wrong.invented, wrong.lost) == (True, 2, False, 1, 0)
+    free = score(case, f"Sure! {{no}}\n```json\n{right}\n``` {{}}", free=True)
+    assert (free.valid, free.whole) == (True, True)
+    lost = score(case, "I do not know.", free=True)
+    assert (lost.valid, lost.right, lost.lost) == (False, 0, 2)
+
+
+def test_free_text_counts_by_its_last_number_or_the_label_it_names():
+    problem, label = cases("problems", final=True)[0], cases("labels", final=True)[0]
+    answer, name = problem.gold["answer"], label.gold["label"]
+    assert score(problem, f"2 and 3 make {answer}.", free=True).whole
+    assert not score(problem, f"{answer}, not 1,000.", free=True).whole
+    assert score(label, f"It is {name}.", free=True).whole
+
+
+def test_a_difference_has_an_interval():
+    mean, low, high = difference([1.0] * 30 + [0.0] * 10, [1.0] * 20 + [0.0] * 20)
+    assert (mean, low < 25 < high, low > 0) == (25.0, True, True)
