@@ -256,7 +256,8 @@ class Limits:
             value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short.
         max_digits: the most digits of one number in JSON. At the cap the number is closed, the text goes on, and the
             result says so. This and the following caps stop a model that repeats itself; what the schema itself demands
-            may exceed them. None is no cap.
+            may exceed them. They hold for JSON alone, in calls and in compositions, and for a call's strings without
+            quotes. None is no cap.
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
         max_equal_items: the most consecutive items of an array with the same spelling.
         max_items: the most items of an array.

@@ -45,7 +45,7 @@ from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
 from structgen.parts.part_reading import PartReading
-from structgen.parts.parts import ANY_BYTE, Entered, Families, Part, Plan, parts_of
+from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Words, parts_of
 from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind, opened
 from structgen.values.json_automaton import JsonAutomaton
 
@@ -64,7 +64,9 @@ class Composed(Automaton):
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self.walk = Bytewise(self)
+        self.has_values = False  # has the plan JSON, or other parts that are values?
         for part in parts_of(plan):
+            self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
             if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
         self.begin = self.reach((plan, None))

@@ -56,6 +56,17 @@ class PartReading(JsonReading):
         """The reading before the first byte."""
         return PartReading(walk, resume, 0, _begun(begin, 0), None)
 
+    @property
+    def open_value(self) -> tuple[int, bool] | None:
+        """Where the value begins in which the text ends, and whether it is JSON; None outside of values.
+
+        It is also None where the text may be another part as well.
+        """
+        begun = [lane for lane in self._lanes if lane.start < self.length]
+        if not begun or not all(lane.read is not None or lane.thread.part.value for lane in begun):
+            return None
+        return begun[0].start, begun[0].read is not None
+
     def feed(self, more: bytes, *, keep: bool = True) -> PartReading:
         before = lanes = self._lanes
         with self._walk.lock:

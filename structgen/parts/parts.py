@@ -45,6 +45,7 @@ class Entered:
         root: for JSON, the schema.
         family: for JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
+        value: is it a value without quotes, as `Words.value`?
         begun: True if no text of the part is empty; False if this is not known.
     """
 
@@ -54,6 +55,7 @@ class Entered:
     root: Node = NEVER
     family: JsonAutomaton | None = None
     bounded: bool = False
+    value: bool = False
     begun: bool = False
 
 
@@ -78,15 +80,17 @@ class Words(Part):
 
     Attributes:
         maximum: the longest length in code points, beside what the language says; None for no further bound.
+        value: are its texts values, for which the caps of `Limits` hold, and not free text?
     """
 
     late = True
     language: CharDfa
     maximum: int | None = None
+    value: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum).start
-        return Entered(start, more_bytes(self.language), bounded=self.maximum is not None)
+        return Entered(start, more_bytes(self.language), bounded=self.maximum is not None, value=self.value)
 
 
 def more_bytes(language: CharDfa) -> frozenset[int]:

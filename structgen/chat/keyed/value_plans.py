@@ -94,7 +94,7 @@ def _strings(
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
     bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
     language = intersect(*bounds) if combined is None else intersect(combined, *bounds)
-    return Words(language, None if longest < 0 else longest)
+    return Words(language, None if longest < 0 else longest, value=True)
 
 
 class NestedPlans:
@@ -320,7 +320,7 @@ def _quoted_strings(strings: Strings) -> Plan:
         language, longest = intersect(language, length(0, longest)), None
     return Either(
         tuple(
-            Series((_words((quote,)), Words(python_escaped(language, quote), longest), _words((quote,))))
+            Series((_words((quote,)), Words(python_escaped(language, quote), longest, value=True), _words((quote,))))
             for quote in "\"'"
         )
     )

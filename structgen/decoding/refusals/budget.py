@@ -19,7 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from structgen.automaton.pointers import pointer_at
-from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, in_escape
+from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, PartCaps, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
@@ -64,7 +64,7 @@ class Steering(RowRule):
     Args:
         bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget.
         closes: close the value in time; else the row fails at its budget.
-        cap_reader: finds values beyond a cap; None if the text is no JSON.
+        cap_reader: finds values beyond a cap; None if the text has none.
         plain: the text is plain, so ending at the budget cuts nothing short.
     """
 
@@ -77,7 +77,7 @@ class Steering(RowRule):
         guards: Guarding | None = None,
         phrases: PhraseRow | None = None,
         closes: bool = True,
-        cap_reader: CapReader | None = None,
+        cap_reader: CapReader | PartCaps | None = None,
         plain: bool = False,
     ) -> None:
         self._grammar, self._closing = grammar, Closing.of(grammar)
@@ -165,7 +165,7 @@ class Steering(RowRule):
         if caps is None or len(text.said) <= caps.until:
             return None
         before_last = len(text.said) - len(self._grammar.vocabulary.token(text.tokens[-1]))
-        name = caps.read(text.said, before_last)
+        name = caps.read(text.said, before_last, text.tokens)
         if name is None or forced:
             return None
         refused = self._refused.get(len(text.tokens) - 1)
@@ -200,14 +200,16 @@ class Steering(RowRule):
         guards = None if self._guards is None else self._guards.listener(said)
         return guards if self._phrases is None else self._phrases.listener(tokens, guards)
 
-    def _may_close(self, caps: CapReader, name: str, position: int, said: bytes) -> bool:
+    def _may_close(self, caps: CapReader | PartCaps, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once? Else the schema requires more of it."""
         if name in ARRAY_CAPS:
             end = self._closing.ending(position)
             return end is not None and not caps.adds_items(len(said), said + end)
+        if caps.bare:
+            return self._closing.ending(position) is not None
         rest = None if in_escape(said) else self._closing.leaving(position)
         if name == "max_digits":
-            return rest == b""
+            return rest is not None and not rest.startswith(tuple(bytes([digit]) for digit in NUMBER))
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
 
     def end(self, count: int) -> None:
@@ -273,7 +275,10 @@ class Steering(RowRule):
 
     def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on behind it."""
-        speller, in_string = self._closing.speller, self._cap_reader is not None and self._cap_reader.in_string(said)
+        caps, speller = self._cap_reader, self._closing.speller
+        in_string = caps is not None and caps.in_string(said)
+        if caps is not None and caps.bare:
+            return self._only(speller.spelled(caps.close_by(self._closing.ending(matcher.position) or b"", said)) or [])
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
         if name not in ARRAY_CAPS:
@@ -297,7 +302,7 @@ class Steering(RowRule):
             while notes and next(reversed(notes)) > count:
                 notes.popitem()
         if self._cap_reader is not None:
-            self._cap_reader.truncate(len(said))
+            self._cap_reader.truncate(len(said), count)
 
     def caps(self, pieces: Sequence[bytes], *, is_json: bool) -> list[Cap]:
         """The limits that cut values short, in the order of the text.

@@ -1,4 +1,4 @@
-"""Caps on single values: they end the endless value of a model that is stuck. Read from the JSON text as it comes.
+"""Caps on single values: they end the endless value of a model that is stuck. Read from the text as it comes.
 
 If a value grows beyond a cap of `Limits`, the token that does it is refused (see `budget`), and the value is closed.
 A cap holds only if the value may be closed at once: what the schema requires is not capped.
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import NamedTuple
 
 from structgen.options import Limits
+from structgen.parts.part_reading import PartReading
+from structgen.vocabulary import Vocabulary
 
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
@@ -60,7 +62,10 @@ class CapReader:
     Attributes:
         limits: the caps.
         until: a text of at most `until` bytes need not be read.
+        bare: does the text end within a string without quotes?
     """
+
+    bare = False
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -77,11 +82,12 @@ class CapReader:
         """Does the text end within a string or name?"""
         return _read_on(self._states[-1], said)[0].kind == STRING
 
-    def read(self, said: bytes | bytearray, before: int) -> str | None:
+    def read(self, said: bytes | bytearray, before: int, tokens: Sequence[int] = ()) -> str | None:
         """Reads the new part of a text, and returns the name of the cap that it exceeds, if any.
 
         Args:
             before: the length of the text without its last token, which exceeds no cap.
+            tokens: those of the text; JSON alone does not need them.
         """
         if len(said) <= self.until:
             return None
@@ -136,11 +142,129 @@ class CapReader:
         twin._states = self._states[:]
         return twin
 
-    def truncate(self, length: int) -> None:
-        """Goes back to the first `length` bytes."""
+    def truncate(self, length: int, count: int = 0) -> None:
+        """Goes back to the first `length` bytes, which are `count` tokens."""
         while self._states[-1].end > length:
             self._states.pop()
         self.until = self._states[-1].until
+
+
+class PartCaps:
+    """Watches the values within one row's text of a composition, as `CapReader` does for JSON alone.
+
+    Which part of the text is a value is read only where a long run of digits, blanks or commas ends the text. Free text
+    has no caps.
+
+    Args:
+        reading: that of the composition, before the first byte.
+        vocabulary: that of the grammar, in which special tokens have a text.
+    """
+
+    def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
+        self.limits, self._vocabulary = limits, vocabulary
+        caps = (limits.max_digits, limits.max_blanks, limits.max_characters, limits.max_items, limits.max_equal_items)
+        self._digits, self._blanks, self._characters, *items = (sys.maxsize if cap is None else cap for cap in caps)
+        self._items = min(items)
+        self._readings: list[tuple[int, PartReading]] = [(0, reading)]  # behind so many tokens
+        self._start, self.bare = 0, False
+        self._close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
+        self._inner: CapReader | None = None
+        self.until = 0
+
+    def in_string(self, said: bytes | bytearray) -> bool:
+        """Does the text end within a string or name in quotes?"""
+        return self._inner is not None and self._inner.in_string(said[self._start :])
+
+    def read(self, said: bytes | bytearray, before: int, tokens: Sequence[int]) -> str | None:
+        """Returns the name of the cap that a text exceeds, if any. See `CapReader.read`."""
+        if len(said) <= self.until:
+            return None
+        self.until = len(said) + (0 if self._close else self._below_caps_for(said))
+        if self.until > len(said):
+            return None
+        reading = self._reading_of(tokens[:-1])
+        if self._close is not None:
+            return self._read_closing(said, reading.feed(self._vocabulary.token(tokens[-1]), keep=False))
+        value = reading.open_value
+        if value is None:
+            self._inner = None
+            self.until = before + min(self._digits, self._blanks, self._items)
+            return None
+        offset, is_json = value
+        start = before - (reading.length - offset)
+        self.bare = not is_json
+        if self.bare:
+            self._inner = None
+            too_long = len(said) - start > self._characters
+            blank = _ends_blank(said[start:], len(said) - start, self._blanks)
+            return "max_characters" if too_long else "max_blanks" if blank else None
+        if self._inner is None or start != self._start:
+            self._start, self._inner = start, CapReader(self.limits)
+        name = self._inner.read(said[start:], before - start)
+        self.until = start + self._inner.until
+        return name
+
+    def _read_closing(self, said: bytes | bytearray, reading: PartReading) -> str | None:
+        """Keeps the text to the end that closes a bare string, until it is over."""
+        assert self._close is not None
+        place, close = self._close
+        if close.startswith(said[place:]):
+            return None
+        if reading.open_value is not None:
+            return "max_blanks"
+        self._close = None
+        return None
+
+    def close_by(self, end: bytes, said: bytes | bytearray) -> bytes:
+        """Returns what is left of the end that closes a bare string which has reached a cap.
+
+        Args:
+            end: the shortest end of the text.
+        """
+        if self._close is None:
+            self._close = len(said), end
+        return self._close[1][len(said) - self._close[0] :]
+
+    def _below_caps_for(self, said: bytes | bytearray) -> int:
+        """Returns a number of bytes that may follow without exceeding a cap, whatever is a value; 0 for none."""
+        number, blank = (said[-min(cap, len(said)) - 1 :] for cap in (self._digits, self._blanks))
+        left = (
+            self._digits - len(number) + len(number.rstrip(NUMBER)),
+            self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
+            self._items - said.count(b","),
+            self._characters - len(said),
+        )
+        return max(0, min(left))
+
+    def _reading_of(self, tokens: Sequence[int]) -> PartReading:
+        count, reading = self._readings[-1]
+        if count < len(tokens):
+            reading = reading.feed(b"".join(map(self._vocabulary.token, tokens[count:])))
+            self._readings.append((len(tokens), reading))
+        return reading
+
+    def adds_items(self, length: int, said: bytes) -> bool:
+        """See `CapReader.adds_items`."""
+        assert self._inner is not None, "only JSON has items"
+        return self._inner.adds_items(length - self._start, said[self._start :])
+
+    def fork(self) -> PartCaps:
+        twin = copy(self)
+        twin._readings = self._readings[:]
+        twin._inner = None if self._inner is None else self._inner.fork()
+        return twin
+
+    def truncate(self, length: int, count: int) -> None:
+        """Goes back to the first `length` bytes, which are `count` tokens."""
+        while self._readings[-1][0] > count:
+            self._readings.pop()
+        if self._close is not None and self._close[0] > length:
+            self._close = None
+        if self._inner is not None and self._start > length:
+            self._inner = None
+        if self._inner is not None:
+            self._inner.truncate(length - self._start)
+        self.until = 0
 
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:

@@ -9,7 +9,7 @@ from typing import Any
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.caps import CapReader
+from structgen.decoding.refusals.caps import CapReader, PartCaps
 from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
@@ -19,6 +19,7 @@ from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.options import Limits
+from structgen.parts.composed import Composed
 from structgen.phrases.progress import PhraseSet
 from structgen.schema.python.validators import validators_of
 from structgen.vocabulary import Vocabulary
@@ -72,6 +73,14 @@ class Checks:
         return Checks(guards, validating, steering, canonical, phrases)
 
 
+def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
+    """The caps of the values in a composition; None if it has none."""
+    automaton = grammar.automaton
+    if not isinstance(automaton, Composed) or not automaton.has_values:
+        return None
+    return PartCaps(limits, automaton.reading(), grammar.vocabulary)
+
+
 def checks_for(
     vocabulary: Vocabulary,
     grammar: Grammar | None,
@@ -104,7 +113,7 @@ def checks_for(
             guards=guarding,
             phrases=phrase_row,
             closes=require_room(grammar, limits.max_new_tokens, bound) and not limits.strict,
-            cap_reader=CapReader(limits) if target.is_json else None,
+            cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
         )
     validators = None if target.type is Any else validators_of(target.type)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import warnings
 from typing import Annotated, Any
 
 import jsonschema
@@ -17,6 +18,7 @@ from structgen.decoding.refusals.caps import ARRAY_CAPS, CapReader
 from structgen.decoding.session import Session
 from structgen.testing import scripted
 from tests.decoding.refusals.test_budget import drive
+from tests.support.calling_models import scripted_chat
 from tests.support.matching import byte_vocabulary, rich_vocabulary
 
 PERSON = {
@@ -203,3 +205,54 @@ def test_caps_hold_where_a_validator_sends_the_row_back() -> None:
         sg.generate(scripted('{"n": 12'), "x", schema=Refused, limits=limits, sampling=sg.Sampling(seed=0))
     assert len(set(seen)) > 190
     assert max(len(str(abs(n))) for n in seen) == 3
+
+
+DIGITS, BLANKS = "1" * 300, " " * 300
+
+
+@sg.tool
+def pick(n: int = 0, s: str = "", many: list[int] = []) -> int:  # noqa: B006 - the schema's default
+    """Picks."""
+    return n
+
+
+def capped_call(template: str, said: str) -> sg.Reply[Any]:
+    model = scripted_chat(template, said)
+    options: dict[str, Any] = {"choice": "required", "limits": sg.Limits(900), "details": True}
+    return sg.call(model, "x", [pick], **options)
+
+
+def test_caps_hold_wherever_a_value_stands() -> None:
+    """Alone, in a composition, in a call, in a call key by key; free text and a pattern have none."""
+    hermes = '<tool_call>\n{"name": "pick", "arguments": {%s}}\n</tool_call>'
+    xml = "\n<function=pick>\n<parameter=%s>\n%s\n</parameter>\n</function>\n"
+    integer, text = sg.JsonSchema(int), sg.JsonSchema(str)
+    alone = run(DIGITS, int).text
+    assert len(alone) == 128
+    assert run(DIGITS + "!", sg.Sequence("", integer, "!")).text == alone + "!"
+    assert run("n: " + DIGITS + "!", sg.Sequence(sg.Text(until=": "), integer, "!")).text == f"n: {alone}!"
+    assert run('"' + BLANKS + '"!', sg.Sequence("", text, "!")).text == '"' + BLANKS[:128] + '"!'
+    same = run("[" + "7, " * 200 + "!", sg.Sequence("", sg.JsonSchema(list[int]), "!"), max_equal_items=9)
+    assert json.loads(same.text[:-1])[:9] == [7] * 9
+    assert [cap.name for cap in same.caps][:1] == ["max_equal_items"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sg.BudgetWarning)
+        assert capped_call("hermes", hermes % f'"n": {DIGITS}').calls[0].arguments["n"] == int(alone)
+        assert capped_call("hermes", hermes % f'"s": "{BLANKS}"').calls[0].arguments["s"] == BLANKS[:128]
+        assert capped_call("xml", xml % ("n", DIGITS)).calls[0].arguments["n"] == int(alone)
+        assert len(capped_call("xml", xml % ("s", BLANKS)).calls[0].arguments["s"].strip("\n")) <= 128
+    assert run(DIGITS + "!", sg.Sequence(sg.Regex(r"\d{250,}"), "!")).text == DIGITS + "!"
+    assert run(DIGITS + BLANKS, sg.Sequence(sg.Text(), integer), max_blanks=9).text.startswith(DIGITS)
+
+
+def test_caps_of_a_composition_go_back_with_the_row() -> None:
+    """A value that a guard takes back is capped again; one behind it has caps of its own."""
+    twice = sg.Sequence(sg.JsonSchema(int), ", ", sg.JsonSchema(int), ";")
+    text = run(DIGITS + ", " + DIGITS + ";", twice, guards=[sg.BannedWords(["9"])], max_digits=20).text
+    assert text == "1" * 20 + ", " + "1" * 20 + ";"
+    seeded = [
+        sg.generate(scripted("8" * 5 + ", " + "7" * 40 + ";"), "x", schema=twice, details=True, beams=beams,
+                    limits=sg.Limits(120, max_digits=5), banned=["888888"])
+        for beams in (1, 2)
+    ]  # fmt: skip
+    assert {each.text for each in seeded} == {"88888, 77777;"}
