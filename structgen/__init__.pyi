@@ -60,6 +60,8 @@ from structgen.errors import ValidatorError as ValidatorError
 from structgen.errors import VocabularyError as VocabularyError
 from structgen.explanation import Explanation as Explanation
 from structgen.explanation import explain as explain
+from structgen.given_prompts import PlainText as PlainText
+from structgen.given_prompts import plain as plain
 from structgen.guards import BannedPattern as BannedPattern
 from structgen.guards import BannedWords as BannedWords
 from structgen.guards import Guard as Guard

@@ -56,16 +56,68 @@ class GivenPrompt:
         raise OptionError(f"{self.name}={quoted(self.given)}: expected a text or chat messages: the model is remote")
 
 
+@dataclass(frozen=True)
+class PlainText:
+    """A text of which some parts are data: in those, the names of control tokens are plain text. See `plain`.
+
+    Attributes:
+        text: the whole text.
+        data: the places of data in it, as (start, end).
+    """
+
+    text: str
+    data: tuple[tuple[int, int], ...]
+
+    def __add__(self, other: str | PlainText) -> PlainText:
+        if isinstance(other, str):
+            return PlainText(self.text + other, self.data)
+        moved = tuple((start + len(self.text), end + len(self.text)) for start, end in other.data)
+        return PlainText(self.text + other.text, self.data + moved)
+
+    def __radd__(self, other: str) -> PlainText:
+        return PlainText(other, ()) + self
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __format__(self, form: str) -> str:
+        raise TypeError("a format would make a plain text an ordinary one: join it by +, as 'Text: ' + sg.plain(text)")
+
+
+def plain(text: str) -> PlainText:
+    """Marks a text as data: the names of control tokens in it, such as `<|im_end|>`, are plain text for the model.
+
+        prompt = "Text: " + sg.plain(letter) + "\\nJSON: "
+
+    A string prompt is encoded as it is, so whoever writes a part of it could write control tokens. Chat messages, tool
+    results and the fields of `extract_many` are data anyway.
+    """
+    if isinstance(text, PlainText):
+        return text
+    require_unicode("text", text)
+    return PlainText(text, ((0, len(text)),))
+
+
+@dataclass(frozen=True, eq=False)
 class TextPrompt(GivenPrompt):
-    """A string."""
+    """A string.
+
+    Attributes:
+        data: the places of data in it, as (start, end).
+    """
 
     given: str
+    data: tuple[tuple[int, int], ...] = ()
 
     def with_schema(self, text: str) -> GivenPrompt:
-        return replace(self, given=f"{self.given}\n\n{text}\n")
+        return self._with("\n\n" + plain(text) + "\n")
 
     def with_retry(self, answer: str, refusal: str) -> GivenPrompt:
-        return replace(self, given=f"{self.given}{answer}\n\n{refusal}\n")
+        return self._with(plain(answer) + "\n\n" + plain(refusal) + "\n")
+
+    def _with(self, more: PlainText) -> GivenPrompt:
+        whole = PlainText(self.given, self.data) + more
+        return replace(self, given=whole.text, data=whole.data)
 
     def messages(self) -> list[Message]:
         return [{"role": "user", "content": self.given}]
@@ -160,6 +212,8 @@ def _prompt(given: Any, name: str) -> GivenPrompt | None:
     if isinstance(given, str):
         require_unicode(name, given)
         return TextPrompt(given, name)
+    if isinstance(given, PlainText):
+        return TextPrompt(given.text, name, given.data)
     if isinstance(given, Mapping):
         return ProcessorPrompt(given, name)
     if hasattr(given, "tolist") or (isinstance(given, (list, tuple)) and all(map(is_id, given))):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import jsonschema  # type: ignore[import-untyped]
@@ -28,6 +27,11 @@ from structgen.options import BEYOND_OPENAI, Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
+
+try:
+    import httpx2 as httpx  # the maintained continuation of httpx, for Python 3.11 and later
+except ImportError:
+    import httpx  # type: ignore[import-not-found,no-redef,unused-ignore]
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
@@ -72,25 +76,30 @@ class Remote:
         require_one_of("response_format", self.response_format, "json_schema", "json_object")
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
-    def post(self, body: dict[str, Any]) -> dict[str, Any]:
+    def client(self) -> httpx.Client:
+        """A client with the key and the headers. It keeps connections open, and never follows a redirect."""
+        headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE)
+        return httpx.Client(headers={**self.headers, **headers}, timeout=self.timeout, limits=limits)
+
+    def post(self, body: dict[str, Any], client: httpx.Client) -> dict[str, Any]:
         """The endpoint's answer to a chat request.
 
         Raises:
-            OptionError: the endpoint refuses the request. RunError: it cannot be reached, or fails.
+            OptionError: the endpoint refuses the request. RunError: it cannot be reached, redirects, or fails.
         """
-        headers = {"Content-Type": "application/json", **self.headers}
-        if self.api_key is not None:
-            headers["Authorization"] = f"Bearer {self.api_key}"
         address = self.url.rstrip("/") + "/chat/completions"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
         try:
-            with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-                reply: Any = json.load(answer)
-        except urllib.error.HTTPError as error:
-            message = f"{address} answers {error.code}: {_message(error.read())}"
-            raise (OptionError(message) if error.code in (400, 404, 413, 422) else RunError(message)) from error
-        except (OSError, ValueError) as error:
+            answer = client.post(address, json=body)
+            reply: Any = answer.json() if answer.is_success else None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
+        if answer.has_redirect_location:
+            elsewhere = excerpt(answer.headers["location"])
+            raise RunError(f"{address} redirects to {elsewhere}: no key goes there; pass the address it leads to")
+        if not answer.is_success:
+            message = f"{address} answers {answer.status_code}: {_message(answer.content)}"
+            raise OptionError(message) if answer.status_code in (400, 404, 413, 422) else RunError(message)
         if not isinstance(reply, dict) or not reply.get("choices"):
             raise RunError(f"{address} did not answer with a chat completion: {quoted(reply)}")
         return reply
@@ -123,13 +132,14 @@ class RemoteRequest:
         if not self.rows:
             return []
         work = f"waiting for {self.remote.model}"
-        with waiting(work), ThreadPoolExecutor(min(self.at_once, len(self.rows))) as pool:
-            return list(pool.map(self._result, range(len(self.rows))))
+        threads = min(self.at_once, len(self.rows))
+        with waiting(work), self.remote.client() as client, ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(partial(self._result, client), range(len(self.rows))))
 
-    def _result(self, row: int) -> Generation[Any]:
+    def _result(self, client: httpx.Client, row: int) -> Generation[Any]:
         (body, target), began = self.rows[row], time.perf_counter()
         try:
-            answer = self.remote.post(body)
+            answer = self.remote.post(body, client)
         except StructgenError as error:
             return _generation({}, "", None, error, time.perf_counter() - began)
         choice, seconds = answer["choices"][0], time.perf_counter() - began

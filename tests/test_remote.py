@@ -179,6 +179,34 @@ def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
         server.shutdown()
 
 
+class Redirecting(BaseHTTPRequestHandler):
+    """An endpoint that sends its clients elsewhere, and notes who comes there."""
+
+    came: list[str]
+
+    def do_POST(self):
+        self.came.append(self.path)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(307)
+        self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        """Quiet."""
+
+
+def test_a_redirect_is_an_error_and_no_key_goes_there():
+    Redirecting.came = []
+    with HTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = sg.Remote(f"http://127.0.0.1:{server.server_port}/v1", "m", api_key="secret")
+        with pytest.raises(RunError, match=r"redirects to .*elsewhere: no key goes"):
+            sg.generate(remote, "?", Pair)
+        server.shutdown()
+    assert Redirecting.came == ["/v1/chat/completions"]
+
+
 @pytest.fixture
 def llama_server(tmp_path):
     """The server of llama-cpp-python with the demo model: another one that constrains, by grammars of its own."""

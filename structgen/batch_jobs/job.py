@@ -30,7 +30,7 @@ from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.stream import in_one_run
 from structgen.errors import OptionError, Stopped, StructgenError, excerpt
-from structgen.given_prompts import GivenPrompts
+from structgen.given_prompts import GivenPrompts, PlainText
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Sampling
@@ -186,8 +186,8 @@ def job_inputs(inputs: Any, out: str | PathLike[str] | None, encoding: str | Non
 def _prompts(template: Prompt, behind: str, row: InputRow, *, chat: bool) -> GivenPrompts:
     """Returns the prompt of an input, with the schema's text behind it if there is one."""
     prompt = row.prompt(template)
-    if chat and isinstance(prompt, str):
-        prompt = [{"role": "user", "content": prompt}]
+    if chat and isinstance(prompt, (str, PlainText)):
+        prompt = [{"role": "user", "content": str(prompt)}]
     prompts = GivenPrompts.of(prompt)
     if prompts.many:
         raise OptionError("the prompt of an input is a list of prompts: expected one")

@@ -11,7 +11,7 @@ from typing import Any
 from structgen.arguments import require
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, excerpt, quoted
-from structgen.given_prompts import is_id
+from structgen.given_prompts import PlainText, is_id, plain
 
 Prompt = str | Callable[[Mapping[str, Any]], Any] | None
 
@@ -37,7 +37,7 @@ class InputRow:
     source: Any = None
 
     def prompt(self, template: Prompt) -> Any:
-        """Returns the prompt for the model.
+        """Returns the prompt for the model. What comes from fields is data in it, and never a control token.
 
         Args:
             template: a text with names of fields in braces, or a function of the fields; None for the text itself.
@@ -62,7 +62,7 @@ class InputRow:
         if all(isinstance(value, str) and not value.strip() for value in used.values()):
             raise OptionError(f"nothing to read: {', '.join(map(repr, used))} is empty")
         try:
-            return self.fields["text"] if template == "{text}" else template.format_map(self.fields)
+            return _filled(template, self.fields)
         except (LookupError, ValueError, AttributeError, TypeError) as error:  # a template may have `{a[0].b:x}`
             raise OptionError(f"the prompt cannot be filled in: {type(error).__name__}: {excerpt(error)}") from error
 
@@ -73,6 +73,18 @@ class InputRow:
         if self.fields[name] is None:
             raise OptionError(f"the prompt needs the field {quoted(name)}, which is null in this row")
         return self.fields[name]
+
+
+def _filled(template: str, fields: Mapping[str, Any]) -> PlainText:
+    """Returns a template with values in its braces, as `str.format_map` fills it."""
+    formatter, text = string.Formatter(), PlainText("", ())
+    for literal, name, form, conversion in formatter.parse(template):
+        text += literal
+        if name is not None:
+            value, _ = formatter.get_field(name, (), fields)
+            shown = formatter.convert_field(value, conversion) if conversion else value
+            text += plain(formatter.format_field(shown, formatter.vformat(form or "", (), fields)))
+    return text
 
 
 @lru_cache(16)

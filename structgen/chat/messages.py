@@ -12,10 +12,12 @@ from typing import Any
 from structgen.arguments import require, require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.call_ids import with_short_ids
+from structgen.chat.control_tokens import Marking, control_names, encoded_bare, plain_ids
 from structgen.chat.known import call_format
-from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering
+from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering, variables_of
 from structgen.chat.thoughts import with_thought
 from structgen.errors import OptionError, quoted
+from structgen.given_prompts import PlainText
 from structgen.memo import once_per_object
 from structgen.tools import Tool, ToolCall
 
@@ -72,8 +74,8 @@ def prompt_ids(
 ) -> list[int]:
     """Returns the token ids of a conversation, up to the beginning of the model's turn.
 
-    A message cannot contain a control token: the name of one in a message is encoded as plain text. transformers'
-    tokenizers have an option for this; other known tokenizers, such as mistral-common's, always do it.
+    Data cannot contain a control token: the name of one in a message, a tool, a document or an option is encoded as
+    plain text, see `control_tokens`.
 
     Templates read different forms. Content is a text or a list of parts; the arguments of a call are a mapping or JSON
     text; some templates render no calls. Messages are converted to the form that the template reads. If the template
@@ -99,9 +101,8 @@ def prompt_ids(
         if not isinstance(message.get("role"), str):
             raise OptionError(f"{where}: message {place} has no role; a message is a dict with role and content")
     given: dict[str, Any] = {"tools": [tool.declaration for tool in tools]} if tools else {}
+    require_options(tokenizer, options or {})
     given |= options or {}
-    if "sanitize_control_tokens" in inspect.signature(apply).parameters:
-        given["sanitize_control_tokens"] = True
     with rendering(f"{where}: "):
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
@@ -110,21 +111,47 @@ def prompt_ids(
             _written(message, reading, format_, f"{where}: message {place}") for place, message in enumerate(messages)
         ]
     try:
-        return _encoded(apply, written, given, where)
+        return _encoded(tokenizer, written, given, where)
     except CannotRender:
         renamed = with_short_ids(written)
         if renamed == written:
             raise
         with suppress(CannotRender):
-            return _encoded(apply, renamed, given, where)
+            return _encoded(tokenizer, renamed, given, where)
         raise
 
 
-def _encoded(apply: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str) -> list[int]:
+def _encoded(tokenizer: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str) -> list[int]:
     """Returns the token ids of messages in the form that the template reads."""
+    apply: Any = tokenizer.apply_chat_template
     with rendering(f"{where}: "):
-        encoded = apply(messages, add_generation_prompt=True, return_dict=True, **options)
+        marking = Marking.of(control_names(tokenizer), [messages, options])
+        if marking is not None:
+            messages, options = marking.marked([messages, options])
+            text, data = marking.read(apply(messages, add_generation_prompt=True, tokenize=False, **options))
+            ids = plain_ids(tokenizer, text, data, special=False)
+            return encoded_bare(tokenizer, text) if ids is None else ids
+        sanitizes = "sanitize_control_tokens" in inspect.signature(apply).parameters
+        own = {"sanitize_control_tokens": True} if sanitizes else {}
+        encoded = apply(messages, add_generation_prompt=True, return_dict=True, **options, **own)
         return [int(token) for token in encoded["input_ids"]]
+
+
+def require_options(tokenizer: Any, options: Mapping[str, Any]) -> None:
+    """Takes only options that are variables of the chat template: all others would be options of the tokenizer's.
+
+    Raises:
+        OptionError: there is another one, such as `chat_template`, which would be code, or `max_length`.
+    """
+    template = getattr(tokenizer, "chat_template", None)
+    sources = [template] if isinstance(template, str) else [*template.values()] if isinstance(template, dict) else []
+    named = inspect.signature(tokenizer.apply_chat_template).parameters.keys() - {"documents"}
+    taken = named | getattr(tokenizer, "special_tokens_map", {}).keys()
+    known = sorted(set().union(*map(variables_of, sources)) - taken)
+    for name in options:
+        if name in taken or (sources and name not in known):
+            reads = f"its variables are {', '.join(known)}" if known else "it has none"
+            raise OptionError(f"template_options: {quoted(name)} is no variable of the chat template: {reads}")
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -134,6 +161,8 @@ def _plain(value: Any, where: str) -> Any:
     """
     if isinstance(value, str):
         require_unicode(where, value)
+    if isinstance(value, PlainText):
+        return value.text
     if isinstance(value, Mapping):
         return {key: _plain(each, where) for key, each in value.items()}
     return [_plain(each, where) for each in value] if isinstance(value, (list, tuple)) else value

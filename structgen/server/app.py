@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
+import logging
 import secrets
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,8 +20,10 @@ from fastapi.responses import JSONResponse, Response
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import AppStatus
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.server.answers import Body
 from structgen.server.observing import Exchange, request_id
@@ -28,10 +33,14 @@ from structgen.server.service import RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
 
+logger = logging.getLogger(__name__)
+
 PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
 SEND = 30
 """Seconds that a client may take to read a piece of a stream."""
+IDLE = 30
+"""Seconds after which a connection without a request is closed."""
 LAST_WORDS = 3
 """Seconds that streams have to tell their clients that the server ends."""
 SWITCH = 0.0005
@@ -54,7 +63,13 @@ def prepare_process() -> None:
 
 
 def serve(
-    model: Model, settings: Settings | None = None, *, host: str = "127.0.0.1", port: int = 8000, log: str = "info"
+    model: Model,
+    settings: Settings | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    log: str = "info",
+    **uvicorn_options: Any,
 ) -> None:
     """Serves a model until the process is told to end. Running requests then have the grace time to end.
 
@@ -63,15 +78,42 @@ def serve(
         settings: the bounds of the server.
         host, port: where it listens.
         log: uvicorn's log level.
+        uvicorn_options: further ones of `uvicorn.Config`, such as `ssl_certfile` and `ssl_keyfile`.
     """
     settings = settings or Settings()
+    if settings.api_key is None and not is_local(host):
+        logger.warning("%s is open to the network, and no API key is set: everyone who reaches it is answered", host)
     drains: Any = AppStatus
     drains.disable_automatic_graceful_drain()  # streams end by themselves, or when the grace time is over
     prepare_process()
     app = create_app(model, settings)
     last = max(1, round(settings.grace_seconds) + LAST_WORDS)
-    config = uvicorn.Config(app, host=host, port=port, log_level=log, timeout_graceful_shutdown=last)
+    own: Any = {"timeout_graceful_shutdown": last, "timeout_keep_alive": IDLE}
+    config = uvicorn.Config(app, host=host, port=port, log_level=log, **own, **uvicorn_options)
     _Server(config, settings.grace_seconds).run()
+
+
+def is_local(host: str) -> bool:
+    """Is a server at this address reached by this machine alone?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in ("localhost", "")
+
+
+def require_free(host: str, port: int) -> None:
+    """Binds an address for a moment, before a model is loaded for it.
+
+    Raises:
+        OptionError: it is taken, or none of this machine's.
+    """
+    try:
+        for family, kind, number, _, address in socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+    except OSError as error:
+        raise OptionError(f"cannot listen on {host}:{port}: {error.strerror}") from error
 
 
 class _Server(uvicorn.Server):
@@ -129,6 +171,9 @@ class Routes:
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
         app.add_exception_handler(405, _no_route)
+        if settings.cors_origins:
+            allowed: Any = {"allow_methods": ["*"], "allow_headers": ["*"], "expose_headers": [ID_HEADER]}
+            app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origins, **allowed)
         app.add_middleware(_RequestIds)
 
     @property
@@ -167,11 +212,12 @@ class Routes:
 
     def _require_key(self, request: Request) -> None:
         """Refuses a request without the key."""
-        key = self._settings.api_key
-        if key is None:
+        keys = self._settings.api_key
+        if keys is None:
             return
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if not (kind.lower() == "bearer" and secrets.compare_digest(given.strip().encode("latin-1"), key.encode())):
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+        given = (bearer if kind.lower() == "bearer" else "").strip().encode("latin-1")
+        if not any(secrets.compare_digest(given, key.encode()) for key in keys):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
     def _answering(self, kind: type[AnyRequest]) -> Callable[[Request], Awaitable[Response]]:
@@ -199,14 +245,22 @@ class Routes:
         return answer
 
     async def _body(self, request: Request) -> bytes:
-        """Reads the body of a request, unless it is too large."""
+        """Reads the body of a request, unless it is too large or too slow."""
         limit, parts, size = self._settings.max_body_bytes, [], 0
-        async for part in request.stream():
+        stream = request.stream()
+        until = asyncio.get_running_loop().time() + self._settings.body_seconds
+        while True:
+            left = until - asyncio.get_running_loop().time()
+            try:
+                part = await asyncio.wait_for(anext(stream), max(left, 0))
+            except StopAsyncIteration:
+                return b"".join(parts)
+            except asyncio.TimeoutError:
+                raise Problem(408, "the body of the request takes too long to come", "request_timeout") from None
             size += len(part)
             if size > limit:
                 raise Problem(413, f"the request has more than {limit:,} bytes", "request_too_large")
             parts.append(part)
-        return b"".join(parts)
 
 
 class _Stream(EventSourceResponse):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structgen.arguments import is_number, require, require_count
@@ -13,13 +14,16 @@ class Settings:
 
     Attributes:
         name: the name of the model for clients.
-        api_key: the key that requests must send as `Authorization: Bearer ...`; None lets everyone in.
+        api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
+            None lets everyone in.
+        cors_origins: the origins of web pages that may send requests, or `("*",)`.
         rows: the number of texts that are decoded at once.
         queue: the number of further texts that may wait; a request beyond it is refused with status 429.
         max_tokens: the largest number of tokens of one text, and the default of requests.
         max_choices: the largest number of texts of one request, `n` times its prompts.
         temperature: the default of requests; OpenAI's is 1.
         max_body_bytes: the largest size of a request.
+        body_seconds: time for the body of a request to come.
         max_schema_bytes: the largest size of all schemas and constraints of a request together, as JSON.
         schema_seconds: CPU time to read and compile the schemas of a request; on macOS and Windows, where the clock of
             a thread cannot be read, wall time. The slowest of 2,837 real schemas takes 0.15 s.
@@ -31,13 +35,15 @@ class Settings:
     """
 
     name: str = "model"
-    api_key: str | None = None
+    api_key: str | Sequence[str] | None = None
+    cors_origins: Sequence[str] = ()
     rows: int = 64
     queue: int = 256
     max_tokens: int = 4096
     max_choices: int = 16
     temperature: float = 1.0
     max_body_bytes: int = 4 << 20
+    body_seconds: float = 60.0
     max_schema_bytes: int = 256 << 10
     schema_seconds: float = 0.2
     row_seconds: float = 0.25
@@ -48,11 +54,22 @@ class Settings:
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
         require(named, "name", self.name, "a name for the model")
-        keyed = self.api_key is None or (isinstance(self.api_key, str) and bool(self.api_key))
-        require(keyed, "api_key", "..." if keyed else self.api_key, "a text, or None")
+        keys = [self.api_key] if isinstance(self.api_key, str) else [] if self.api_key is None else [*self.api_key]
+        keyed = all(isinstance(key, str) and key.strip() == key != "" for key in keys)
+        require(keyed and (bool(keys) or self.api_key is None), "api_key", "...", "a key, several keys, or None")
+        require(not isinstance(self.cors_origins, str), "cors_origins", self.cors_origins, "a list of origins")
+        object.__setattr__(self, "api_key", None if self.api_key is None else tuple(keys))
+        object.__setattr__(self, "cors_origins", tuple(self.cors_origins))
         for count in ("rows", "max_tokens", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
             require_count(count, getattr(self, count), 1)
         require_count("queue", self.queue, 0)
-        for seconds in ("schema_seconds", "row_seconds", "request_seconds", "grace_seconds", "temperature"):
+        for seconds in (
+            "body_seconds",
+            "schema_seconds",
+            "row_seconds",
+            "request_seconds",
+            "grace_seconds",
+            "temperature",
+        ):
             given = getattr(self, seconds)
             require(is_number(given, 0), seconds, given, "a finite number of at least 0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -24,10 +26,9 @@ _REFUSED = {
     "guided_choice": 'pass "structgen": {"choice": [...]}',
     "guided_grammar": 'pass "structgen": {"grammar": ...}, in Lark\'s syntax',
     "structured_outputs": f'pass {_SCHEMA}, or "structgen": {{"regex": ...}}, with choice or grammar alike',
-    "response_format.json_object.schema": f"pass {_SCHEMA}",
-    "response_format.json_schema.schema": f"pass {_SCHEMA}",
-    "response_format.json_schema.name": f"pass {_SCHEMA}",
-    "response_format.json_schema.strict": f"pass {_SCHEMA}",
+    "response_format.schema": f"pass {_SCHEMA}",
+    "response_format.name": f"pass {_SCHEMA}",
+    "response_format.strict": f"pass {_SCHEMA}",
 }
 """Fields of other servers, and common mistakes -> what to use here."""
 
@@ -269,13 +270,26 @@ def read_request(kind: type[R], body: bytes) -> R:
     except ValidationError as refusal:
         # A missing field is reported only if nothing else is wrong.
         first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
-        place = ".".join(str(part) for part in first["loc"])
+        place = ".".join(_place(first["loc"], body))
         if first["type"] == "extra_forbidden":
             message = f"unknown field {quoted(place)}: {_instead(kind, place)}"
             raise Problem(400, message, "unknown_parameter", param=place) from None
         value = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
         message = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
         raise Problem(400, message, "invalid_value", param=place) from None
+
+
+def _place(location: Sequence[str | int], body: bytes) -> Iterator[str]:
+    """Yields the parts of a place in a body, without the names of classes that Pydantic puts among them."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    for number, part in enumerate(location):
+        inside = isinstance(value, dict) and (part in value or number == len(location) - 1)
+        if inside or (isinstance(value, list) and isinstance(part, int)):
+            yield str(part)
+            value = value.get(part) if isinstance(value, dict) else value[part] if int(part) < len(value) else None
 
 
 def _instead(kind: type[BaseModel], place: str) -> str:

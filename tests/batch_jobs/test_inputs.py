@@ -15,6 +15,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+import structgen as sg
 from structgen.batch_jobs import InputRow, read_inputs
 from structgen.batch_jobs.inputs import inputs_of_lines
 from structgen.batch_jobs.tables import write_table
@@ -57,7 +58,7 @@ def test_files_of_rows_in_every_encoding(tmp_path):
     for name, data in FILES.items():
         (tmp_path / name).write_bytes(data)
         rows = read_inputs(tmp_path / name)
-        assert [(row.id, row.prompt("{text}/{n}")) for row in rows] == [("x", "one/1"), ("y", "two/2")], name
+        assert [(row.id, str(row.prompt("{text}/{n}"))) for row in rows] == [("x", "one/1"), ("y", "two/2")], name
         assert read_inputs(tmp_path / name).counted() == 2
     parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "r.parquet")
     assert read(tmp_path / "r.parquet") == [("x", "one", ""), ("y", "two", "")]
@@ -160,7 +161,7 @@ def test_tables_in_memory():
 def test_what_is_no_input():
     messages = [{"role": "user", "content": "x"}]
     given = list(read_inputs(iter(["a", messages, [1, 2], {"messages": messages}])))
-    assert [row.prompt(None) for row in given] == ["a", messages, [1, 2], messages]
+    assert [row.prompt(None) for row in given] == [sg.plain("a"), messages, [1, 2], messages]
     for wrong in ("/no/such/file", 5, {"a": 1}, b"text"):
         with pytest.raises(OptionError, match="inputs"):
             read_inputs(wrong)
@@ -191,7 +192,7 @@ def test_what_is_no_input():
 def test_a_prompt_is_made_of_what_is_there_or_not_at_all(fields, template, told):
     with pytest.raises(OptionError, match=told):
         InputRow("1", fields).prompt(template)
-    assert InputRow("1", {"a": "", "b": 0}).prompt("{a}{b}") == "0"
+    assert InputRow("1", {"a": "", "b": 0}).prompt("{a}{b}") == sg.PlainText("0", ((0, 0), (0, 1)))
     with pytest.raises(OptionError, match="chat messages or token ids"):
         InputRow("1", given=[1, 2]).prompt("{nofield}")
 

@@ -56,7 +56,7 @@ def test_inputs_that_fail_are_set_aside(model, tmp_path):
     assert failed.keys() == {"b", "c", "5"}
     given = {entry["id"]: entry["input"] for entry in lines(tmp_path / "deep" / "people.jsonl.errors.jsonl")}
     assert given == {"b": {"id": "b"}, "c": rows[2], "5": "5"}
-    assert {error["type"] for error in failed.values()} == {"OptionError"}
+    assert {error["type"] for error in failed.values()} == {"OptionError", "PromptTooLong"}
     assert "'text'" in failed["b"]["message"]
 
 

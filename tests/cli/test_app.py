@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 import structgen as sg
 from structgen.cli import app
+from structgen.cli.app import _api_keys
 from structgen.testing import scripted
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -246,3 +248,22 @@ def test_serve_names_the_extra_that_is_missing(monkeypatch):
     result = run("serve", "demo")
     assert result.exit_code == 1
     assert "structgen[server]" in result.stderr
+
+
+def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loaded(tmp_path, monkeypatch):
+    assert sg.__version__ in run("--version").stdout
+    monkeypatch.setenv("STRUCTGEN_API_KEY", "")
+    assert "STRUCTGEN_API_KEY is empty" in run("serve", "no/model").stderr
+    monkeypatch.setenv("STRUCTGEN_API_KEY", "one")
+    keys = tmp_path / "keys"
+    keys.write_text("# who has them\nfirst # Ada\n\nsecond\n")
+    assert "give one of" in run("serve", "no/model", "--api-key-file", str(keys)).stderr
+    monkeypatch.delenv("STRUCTGEN_API_KEY")
+    assert _api_keys(None, keys) == ["first", "second"]
+    keys.write_text("# none")
+    assert "no key in" in run("serve", "no/model", "--api-key-file", str(keys)).stderr
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"cannot listen on 127.0.0.1:{port}" in run("serve", "no/model", "--port", port).stderr

@@ -21,6 +21,7 @@ import pytest
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.server import Settings
+from structgen.server.app import is_local
 from tests.support.serving import served
 from tests.support.speed import at_usual_speed
 
@@ -77,6 +78,39 @@ def test_without_the_key_there_is_nothing_but_health(model):
                 assert (status, body["error"]["code"]) == (401, "invalid_api_key")
         right = {"Authorization": "Bearer sécret".encode().decode("latin-1")}
         assert fetch(server, "GET", "/v1/models", **right)[0] == 200
+
+
+def test_several_keys_origins_of_pages_and_bodies_that_do_not_come(model, caplog):
+    settings = Settings(name="m", api_key=["one", "two"], cors_origins=["https://page.example"], body_seconds=0.2)
+    with served(model, settings) as server:
+        for key, status in (("one", 200), ("two", 200), ("three", 401), ("", 401)):
+            assert fetch(server, "GET", "/v1/models", Authorization=f"Bearer {key}")[0] == status
+        asks = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+        _, headers, _ = fetch(server, "OPTIONS", "/v1/chat/completions", **asks)
+        assert headers["access-control-allow-origin"] == "https://page.example"
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Length: 9\r\n\r\n{"
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(head.encode())
+            assert b"408" in connection.recv(1000).split(b"\r\n")[0]
+    for wrong in ("", [], ["a", ""], [" a"]):
+        with pytest.raises(sg.OptionError, match="api_key"):
+            Settings(api_key=wrong)
+    assert (is_local("127.0.0.1"), is_local("::1"), is_local("localhost"), is_local("0.0.0.0")) == (True,) * 3 + (
+        False,
+    )
+
+
+def test_nothing_of_a_request_is_code_or_reads_files(model):
+    with served(model, Settings(name="m")) as server:
+        for extras, told in (
+            ({"template_options": {"chat_template": "{{ 'a' * 10**9 }}"}}, "no variable of the chat template"),
+            ({"template_options": {"max_length": 10**8}}, "no variable of the chat template"),
+            ({"grammar": "%import .secret.X\nstart: X"}, "from a file"),
+            ({"grammar": "%import secret.X\nstart: X"}, "from a file"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=told):
+                server.client.chat.completions.create(model="m", messages=ASK, extra_body={"structgen": extras})
 
 
 def test_bodies_and_schemas_that_are_too_large(model):

@@ -28,7 +28,7 @@ class Served:
 
     def __init__(self, url: str, app: Any, settings: Settings) -> None:
         self.url, self.app = url, app
-        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=settings.api_key or "none", max_retries=0)
+        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=(settings.api_key or ["none"])[0], max_retries=0)
 
     @property
     def service(self) -> Service:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from structgen.chat.control_tokens import plain_ids
 from structgen.chat.messages import prompt_ids
 from structgen.chat.thoughts import thought_options
 from structgen.errors import OptionError, PromptTooLong, excerpt, quoted
@@ -88,7 +89,8 @@ def read_prompt(model: Model, prompt: GivenPrompt, *, thinks: bool | None = None
 def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[int]:
     """The ids of a text, of messages, or of ids as they are."""
     if isinstance(prompt, TextPrompt):
-        return _text_ids(model.tokenizer, prompt.given) if prompt.given else []
+        ids = plain_ids(model.tokenizer, prompt.given, prompt.data)
+        return ids if ids is not None else _text_ids(model.tokenizer, prompt.given) if prompt.given else []
     if isinstance(prompt, ChatPrompt):
         options = thought_options(model.tokenizer, model.vocabulary, thinks)
         return prompt_ids(model.tokenizer, prompt.given, options=options, where=prompt.name)

@@ -14,7 +14,7 @@ import numpy as np
 from lark.exceptions import GrammarError, LarkError
 from lark.grammar import NonTerminal
 from lark.lexer import Lexer, PatternStr, TerminalDef
-from lark.load_grammar import load_grammar
+from lark.load_grammar import GrammarBuilder
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
@@ -27,8 +27,8 @@ from structgen.regular.regex.nodes import Chars, Concatenation, Node
 from structgen.regular.regex.python import parse_python
 
 END = "$END"
-_FROM_FILES = re.compile(r"%import\s+(?!(?:common|unicode|python|lark)\b)")
-"""An import from elsewhere than the grammars that come with Lark."""
+BUNDLED = "common", "unicode", "python", "lark"
+"""The grammars that come with Lark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,8 @@ class LalrGrammar:
 
 
 def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGrammar:
-    """The `LalrGrammar` of a text. The last 64 are kept, unless they import from files, which may change."""
-    if imports or _FROM_FILES.search(text):
+    """The `LalrGrammar` of a text. The last 64 are kept, unless they may import from files, which may change."""
+    if imports:
         return LalrGrammar(text, start, imports)
     return _kept_grammar(text, start)
 
@@ -212,6 +212,22 @@ def _kept_grammar(text: str, start: str) -> LalrGrammar:
     return LalrGrammar(text, start)
 
 
+class _Builder(GrammarBuilder):  # type: ignore[misc,unused-ignore]
+    """Imports from the grammars that come with Lark and from folders that the caller has named, nowhere else.
+
+    Lark itself also looks beside the program's main file, and in the working directory.
+    """
+
+    def do_import(self, dotted_path: Any, base_path: Any, aliases: Any, base_mangle: Any = None) -> None:
+        if not self.import_paths and (base_path is not None or dotted_path[0] not in BUNDLED):
+            advice = f"its rules come from {', '.join(BUNDLED)}, or from folders that import_paths= names"
+            raise OptionError(f"the grammar imports {quoted('.'.join(dotted_path))} from a file: {advice}")
+        try:
+            super().do_import(dotted_path, None, aliases, base_mangle)
+        except AssertionError as error:  # the file is in the working directory
+            raise OptionError(f"no folder of import_paths= has the grammar {quoted('.'.join(dotted_path))}") from error
+
+
 def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
     """Lark's parser of a grammar, without a lexer."""
     plugins = {"ContextualLexer": _NoLexer}
@@ -219,8 +235,9 @@ def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
         raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
     require_short(text)
     try:
-        load: Any = load_grammar
-        definitions, _ = load(text, "<string>", list(imports), False)
+        builder: Any = _Builder(False, list(imports))
+        builder.load_grammar(text, "<string>")
+        definitions = builder.build()
         require_small(definitions)
         return lark.Lark(definitions, parser="lalr", start=start, _plugins=plugins)
     except LarkError as error:
