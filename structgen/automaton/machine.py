@@ -203,6 +203,7 @@ class Automaton:
             new = [state for state in following(todo.popleft()) if state >= self._first_own and state not in seen]
             todo.extend(new)
             seen.update(new)
+        seen.difference_update(todo)  # which nobody has followed yet
 
     def _behind(self, state: int) -> Collection[int] | None:
         """The states that may follow the text in which a state stands; None where it stands in no text."""

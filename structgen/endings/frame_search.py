@@ -250,7 +250,9 @@ class FrameSearch:
         elif action & 3 == CALL:
             self._call(frame, node, key, (a, 0, taken), b)
         elif action & 3 == POP:
-            self._exit(frame, self._continued(frame, node, Exit(b"", a, taken, False)), node)
+            bare = Exit(b"", a, taken, False)
+            if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
+                self._exit(frame, self._continued(frame, node, bare), node)
 
     def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
         """The exit that goes from the start to a visited node, and on with `exit_`."""

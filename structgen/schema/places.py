@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 from structgen.schema.normal import Node
@@ -53,18 +55,83 @@ def long_places(root: Node) -> list[Node]:
 
 
 def limited_places(root: Node) -> list[Node]:
-    """All places, at most `MAX_PLACES`, of a schema that may exceed a limit; none for nearly every schema.
+    """The places, at most `MAX_PLACES`, of a schema that may exceed a limit; none for nearly every schema.
 
     Their states are written when the schema is compiled, so that the limit is not exceeded in the middle of a text. One
-    automaton tells the sets of these keywords apart, and its size is a product over them.
+    automaton tells the sets of these keywords apart, and its size is a product over those of a value and of the values
+    directly in it.
     """
-    if not isinstance(root, SchemaNode):
+    if not isinstance(root, SchemaNode) or not _may_be_large(_heavy_keywords(root.reader)):
         return []
-    scan, reader = root.reader.scan, root.reader
-    large = sum("{" in pattern or "(?" in pattern for pattern in patterns(root))
-    if scan.contains <= 2 and scan.negations <= 8 and len(scan.multiples) <= 3 and large <= 6:
-        return []
-    return _values(reader, [schema for schema, _, _ in islice(reader.scan.places(), MAX_PLACES)])
+    values = _Values(root.reader)
+    return [root.reader.node(schema, None) for schema in islice(values.large(), MAX_PLACES)]
+
+
+Heavy = tuple[str, object]
+"""A keyword whose automata multiply, and what tells it from others of its kind."""
+_FEW = {"contains": 2, "not": 8, "multipleOf": 3, "pattern": 6}
+"""The most of them in one place that exceed no limit."""
+
+
+def _may_be_large(keywords: Iterable[Heavy]) -> bool:
+    counts = Counter(kind for kind, _ in set(keywords))
+    return any(counts[kind] > few for kind, few in _FEW.items())
+
+
+def _heavy_keywords(reader: SchemaReader) -> Iterator[Heavy]:
+    """Those of the whole schema, without walking it."""
+    scan = reader.scan
+    for schema in chain(scan.contains, scan.negations, scan.multiples, scan.patterned):
+        yield from _heavy(schema)
+
+
+def _heavy(schema: dict[str, Any]) -> Iterator[Heavy]:
+    """Those of one schema object."""
+    yield from ((name, id(schema)) for name in ("contains", "not") if name in schema)
+    if "multipleOf" in schema:
+        yield "multipleOf", schema["multipleOf"]
+    patterns = [*schema.get("patternProperties", ()), *([schema["pattern"]] if "pattern" in schema else ())]
+    yield from (("pattern", pattern) for pattern in patterns if "{" in pattern or "(?" in pattern)
+
+
+class _Values:
+    """The values that a schema describes, each with the schema objects that apply to it, and the values in it."""
+
+    def __init__(self, reader: SchemaReader) -> None:
+        self._reader = reader
+        self._schemas: dict[int, list[dict[str, Any]]] = {}  # by value: it and its branches
+        self._inner: dict[int, list[int]] = {}  # by value: the values directly in it
+        value_at: dict[int, int] = {}  # by trail
+        self._value_of: dict[int, int] = {}  # by schema
+        branches = set[int]()
+        for schema, trail, dialect in reader.scan.places():
+            branches |= {id(branch) for branch, _ in in_place(schema, dialect)}
+            above = None if isinstance(trail, str) else value_at.get(id(trail[0]))
+            value = above if above is not None and id(schema) in branches else id(schema)
+            value_at[id(trail)] = self._value_of[id(schema)] = value
+            self._schemas.setdefault(value, []).append(schema)
+            if above is not None and value != above:
+                self._inner.setdefault(above, []).append(value)
+
+    def large(self) -> Iterator[dict[str, Any]]:
+        """The schemas of the values that may exceed a limit."""
+        for value, (schema, *_) in self._schemas.items():
+            around = self._with_targets([value])
+            inner = self._with_targets([each for other in around for each in self._inner.get(other, ())])
+            if _may_be_large(chain.from_iterable(map(_heavy, self._objects({*around, *inner})))):
+                yield schema
+
+    def _objects(self, values: Iterable[int]) -> Iterator[dict[str, Any]]:
+        return chain.from_iterable(self._schemas[value] for value in values)
+
+    def _with_targets(self, values: list[int]) -> set[int]:
+        """Values, and those whose schemas their references lead to."""
+        reached, left = set(values), values
+        while left:
+            targets = [self._reader.target_schema(each) for each in self._objects(left) if "$ref" in each]
+            left = list({self._value_of[id(each)] for each in targets if id(each) in self._value_of} - reached)
+            reached.update(left)
+        return reached
 
 
 def _values(reader: SchemaReader, schemas: list[dict[str, Any]]) -> list[Node]:

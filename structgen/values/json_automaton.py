@@ -138,9 +138,10 @@ class JsonAutomaton(Automaton):
 
     def _write_long_lists(self, root: Node) -> None:
         """Writes values that have long lists now, so that no mask has to wait for it."""
+        seen = set[int]()
         for node in long_places(root):
             with suppress(RequestError):  # raised again if a text reaches the place
-                self._write_tags(self._context.choice((node,)), self._expand_value_on(node, set()))
+                self._write_tags(self._context.choice((node,)), self._expand_value_on(node, seen))
 
     def _write_limited(self, root: Node) -> None:
         """Writes the values that may exceed a limit now, so that no text fails in its middle.

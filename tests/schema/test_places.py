@@ -83,6 +83,19 @@ def test_only_schemas_that_may_meet_a_limit_are_written_ahead() -> None:
     assert 0 < len(limited_places(read(many))) <= MAX_PLACES
 
 
+def test_heavy_keywords_that_no_value_has_together_are_no_reason_to_write_ahead() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(20):
+        deep = {"properties": {"a": {"not": {"const": 1}}, "in": {"type": "array", "items": deep}}}
+    assert limited_places(read(deep)) == []
+
+
+def test_the_targets_of_references_count_with_the_value_that_refers_to_them() -> None:
+    parts = {f"c{k}": {"contains": {"multipleOf": k + 2}} for k in range(4)}
+    schema = {**behind({"allOf": [{"$ref": f"#/$defs/c{k}"} for k in range(4)]}), "$defs": parts}
+    assert [node.pointer for node in limited_places(read(schema))] == ["", "/properties/a"]
+
+
 def test_patterns_and_long_lists_are_found_with_their_places() -> None:
     schema = {"properties": {"a": {"pattern": "x"}, "b": {"patternProperties": {"y/z": {"enum": list(range(2000))}}}}}
     root = read(schema)

@@ -41,8 +41,7 @@ class ScanContext:
         stack: schemas still to be scanned.
         references, patterned, long: the scanned schemas that have a reference, a pattern, a list longer than `LONG` or
             `ALTERNATIVES`.
-        contains, negations: the number of `contains` and of `not`.
-        multiples: the different `multipleOf`.
+        contains, negations, multiples: those with `contains`, `not`, `multipleOf`.
         dynamic: does the target of some reference depend on the way to it?
         names: the schemas with an anchor, by the fragment (`#name`).
         rebased: the schemas below the root that have their own base URI.
@@ -53,8 +52,7 @@ class ScanContext:
     def __init__(self, root: Any) -> None:
         self.root, self.stack = root, list[Any]()
         self.references, self.patterned, self.long = [list[dict[str, Any]]() for _ in range(3)]
-        self.contains = self.negations = 0
-        self.multiples: set[float] = set()
+        self.contains, self.negations, self.multiples = [list[dict[str, Any]]() for _ in range(3)]
         self.dynamic = self.identified = self.lone_references = False
         self.names: dict[str, dict[str, Any]] = {}
         self.rebased: list[dict[str, Any]] = []
@@ -127,7 +125,7 @@ def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     number(scan, schema, value)
     if value <= 0:
         raise Malformed(value, "a number above 0")
-    scan.multiples.add(value)
+    scan.multiples.append(schema)
 
 
 def exclusive_flag(bound: str) -> Check:
@@ -226,12 +224,12 @@ def subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def contained(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    scan.contains += 1
+    scan.contains.append(schema)
     scan.stack.append(value)
 
 
 def negated(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    scan.negations += 1
+    scan.negations.append(schema)
     scan.stack.append(value)
 
 
