@@ -36,5 +36,5 @@ with TemporaryDirectory() as folder:
 # 2 done, 1 failed
 # {"id": "ada.txt", "value": {"name": "Ada Moreau", "age": 36, "city": "Lyon"}, "finish": "complete"}
 # {"id": "tom.txt", "value": {"name": "Tom Berg", "age": 51, "city": "Oslo"}, "finish": "complete"}
-# log.txt OptionError
+# log.txt PromptTooLong
 # 1 done, 2 from before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require, require_flag
@@ -18,6 +19,7 @@ from structgen.few_shot import example_turns
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model, as_model, load
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.patience import CancelEvent
 from structgen.reasking import results_asking_again
 from structgen.remote import Remote, prepare_remote
 from structgen.rendering import schema_text
@@ -138,6 +140,7 @@ def generate(
     prompt_schema: bool = False,
     examples: Sequence[tuple[str, Any]] = (),
     reask: int = 0,
+    cancel: CancelEvent | None = None,
     details: bool = False,
     **unknown: Any,
 ) -> Any:
@@ -189,6 +192,8 @@ def generate(
         reask: how often a value that the type's own validators refused to the end (`Limits(validations=...)`) is
             generated again, with the value and the validators' messages as new turns behind the prompt, which is a
             string or chat messages. Only refused rows are. `Generation.reasked` has these turns.
+        cancel: a `threading.Event`: the call ends with `Stopped` as soon as it is set, after the model's step in
+            progress. `Limits(seconds=...)` ends a call in time.
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
         unknown: nothing. An option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
@@ -202,24 +207,19 @@ def generate(
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work; nothing has run.
         BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` were spent before the value was complete.
+        Stopped: `cancel` was set, or `Limits(seconds=...)` are over and the value could not be closed.
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.
     """
     require_flag("details", details)
-    options = CallOptions.of({
+    results, many = _results(model, prompt, schema, details, {
+        "tokenizer": tokenizer, "prompt_schema": prompt_schema, "examples": examples, "reask": reask,
         "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
         "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
-        "phrases": phrases, "plan": plan, "canonical": canonical, "token_healing": token_healing, **unknown,
+        "phrases": phrases, "plan": plan, "canonical": canonical, "token_healing": token_healing, "cancel": cancel,
+        **unknown,
     })  # fmt: skip
-    prompts = _prompts(prompt, schema, prompt_schema, examples, whitespace, order)
-    if isinstance(model, Remote):
-        require(tokenizer is None, "tokenizer", tokenizer, "nothing: the model is remote")
-        require(reask == 0, "reask", reask, "0: the model is remote")
-        sent = prepare_remote(model, prompts, schema, options)
-        return _values(sent.results(), many=prompts.many, details=details)
-    request = prepare(as_model(model, tokenizer), prompts, schema, options)
-    results = results_asking_again(request, reask, record=details)
-    return _values(results, many=prompts.many, details=details)
+    return _values(results, many=many, details=details)
 
 
 @overload
@@ -281,16 +281,15 @@ async def agenerate(
 
         cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
 
-    A cancelled call ends after its present step. Concurrent calls run side by side without sharing forward passes; the
-    prompts of one call share them, and so do the requests of a server.
+    A cancelled call ends after the model's present step, one that waits at once. Concurrent calls share the forward
+    passes of their model, if `batch_size` is not below its default and there is no beam search.
 
     Arguments, results and errors are those of `generate`.
     """
     require_flag("details", details)
     with waiting("generating"):
-        generations = await in_thread(lambda: generate(model, prompt, schema, details=True, **options))
-    many = isinstance(generations, list)
-    return _values(generations if many else [generations], many=many, details=details)
+        results, many = await in_thread(partial(_results, model, prompt, schema, details, options))
+    return _values(results, many=many, details=details)
 
 
 @overload
@@ -354,6 +353,27 @@ def astream(
 def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
     return warned_events_in_thread(in_one_run(_request(model, prompt, schema, **options)))
+
+
+def _results(
+    model: Any, prompt: Any, schema: Any, record: bool, options: Mapping[str, Any]
+) -> tuple[list[Generation[Any]], bool]:
+    """The results of `generate`, and whether there was a list of prompts.
+
+    Args:
+        record: measure every choice.
+    """
+    given = dict(options)
+    tokenizer, reask = given.pop("tokenizer", None), given.pop("reask", 0)
+    prompt_schema, examples = given.pop("prompt_schema", False), given.pop("examples", ())
+    call = CallOptions.of(given)
+    prompts = _prompts(prompt, schema, prompt_schema, examples, call.whitespace, call.order)
+    if isinstance(model, Remote):
+        require(tokenizer is None, "tokenizer", tokenizer, "nothing: the model is remote")
+        require(reask == 0, "reask", reask, "0: the model is remote")
+        return prepare_remote(model, prompts, schema, call).results(), prompts.many
+    request = prepare(as_model(model, tokenizer), prompts, schema, call)
+    return results_asking_again(request, reask, record=record), prompts.many
 
 
 def _request(

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from structgen.guards import Guard
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.patience import CancelEvent
 from structgen.phrases.kinds import Wanted
 
 
@@ -31,6 +32,7 @@ class StreamOptions(TypedDict, total=False):
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
     plan: Literal["free"] | None
     prompt_schema: bool
+    cancel: CancelEvent | None
     examples: Sequence[tuple[str, Any]]
 
 

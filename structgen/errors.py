@@ -258,7 +258,7 @@ class BudgetExhausted(RunError):
 
 
 class Stopped(RunError):
-    """The run was ended early: by `Limits(seconds=...)` or `stop=`; a job also by `max_failures=` or by its inputs.
+    """The run was ended early: by `Limits(seconds=...)` or `cancel=`; a job also by `max_failures=` or by its inputs.
 
     Attributes:
         text: what was generated up to there.

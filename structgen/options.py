@@ -263,8 +263,11 @@ class Limits:
         max_items: the most items of an array.
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
-            each try counts as at least one. Of the other limits only `max_new_tokens` and `stop` hold there.
+            each try counts as at least one. Of the other limits only `max_new_tokens`, `stop` and `seconds` hold there.
         max_plan_tokens: with `plan="free"`, the most tokens of the plan, which do not count among `max_new_tokens`.
+        seconds: by the clock, from the beginning of the call, when it must end; of a job, from the beginning of each
+            input. A value that has begun is closed at once if that is possible, else the row fails with `Stopped`. The
+            model's step in progress is waited for. None is no limit.
     """
 
     max_new_tokens: int = 512
@@ -279,6 +282,7 @@ class Limits:
     max_characters: int | None = 65_536
     exact_forwards: int = 1024
     max_plan_tokens: int = 1024
+    seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
@@ -288,6 +292,8 @@ class Limits:
             require_count(name, getattr(self, name), 1)
         for name in ("rollbacks", "validations"):
             require_count(name, getattr(self, name), 0)
+        timed = self.seconds is None or (is_number(self.seconds, 0) and self.seconds > 0)
+        require(timed, "seconds", self.seconds, "a number of seconds above 0, or None for no limit")
         listed = is_listed(self.stop, str) and all(self.stop)
         require(listed, "stop", self.stop, "a list of texts, none of them empty")
         require_unicode("stop", *self.stop)

@@ -1,30 +1,94 @@
-"""A time limit on each row's own work on the host, so that no row of a server can block the others."""
+"""Time limits: when a call must end, and how much work on the host a row may ask for.
+
+Long work calls `check_patience` now and then. So no row of a server can block the others, and a call ends in time.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from collections.abc import Iterable
+from contextvars import ContextVar
 from types import TracebackType
+from typing import Protocol
 
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, Stopped
+
+
+class CancelEvent(Protocol):
+    """A `threading.Event`, or what behaves like one."""
+
+    def is_set(self) -> bool:
+        """Has it come?"""
+
+
+stopped_by: ContextVar[CancelEvent | None] = ContextVar("stopped_by", default=None)
+"""An event that ends the calls of this context; may be set from another thread."""
+
+
+sharing: ContextVar[bool] = ContextVar("sharing", default=False)
+"""Do calls of this context share the forward passes of their model with those of other threads?"""
+
+
+class Deadline:
+    """When a call must end: at a time, or as soon as an event is set.
+
+    Args:
+        seconds: from now on, by the clock; None for no limit.
+        events: each of them ends the call.
+    """
+
+    def __init__(self, seconds: float | None = None, events: Iterable[CancelEvent | None] = ()) -> None:
+        self.seconds, self._events = seconds, [event for event in events if event is not None]
+        self.restart()
+
+    def restart(self) -> None:
+        """The time begins now."""
+        self._until = math.inf if self.seconds is None else time.monotonic() + self.seconds
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Is an event set?"""
+        return any(event.is_set() for event in self._events)
+
+    @property
+    def is_over(self) -> bool:
+        """Must the call end?"""
+        return (self._until < math.inf and time.monotonic() > self._until) or self.is_cancelled
+
+    def check(self) -> None:
+        """Raises `Stopped` where the call must end."""
+        if self.is_over:
+            raise Stopped("the call was cancelled" if self.is_cancelled else f"seconds={self.seconds:g} are over")
+
+
+ENDLESS = Deadline()
 
 
 class Patience:
     """A `with` block that limits the CPU time of a row's masks, checks and searches, over all its blocks.
 
-    Long work within a block calls `check_patience` now and then. Forward passes do not count.
+    Forward passes do not count, except for the deadline.
 
     Args:
         seconds: allowed for all blocks together, beside `each`; None for no limit.
         each: further seconds allowed for each block, so that a long text may take longer than a short one.
+        deadline: no block begins behind it.
     """
 
-    def __init__(self, seconds: float | None = None, each: float = 0.0) -> None:
-        self.seconds, self.each = seconds, each
+    def __init__(self, seconds: float | None = None, each: float = 0.0, deadline: Deadline = ENDLESS) -> None:
+        self.seconds, self.each, self.deadline = seconds, each, deadline
         self._spent = self._began = self._added = 0.0
         self._outer: Patience | None = None
 
     def __enter__(self) -> None:
+        """Begins a block.
+
+        Raises:
+            Stopped: the call must end.
+        """
+        self.deadline.check()
         self._began = time.thread_time()
         self._added += self.each
         self._outer, _thread.patience = _thread.patience, self
@@ -38,12 +102,18 @@ class Patience:
         _thread.patience = self._outer
         try:
             if kind is None:
-                self.check()
+                self._check_spent()
         finally:
             self._spent += time.thread_time() - self._began
 
     def check(self) -> None:
-        """Raises `LimitExceeded` where the time is up; called within a block."""
+        """Raises `LimitExceeded` where the time is up, and `Stopped` where the call must end; within a block."""
+        self.deadline.check()
+        self._check_spent()
+        if self.deadline is ENDLESS and self._outer is not None:
+            self._outer.deadline.check()
+
+    def _check_spent(self) -> None:
         if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds + self._added:
             message = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
             raise LimitExceeded(message)
@@ -57,6 +127,6 @@ _thread = _PerThread()
 
 
 def check_patience() -> None:
-    """Raises `LimitExceeded` where the row that this thread works for has no time left."""
+    """Raises an error where the row that this thread works for has no time left, or its call must end."""
     if _thread.patience is not None:
         _thread.patience.check()

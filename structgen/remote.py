@@ -36,7 +36,7 @@ except ImportError:
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
-_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan"
+_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "cancel"
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,7 +279,7 @@ def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
         ({"prompt": ["fine", "\udfff"]}, r"prompt\[1\] has"),
         ({"model": tiny()}, "needs its tokenizer"),
         ({"streamer": print}, r"no option is called streamer=: sg.stream\(...\) gives the text while it is made"),
-        ({"stopping_criteria": []}, r"no option is called stopping_criteria=: limits=sg.Limits\(stop="),
+        ({"stopping_criteria": []}, r"no option is called stopping_criteria=: cancel=.*limits=sg.Limits\(stop="),
         ({"attention_mask": torch.ones(1, 5)}, "no option is called attention_mask=: leave it out"),
         ({"tokenizer": ByteTokenizer()}, "has its own already"),
     ],

@@ -1,4 +1,7 @@
-"""`agenerate`: the values of `generate`, beside a loop that goes on; cancelled calls end."""
+"""`agenerate`: the values of `generate`, beside a loop that goes on; calls share passes, cancelled ones end.
+
+Covers `decoding.shared_batch`.
+"""
 
 from __future__ import annotations
 
@@ -78,5 +81,66 @@ def test_a_call_that_is_cancelled_ends_and_leaves_the_model_as_it_was(model, tim
         assert time.perf_counter() - began < 5
         assert threading.active_count() <= threads
         assert await sg.agenerate(model, PROMPT, Person) == Person(name="Ada Moreau", age=36, city="Lyon")
+
+    asyncio.run(check())
+
+
+def test_calls_of_one_model_share_its_forward_passes_and_have_their_own_errors(model):
+    """Each has the value that it has alone, whatever ends another one."""
+    texts = [f"Ada Moreau, {20 + number}, lives in Lyon." for number in range(12)]
+    prompts = [f"Extract the person: name, age, city.\nText: {text}\nJSON: " for text in texts]
+
+    async def check():
+        passes, hook = [], model.module.register_forward_pre_hook(lambda *_: passes.append(1))
+        calls = [sg.agenerate(model, prompt, Person) for prompt in prompts]
+        wrong = sg.agenerate(model, prompts[0], Person, limits=sg.Limits(12, strict=True))
+        *values, error = await asyncio.gather(*calls, wrong, return_exceptions=True)
+        hook.remove()
+        assert [value.age for value in values] == [20 + number for number in range(12)]
+        assert isinstance(error, BudgetExhausted)
+        assert len(passes) < 120  # some 20 of each call alone
+        beams = await asyncio.gather(*(sg.agenerate(model, prompt, Person, beams=2) for prompt in prompts[:2]))
+        assert beams == values[:2]
+
+    asyncio.run(check())
+
+
+def test_half_of_50_calls_are_cancelled_and_the_others_come(model):
+    """The loop's own threads are free meanwhile, and a call that is given up is over soon."""
+
+    async def check():
+        schema = sg.Regex("([a-z]{9} ){20}")
+        calls = [asyncio.create_task(sg.agenerate(model, PROMPT, schema)) for _ in range(50)]
+        began = time.perf_counter()
+        await asyncio.to_thread(time.sleep, 0.05)
+        free, times = time.perf_counter() - began, []
+
+        async def cancelled(call):
+            before = time.perf_counter()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            times.append(time.perf_counter() - before)
+
+        await asyncio.gather(*(cancelled(call) for call in calls[::2]))
+        assert free < 1.5 > max(times)
+        assert len(set(await asyncio.gather(*calls[1::2]))) == 1
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(sg.agenerate(model, [PROMPT] * 64, sg.Regex("[a-z]{400}")), 0.05)
+
+    asyncio.run(check())
+
+
+def test_an_error_of_a_step_comes_to_all_calls_and_the_next_ones_run(model):
+    async def check():
+        def broken(*_):
+            raise OSError("the device is lost")
+
+        hook = model.module.register_forward_pre_hook(broken)
+        calls = [sg.agenerate(model, PROMPT, Person) for _ in range(3)]
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+        hook.remove()
+        assert all("the device is lost" in f"{error}{error.__cause__}" for error in errors), errors
+        assert (await sg.agenerate(model, PROMPT, Person)).age == 36
 
     asyncio.run(check())

@@ -1,7 +1,8 @@
-"""A row whose constraint asks for more work than its patience has fails, and no other does."""
+"""A call ends in time, and a row whose constraint asks for more work than its patience has fails, and no other does."""
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 
@@ -11,9 +12,9 @@ import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
 from structgen.endings.closing import Closing
-from structgen.errors import DeadEnd, LimitExceeded
+from structgen.errors import DeadEnd, LimitExceeded, Stopped
 from structgen.given_prompts import GivenPrompts
-from structgen.patience import Patience, check_patience
+from structgen.patience import Deadline, Patience, check_patience
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
 
@@ -39,6 +40,26 @@ def test_time_adds_up():
         raise DeadEnd("another error stays")
     with Patience():
         work(0.01)
+
+
+def test_a_deadline_comes_by_the_clock_or_by_an_event():
+    event, patience = threading.Event(), Patience(deadline=Deadline(0.05))
+    for deadline in (Deadline(), Deadline(9), Deadline(events=[None, event])):
+        deadline.check()
+    with patience:
+        check_patience()
+        time.sleep(0.06)
+        with pytest.raises(Stopped, match=r"^seconds=0\.05 are over$"):
+            check_patience()
+        with Patience(), pytest.raises(Stopped):  # a block without a deadline has that of the one around it
+            check_patience()
+    with pytest.raises(Stopped), patience:
+        raise AssertionError("no block begins behind it")
+    patience.deadline.restart()
+    with patience:
+        event.set()
+    with pytest.raises(Stopped, match="cancelled"):
+        Deadline(9, [event]).check()
 
 
 def test_long_work_looks_at_the_time():

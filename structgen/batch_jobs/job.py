@@ -13,7 +13,6 @@ from functools import partial
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
-from threading import Event
 from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
@@ -34,6 +33,7 @@ from structgen.given_prompts import GivenPrompts, PlainText
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
 from structgen.options import Sampling
+from structgen.patience import CancelEvent
 from structgen.rendering import schema_text
 
 log = logging.getLogger("structgen.jobs")
@@ -109,7 +109,7 @@ def extract_many(
     keep: bool | Sequence[str] = (),
     encoding: str | None = None,
     max_failures: int | None = None,
-    stop: Event | None = None,
+    cancel: CancelEvent | None = None,
     on_entry: Callable[[dict[str, Any]], None] | None = None,
     **options: Any,
 ) -> Extraction:
@@ -138,14 +138,14 @@ def extract_many(
         keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
         encoding: of files; None for UTF-8, or what a byte order mark says.
         max_failures: the most inputs that may fail before the job ends.
-        stop: ends the job when it is set, from another thread or a signal's handler.
+        cancel: ends the job when it is set, from another thread or a signal's handler.
         on_entry: is called with each entry as it comes.
         prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs. A seed of
             `sampling` gives each input its own, which follows from it and the input's id.
 
     Raises:
         RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
-        Stopped: `max_failures` were exceeded, `stop` was set, or the iterable of inputs has raised an error. The
+        Stopped: `max_failures` were exceeded, `cancel` was set, or the iterable of inputs has raised an error. The
             results so far are written, and in `error.report`.
     """
     owner = as_model(model, options.pop("tokenizer", None))
@@ -153,7 +153,7 @@ def extract_many(
         require_flag(name, flag)
     require_template(prompt)
     require(isinstance(keep, bool) or is_listed(keep, str), "keep", keep, "True, or a list of names of fields")
-    require(stop is None or hasattr(stop, "is_set"), "stop", stop, "a threading.Event")
+    require(cancel is None or hasattr(cancel, "is_set"), "cancel", cancel, "a threading.Event")
     if max_failures is not None:
         require_count("max_failures", max_failures, 0)
     call_options = CallOptions.of(options)
@@ -165,9 +165,16 @@ def extract_many(
         given = {"prompt": prompt, "chat": chat, "prompt_schema": prompt_schema, "keep": keep}
         files = JobFiles(out, job_settings(owner, schema, given, call_options), resume=resume)
     behind = schema_text(schema) if prompt_schema else ""
-    job = _ExtractionJob(owner, schema, call_options, partial(_prompts, prompt, behind, chat=chat), keep, stop)
+    job = _ExtractionJob(owner, schema, call_options, partial(_prompts, prompt, behind, chat=chat), keep, cancel)
     return collect(
-        Extraction(), job.outcomes, rows, files, progress=progress, max_failures=max_failures, stop=stop, told=on_entry
+        Extraction(),
+        job.outcomes,
+        rows,
+        files,
+        progress=progress,
+        max_failures=max_failures,
+        cancel=cancel,
+        told=on_entry,
     )
 
 
@@ -204,10 +211,10 @@ class _ExtractionJob:
         options: CallOptions,
         prompt_of: Callable[[InputRow], GivenPrompts],
         keep: bool | Sequence[str],
-        stop: Event | None,
+        cancel: CancelEvent | None,
     ) -> None:
         self._model, self._schema, self._options, self._prompt_of = model, schema, options, prompt_of
-        self._keep, self._stop = keep, stop
+        self._keep, self._cancel = keep, cancel
         self._ready: deque[_Waiting] = deque()
         self._running: list[tuple[_Waiting, Seat]] = []
 
@@ -230,11 +237,12 @@ class _ExtractionJob:
                     self._ready = deque(sorted(self._ready, key=lambda each: -each.length))
                 while self._ready and len(self._running) < size:
                     waiting = self._ready.popleft()
+                    waiting.request.sessions[0].patience.deadline.restart()
                     self._running.append((waiting, batch.join(waiting.request.sessions[0], record=False)))
                 if self._running:
                     batch.step()
                     yield from self._finished(batch)
-                if self._stop is not None and self._stop.is_set():
+                if self._cancel is not None and self._cancel.is_set():
                     return
 
     def _prepare(self, number: int, row: InputRow) -> Iterator[Outcome]:
@@ -279,7 +287,7 @@ def collect(
     *,
     progress: bool,
     max_failures: int | None = None,
-    stop: Event | None = None,
+    cancel: CancelEvent | None = None,
     told: Callable[[Entry], None] | None = None,
 ) -> Extraction:
     """Counts outcomes as they come, and writes them into the files, or else into the report's `results`.
@@ -331,8 +339,8 @@ def collect(
         report.seconds = time.perf_counter() - began
         order = sorted(range(len(numbers)), key=numbers.__getitem__)
         report.results[:] = [report.results[place] for place in order]
-    if not why and stop is not None and stop.is_set():
-        why = "stop was set"
+    if not why and cancel is not None and cancel.is_set():
+        why = "cancel was set"
     why = why or (str(inputs.broken) if inputs.broken is not None else "")
     if why:
         goes_on = "" if files is None else "; resume=True goes on"

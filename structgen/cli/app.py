@@ -290,7 +290,7 @@ def extract(
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
             "limits": sg.Limits(max_new_tokens), "sampling": sg.Sampling(temperature=temperature, seed=seed),
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
-            "encoding": encoding, "max_failures": max_failures, "stop": stop,
+            "encoding": encoding, "max_failures": max_failures, "cancel": stop,
             "on_entry": None if out is not None else lambda entry: _print(json.dumps(entry, ensure_ascii=False)),
         }  # fmt: skip
         source = inputs_of_lines(_standard_input().buffer) if inputs == "-" else inputs

@@ -12,6 +12,7 @@ from structgen.decoding.loop import ROWS
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.options import FILTERS, Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.patience import CancelEvent
 from structgen.phrases.kinds import Wanted
 from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
@@ -48,7 +49,7 @@ _INSTEAD = {
     "force_words_ids": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "constraints": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "streamer": "sg.stream(...) gives the text while it is made: for event in sg.stream(...): event.text",
-    "stopping_criteria": "limits=sg.Limits(stop=[...]) ends plain text; a constraint itself says where its text ends",
+    "stopping_criteria": "cancel=threading.Event() ends a call; limits=sg.Limits(stop=[...]) ends plain text",
     "generation_config": "pass sampling=sg.Sampling.from_model(model), and limits=sg.Limits(max_new_tokens=...)",
     "prefix_allowed_tokens_fn": "pass a constraint as schema=; sg.Machine takes your own automaton",
     "assistant_model": "leave it out: forced text and prompt lookup are read without an assistant",
@@ -93,6 +94,7 @@ class CallOptions:
     token_healing: bool | None = None
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
     plan: str | None = None
+    cancel: CancelEvent | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.beams, Beams):

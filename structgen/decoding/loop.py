@@ -111,6 +111,8 @@ class Batch(Run[Session]):
 
     def _advance(self) -> None:
         """Reads the pending tokens (prompts, chosen and forced tokens, rollbacks alike), and chooses the next."""
+        for session in self._active:
+            session.end_if_late()
         walk_known(self._active)
         self._leave_done()
         if not self._active:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 
@@ -16,7 +17,7 @@ from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
-from structgen.decoding.loop import AUTOMATIC, Batch, Execution
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.open_batch import Seat
 from structgen.decoding.plan_first import PlanSession
 from structgen.decoding.prompts.per_row import per_row
@@ -24,6 +25,7 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
+from structgen.decoding.shared_batch import ALONE, LOOK_SECONDS, SharedBatch
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
@@ -31,6 +33,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
+from structgen.patience import sharing
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
 
@@ -73,13 +76,33 @@ class Request:
 
     def results(self, *, record: bool) -> list[Generation[Any]]:
         """Runs all rows to their end, and returns their results. See `batch`."""
-        done = self.run(record=record)
-        results = [self.result(row, done) for row in range(len(self.sessions))]
+        results = self._shared(record=record) if self._is_shared else self._alone(record=record)
         local = {row: session.local() for row, session in enumerate(self.sessions) if _is_drawn_locally(session)}
         later = self.with_sessions(local).results(record=record) if local else []
         for row, result in zip(local, later, strict=True):
             results[row] = replace(result, stats=results[row].stats.with_run(result.stats, same_row=True))
         return results
+
+    @property
+    def _is_shared(self) -> bool:
+        """Does it share the model's forward passes with the calls of other threads?"""
+        rows = bool(self.sessions) and self.beams is None and self.batch_size >= ROWS
+        return sharing.get() and rows and self.execution is AUTOMATIC
+
+    def _shared(self, *, record: bool) -> list[Generation[Any]]:
+        def result(row: int, seat: Seat) -> Generation[Any]:
+            return self.with_sessions({row: self.sessions[row]}).result(0, seat)
+
+        return SharedBatch.of(self.model).run(self.model, self.sessions, result, record=record)
+
+    def _alone(self, *, record: bool) -> list[Generation[Any]]:
+        with ExitStack() as stack:
+            if sharing.get() and self.sessions:
+                while not ALONE.acquire(timeout=LOOK_SECONDS):
+                    self.sessions[0].patience.deadline.check()
+                stack.callback(ALONE.release)
+            done = self.run(record=record)
+        return [self.result(row, done) for row in range(len(self.sessions))]
 
     def with_sessions(self, sessions: Mapping[int, Session]) -> Request:
         """The same call with only some rows, each with another session."""
@@ -185,7 +208,8 @@ def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: Ca
         require_schema(schema)  # raises: texts are no schemas
     schemas = per_row("schema", schema if each else [schema] * count, count)
     builder = RowBuilder(model, options)
-    targets, sessions = builder.rows(prompts.each, schemas)
+    with builder.patience():
+        targets, sessions = builder.rows(prompts.each, schemas)
     return Request(model, prompts, targets, sessions, options.batch_size, builder, builder.beams)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from structgen.arguments import require
 from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
@@ -37,6 +38,7 @@ from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
+from structgen.patience import Deadline, Patience, stopped_by
 from structgen.phrases.progress import PhraseSet
 
 ANY_TEXT = Regex(r"[\s\S]*")
@@ -71,6 +73,26 @@ class RowBuilder:
         self.beams = options.beams if options.beams.count > 1 else None
         wanted = options.canonical != "off" if options.token_healing is None else options.token_healing
         self._heals = wanted and self.beams is None
+        require(
+            options.cancel is None or hasattr(options.cancel, "is_set"), "cancel", options.cancel, "a threading.Event"
+        )
+        self._events, self._deadlines = (options.cancel, stopped_by.get()), dict[float | None, Deadline]()
+
+    def patience(self) -> Patience:
+        """A block of the call's own work, before there are sessions. The longest limit of the rows holds.
+
+        Raises:
+            Stopped: the call must end.
+        """
+        given = self._options.limits
+        limits = given if isinstance(given, (list, tuple)) else [given]
+        seconds = [each.seconds or math.inf for each in limits if isinstance(each, Limits)]
+        longest = max(seconds, default=math.inf)
+        return Patience(deadline=self._deadline(None if longest == math.inf else longest))
+
+    def _deadline(self, seconds: float | None) -> Deadline:
+        """The one deadline of all rows with this limit."""
+        return self._deadlines.setdefault(seconds, Deadline(seconds, self._events))
 
     def rows(self, prompts: Sequence[GivenPrompt], schemas: Sequence[Any]) -> tuple[list[Target], list[Session]]:
         """The target and the session of each row.
@@ -118,6 +140,12 @@ class RowBuilder:
         return grammar
 
     def _session(self, plan: RowPlan) -> Session:
+        session = self._built(plan)
+        for each in {session.before or session, session}:
+            each.patience.deadline = self._deadline(plan.limits.seconds)
+        return session
+
+    def _built(self, plan: RowPlan) -> Session:
         model, grammar = self._model, self._grammars[id(plan.target)]
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)

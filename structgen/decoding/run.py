@@ -7,8 +7,9 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
 from threading import Event
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,32 +19,41 @@ from typing_extensions import Self
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.generation import Stats
 from structgen.decoding.session import Session
-from structgen.errors import RunError, StructgenError
+from structgen.errors import StructgenError
 from structgen.models.attention import of_any_shape
 from structgen.models.row import Forward, Over
+from structgen.patience import sharing, stopped_by
 from structgen.telemetry import Attribute, Operation
 from structgen.waiting import waiting
 
 T = TypeVar("T")
 
-stopped_by: ContextVar[Event | None] = ContextVar("stopped_by", default=None)
-"""An event that ends the runs of this context after the current step; may be set from another thread."""
+
+THREADS = 64
+"""Calls of async code that run at once; further ones wait, and can be cancelled at once."""
+_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="structgen")
 
 
 async def in_thread(call: Callable[[], T]) -> T:
-    """Runs a call in a thread. When cancelled, it sets `stopped_by` for the call and waits for the step in progress."""
+    """Runs a call in a thread of structgen's own. Its run shares the model's forward passes with other such calls.
+
+    When cancelled, it sets `stopped_by` for the call and waits for the step in progress.
+    """
     stop, context = Event(), copy_context()
     context.run(stopped_by.set, stop)
+    context.run(sharing.set, True)
+    begun = _threads.submit(context.run, call)
     # not a task: the end of `asyncio.run` cancels every task, and nobody would wait for the thread
-    future = asyncio.get_running_loop().run_in_executor(None, context.run, call)
+    future = asyncio.wrap_future(begun)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         stop.set()
-        while not future.done():  # a step that has begun cannot be stopped
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
-        future.exception()
+        if not begun.cancel():
+            while not future.done():  # a step that has begun cannot be stopped
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+            future.exception()
         raise
 
 
@@ -131,11 +141,9 @@ class Run(ABC, Generic[R]):
 
     def finish(self) -> Self:
         """Runs every row to its end. A row's failure stays in the row."""
-        stop = stopped_by.get()
         with closing(self), waiting(self._progress):
             while self.step():
-                if stop is not None and stop.is_set():
-                    raise RunError("the call was cancelled")
+                pass
         return self
 
     def _progress(self) -> str:

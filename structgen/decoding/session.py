@@ -23,13 +23,16 @@ from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.row_text import RowText
 from structgen.endings.closing import Closing
-from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, StructgenError, quoted, unforeseen
+from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, Stopped, StructgenError, quoted, unforeseen
 from structgen.masks import Matcher
 from structgen.masks.words import Words, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
-from structgen.patience import Patience
+from structgen.patience import Deadline, Patience
 from structgen.vocabulary import Vocabulary
+
+GRACE_SECONDS = 0.03
+"""The time in which a value is closed behind a deadline."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -234,6 +237,44 @@ class Session(RowText):
     def fail(self, error: StructgenError) -> None:
         self.finish, self.error = "error", error
 
+    def end_if_late(self) -> None:
+        """Ends the row if its call must end."""
+        if self.finish is None and self.patience.deadline.is_over:
+            self._attempt(self.end_if_late)
+
+    def _end_early(self, stopped: Stopped) -> None:
+        """Closes the value at once where that is possible; else the row fails."""
+        why: StructgenError | str = "the value cannot be closed"
+        try:
+            with Patience(deadline=Deadline(GRACE_SECONDS)):
+                closed = not self.patience.deadline.is_cancelled and self._close_now()
+        except Stopped:
+            closed = False
+        except StructgenError as error:
+            closed, why = False, error
+        if not closed:
+            also = "" if self.patience.deadline.is_cancelled else f", and {why}"
+            self.fail(Stopped(f"{stopped}{also}; text so far: {quoted(self.text())}", self.text()))
+
+    def _close_now(self) -> bool:
+        """Adds the shortest close behind what the model has said. False if none may come there."""
+        text, steering = self._transcript, self._checks.steering
+        if self.thinks or len(text.tokens) == text.forced:  # a value of forced text alone is nobody's
+            return False
+        kept, seconds = len(text.tokens), self.patience.deadline.seconds or 0.0
+        close = [] if text.matcher is None else None if steering is None else steering.close_now(text, seconds)
+        if close is None:
+            return False
+        for token in close:
+            text.take(token, None)
+        for check in self._checks.watching:
+            veto = check.read(text.tokens, text.said, over=True)
+            if veto is not None:
+                text.cut(kept)
+                raise DeadEnd(veto.reason)
+        self.finish, self.sent_back = "length" if text.matcher is None else "closed_by_budget", False
+        return True
+
     def leave(self) -> None:
         """The row is done: forgets what only a next token would need."""
         self._refusals.clear()
@@ -252,6 +293,9 @@ class Session(RowText):
         try:
             with self.patience:
                 return step(*args, **kwargs)
+        except Stopped as stopped:
+            self._end_early(stopped)
+            return None
         except StructgenError as error:
             self.fail(error)
             return None

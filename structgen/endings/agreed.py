@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from structgen.endings.frame_search import MAX_BYTES, Exit
 from structgen.masks.transitions import CheckAnswers, Question, Transitions
 from structgen.memo import cached_up_to
+from structgen.patience import check_patience
 
 if TYPE_CHECKING:
     from structgen.automaton.reading import JsonReading
@@ -222,6 +223,7 @@ class EndSearch:
             if not exit_.doubted and step.came_before(seen):
                 continue
             steps -= 1
+            check_patience()
             yield self._agreed_end(step, exit_)
             for following in self._following(step, exit_):
                 heappush(queue, (total, -len(following.text), next(order), following))

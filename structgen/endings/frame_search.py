@@ -29,7 +29,7 @@ MAX_NODES = 30_000
 """The number of nodes that one search may visit."""
 MAX_PUSHED = 200_000
 """The number of entries that one search may queue: the exits of a callee go to all its callers."""
-LOOK_EVERY = 16
+LOOK_EVERY = 4
 """The number of nodes between two checks of the time limit."""
 MAX_LEARNED = 512
 """An exit of at most this many bytes is remembered for all nodes on its path; a longer one only for its start."""
@@ -184,7 +184,7 @@ class FrameSearch:
 
         Raises:
             NoWayOut: the search has visited too many nodes.
-            LimitExceeded: the row has used up its time.
+            LimitExceeded: the row has used up its time. Stopped: its call must end.
         """
         queue, visited = self._queue, 0
         while queue and not self._done:

@@ -38,7 +38,7 @@ class Cap:
 
     name: str
     pointer: str
-    limit: int
+    limit: float
     offset: int = field(default=0, compare=False)
     wanted: str = field(default="", compare=False)
 

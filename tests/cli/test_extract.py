@@ -93,7 +93,7 @@ def test_rows_come_as_they_are_done_and_an_interrupt_tells_how_to_go_on():
         process.stdin.write("more\n")
         process.stdin.close()
         assert process.wait(60) == 130
-        assert "stop was set; 2 done" in process.stderr.read()
+        assert "cancel was set; 2 done" in process.stderr.read()
 
 
 def test_the_second_signal_ends_at_once():

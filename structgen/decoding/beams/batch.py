@@ -60,6 +60,11 @@ class BeamBatch(Run[BeamSearch]):
         self._reader = DraftReader()
 
     def _advance(self) -> None:
+        for search in self._active:
+            search.end_if_late()
+        self._leave_done()
+        if not self._active:
+            return
         logits = self._read()
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
@@ -73,6 +78,9 @@ class BeamBatch(Run[BeamSearch]):
             search.step(candidates, self._forward)
             first = own.stop
         step.measure()
+        self._leave_done()
+
+    def _leave_done(self) -> None:
         for row in (row for search in self._active if search.done for row in search.rows):
             self._forward.release(row)
         self._active = [search for search in self._active if not search.done]

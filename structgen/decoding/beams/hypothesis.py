@@ -24,7 +24,7 @@ from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.row_refusals import RowRefusals
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
-from structgen.errors import BudgetExhausted, DeadEnd, StructgenError, ValidationFailed, quoted
+from structgen.errors import BudgetExhausted, DeadEnd, Stopped, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words, pack
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
@@ -158,6 +158,16 @@ class Hypothesis(Session):
             self._do_not_force()
         else:
             self.fail(error)
+
+    def _end_early(self, stopped: Stopped) -> None:
+        """Fails: the search closes its best text, see `closed`."""
+        self.fail(stopped)
+
+    def closed(self, stopped: Stopped) -> Hypothesis:
+        """The text, closed because its call must end; or with an error."""
+        self.finish = self.error = None
+        super()._end_early(stopped)
+        return self
 
     @property
     def lasting(self) -> int:

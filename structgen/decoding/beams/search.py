@@ -28,7 +28,7 @@ from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, ScoredTo
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
-from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed
+from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed
 from structgen.masks.words import Words
 from structgen.models.row import Forward, Row, common
 from structgen.models.transfer import Download, upload, upload_one
@@ -194,9 +194,26 @@ class BeamSearch:
                 candidates.of, candidates.judge, parents=len(self.beams), count=self._count, limit=self._limit
             )
             self._settle(step, forward)
+        except Stopped as stopped:
+            self._end_early(stopped)
         except StructgenError as error:
             self.text.fail(error)
             self.done = True
+
+    def end_if_late(self) -> None:
+        """Ends the search if its call must end."""
+        try:
+            self.text.patience.deadline.check()
+        except Stopped as stopped:
+            self._end_early(stopped)
+
+    def _end_early(self, stopped: Stopped) -> None:
+        """Ends with the best complete text, or else the best incomplete one, which is closed."""
+        cancelled = self.text.patience.deadline.is_cancelled
+        if cancelled:
+            self.best.kept.clear()
+        self.text = self.best.kept[0][0] if self.best.kept else self.beams[0].text.closed(stopped)
+        self.done = True
 
     def _settle(self, step: BeamStep[Hypothesis], forward: Forward) -> None:
         if not step.exhausted:

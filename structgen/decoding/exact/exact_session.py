@@ -89,6 +89,10 @@ class ExactSession(Session):
     def _settle(self) -> None:
         """Adds nothing: the model chooses every token."""
 
+    def _close_now(self) -> bool:
+        """False: a text that is closed is none of the model's."""
+        return False
+
     @property
     def needs_measures(self) -> bool:
         """False: the tree has what the next try needs."""

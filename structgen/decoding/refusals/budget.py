@@ -87,6 +87,7 @@ class Steering(RowRule):
         self._guards, self._phrases, self._cap_reader = guards, phrases, cap_reader
         self._spare = 0 if guards is None and phrases is None else ROOM_FOR_GUARDS
         self._effort = Effort()
+        self._closed_at: tuple[int, float] | None = None  # by the deadline: the bytes before, and its seconds
         self._closes: dict[int, list[int]] = {}
         self._refused: dict[int, _Refusals] = {}
         self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
@@ -212,6 +213,18 @@ class Steering(RowRule):
             return rest is not None and not rest.startswith(tuple(bytes([digit]) for digit in NUMBER))
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
 
+    def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
+        """The tokens of the shortest close, because a deadline has come; None if values are not closed.
+
+        Raises:
+            DeadEnd: none is known.
+        """
+        if not self._closes_in_time or text.matcher is None:
+            return None
+        close = [] if text.matcher.can_finish else self._known_close(text.matcher, text)
+        self._closed_at = len(text.said), seconds
+        return close
+
     def end(self, count: int) -> None:
         """Notes that the text ends here because the budget is spent."""
         if self._closes_in_time:
@@ -310,7 +323,10 @@ class Steering(RowRule):
         Args:
             pieces: the text of each token.
         """
-        caps = []
+        caps, whole = [], b"".join(pieces)
+        if self._closed_at is not None:
+            offset, seconds = self._closed_at
+            caps.append(Cap("seconds", pointer_at(whole[:offset]) if is_json else "", seconds, offset))
         for count, refused in [] if self._plain else sorted(self._refused.items()):
             for name, token in zip_longest(refused.names, refused.tokens):
                 text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
