@@ -53,6 +53,7 @@ from structgen.errors import SchemaError as SchemaError
 from structgen.errors import Stopped as Stopped
 from structgen.errors import StructgenError as StructgenError
 from structgen.errors import TokenRejected as TokenRejected
+from structgen.errors import ToolError as ToolError
 from structgen.errors import UnsatisfiableSchema as UnsatisfiableSchema
 from structgen.errors import UnsupportedSchema as UnsupportedSchema
 from structgen.errors import ValidationFailed as ValidationFailed
@@ -85,6 +86,8 @@ from structgen.phrases.kinds import Phrase as Phrase
 from structgen.phrases.kinds import Template as Template
 from structgen.remote import Remote as Remote
 from structgen.rendering import render as render
+from structgen.tools.mcp_tools import mcp_tools as mcp_tools
+from structgen.tools.openapi import HttpRequest as HttpRequest
 from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool

@@ -316,6 +316,10 @@ class ValidationFailed(RunError):
         super().__init__(message)
 
 
+class ToolError(RunError):
+    """A server's tool (`mcp_tools`, `Tool.from_openapi`) answers that it has failed; the message is the server's."""
+
+
 class CallSyntaxError(RunError):
     """A text is no turn in the model's call format: the message says where, and what was expected there."""
 

@@ -159,6 +159,7 @@ async def arun(
     max_turns: int = 8,
     max_errors: int = 3,
     confirm: Confirm | None = None,
+    text_before_calls: bool = False,
     details: bool = False,
     **options: Any,
 ) -> Any:
@@ -169,12 +170,12 @@ async def arun(
     Arguments, results and errors are those of `run`. If it is cancelled, the `CancelledError` has the `conversation`.
     """
     require_flag("details", details)
-    loop = Loop(messages, tools, max_turns=max_turns, max_errors=max_errors, confirm=confirm)
-    options = {"parallel": True, **options, "schema": schema, "details": True}
+    loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
+    options = {"parallel": True, **options, "details": True}
     with loop.resumable():
-        for choice in loop.choices():
+        for turn in loop.turns():
             with loop.refusals():
-                loop.take(await acall(model, loop.messages, loop.tools, choice=choice, **options))
+                loop.take(await acall(model, loop.messages, loop.tools, **turn, **options))
             for result in await aresults([*loop.open], confirm):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer

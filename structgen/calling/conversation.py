@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         max_errors: int
         parallel: Parallel
         confirm: Confirm | None
+        text_before_calls: bool
 else:
     from typing import TypeVar
 
@@ -58,6 +59,8 @@ class Conversation(Generic[T]):
     replies: list[Reply[Any]]
 
 
+ASK = "Now give this answer in the form that is wanted."
+"""What the model is told when it has answered in text before an answer of the schema."""
 SHORTEST_CUT = 100
 """The fewest characters to which a result is cut for the model's context."""
 
@@ -114,6 +117,7 @@ def run(
     max_errors: int = 3,
     parallel: Parallel = True,
     confirm: Confirm | None = None,
+    text_before_calls: bool = False,
     details: bool = False,
     **options: Any,
 ) -> Any:
@@ -133,6 +137,8 @@ def run(
         confirm: a function, sync or async, that is asked about each call of a turn before any of them is made. If it
             returns False, or a text that says why not, the call is not made and the model reads this instead of a
             result.
+        text_before_calls: with `schema=` the model calls, or answers in the schema, and writes no other text. True lets
+            it write text before its calls, and answer in text; then another turn asks for this answer in the schema.
         details: return a `Conversation`, with all messages and turns beside the answer.
 
     Returns:
@@ -147,14 +153,13 @@ def run(
     `conversation`. Each call in it has a result: that of an interrupted one says so.
     """
     require_flag("details", details)
-    loop = Loop(messages, tools, max_turns=max_turns, max_errors=max_errors, confirm=confirm)
+    loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     for each in loop.tools:
         each.invoking.require_other_home()
-    options |= {"parallel": parallel, "schema": schema, "details": True}
     with loop.resumable():
-        for choice in loop.choices():
+        for turn in loop.turns():
             with loop.refusals():
-                loop.take(call(model, loop.messages, loop.tools, choice=choice, **options))
+                loop.take(call(model, loop.messages, loop.tools, parallel=parallel, details=True, **turn, **options))
             for result in results([*loop.open], confirm):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer
@@ -171,8 +176,16 @@ class Loop:
     """
 
     def __init__(
-        self, messages: Given, tools: Sequence[Any], *, max_turns: int, max_errors: int, confirm: Confirm | None
+        self,
+        messages: Given,
+        tools: Sequence[Any],
+        schema: Any,
+        max_turns: int,
+        max_errors: int,
+        confirm: Confirm | None,
+        text_before_calls: bool,
     ) -> None:
+        require_flag("text_before_calls", text_before_calls)
         require_count("max_turns", max_turns, 1)
         require_count("max_errors", max_errors, 0)
         require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
@@ -181,9 +194,10 @@ class Loop:
         self.messages = as_messages(messages if before is None else before.messages)  # type: ignore[arg-type]
         self.replies: list[Reply[Any]] = [] if before is None else [*before.replies]
         self.open: list[ToolCall[Any]] = []
+        self._schema, self._in_text = schema, schema is not None and text_before_calls
         self._turns, self._max_errors, self._failures = max_turns, max_errors, 0
         self._over: Result | None = None  # the failure that was one too many
-        self._answered = False
+        self._answered = self._told_all = False
 
     @property
     def outcome(self) -> Conversation[Any]:
@@ -191,8 +205,8 @@ class Loop:
         answer = self.replies[-1].answer if self._answered else None
         return Conversation(answer, [*self.messages], [*self.replies])
 
-    def choices(self) -> Iterator[str]:
-        """Yields the `choice=` of each turn, until the model has answered. In the last turn it must.
+    def turns(self) -> Iterator[dict[str, Any]]:
+        """Yields the `choice=` and `schema=` of each turn, until the model has answered. In the last turn it must.
 
         Raises:
             RunError: tools have failed too often.
@@ -200,7 +214,9 @@ class Loop:
         while not self._answered:
             assert self._turns, "the last turn has no calls"
             self._turns -= 1
-            yield "auto" if self._turns else "none"
+            self._in_text = self._in_text and self._turns > 0
+            choice = "auto" if self._turns and not self._told_all else "none"
+            yield {"choice": choice, "schema": None if self._in_text else self._schema}
             if self._over is not None:
                 told = f"a tool failed once more than max_errors allows: {excerpt(self._over.content)}"
                 raise RunError(told) from self._over.error
@@ -241,10 +257,13 @@ class Loop:
             self._turns += 1
 
     def take(self, reply: Reply[Any]) -> None:
-        """The model has made calls, or has answered."""
+        """The model has made calls, or has answered: in text, if that may stand before calls of tools."""
         self.replies.append(reply)
-        self.open, self._answered = [*reply.calls], not reply.calls
+        self.open, self._answered = [*reply.calls], not (reply.calls or self._in_text)
         self.messages.append(turn_message(reply.calls, reply.text, reply.generation.thinking))
+        if self._in_text and not reply.calls:
+            self._in_text, self._told_all = False, True
+            self.messages.append({"role": "user", "content": ASK})
 
     def take_result(self, result: Result) -> None:
         """The first of the open calls has a result."""

@@ -1,4 +1,4 @@
-"""Reads what a tool declares: docstrings, and declarations in the forms of OpenAI, MCP and Anthropic."""
+"""Reads what a tool declares: docstrings, and declarations in the forms of OpenAI, MCP, Anthropic and Gemini."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require
 from structgen.errors import OptionError, SchemaError, quoted
+from structgen.tools.dialects import as_json_schema
 
 _COMBINING = frozenset(
     ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
@@ -87,12 +88,13 @@ def declared(given: Any) -> Declared:
 
     Args:
         given: OpenAI's form (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's form (a dict
-            with `inputSchema`, or an object with this attribute) or Anthropic's form (a dict with `input_schema`).
+            with `inputSchema`, or an object with this attribute), Anthropic's form (a dict with `input_schema`) or
+            Gemini's (a dict with `parameters`, whose types may be in capitals, or `parametersJsonSchema`).
 
     Raises:
         SchemaError: the entry has none of these forms, or its name is empty.
     """
-    keys = ("parameters", "inputSchema", "input_schema")
+    keys = ("parameters", "inputSchema", "input_schema", "parametersJsonSchema", "parameters_json_schema")
     entry: Any = given
     if not isinstance(given, Mapping):  # an object of the `mcp` package, or a similar one
         entry = {key: getattr(given, key) for key in ("name", "description", *keys) if hasattr(given, key)}
@@ -104,14 +106,14 @@ def declared(given: Any) -> Declared:
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
     if not isinstance(parameters, Mapping):
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
-    return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **parameters})
+    schema = as_json_schema(parameters, f"the parameters of the tool {quoted(name)}")
+    return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **schema})
 
 
 def strict(schema: Any) -> Any:
     """Returns the schema with `additionalProperties: false` in each object that does not set it.
 
     An object stays open if it combines schemas (`allOf`, `$ref`, ...) or has no `properties`.
-    OpenAPI's `nullable: true` becomes a type: `{"type": "string", "nullable": true}` also accepts null.
     """
     if not isinstance(schema, Mapping):
         return schema
@@ -127,7 +129,7 @@ def strict(schema: Any) -> Any:
             result[key] = [strict(each) for each in result[key]]
     if "properties" in result and "additionalProperties" not in result and _COMBINING.isdisjoint(result):
         result["additionalProperties"] = False
-    return {"anyOf": [result, {"type": "null"}]} if result.pop("nullable", False) is True else result
+    return result
 
 
 def own_name(function: Any) -> str:

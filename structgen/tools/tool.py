@@ -8,7 +8,7 @@ import inspect
 import json
 import secrets
 import string
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import MethodType
@@ -26,6 +26,7 @@ from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
 from structgen.schema.whole_numbers import with_ints
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
+from structgen.tools.openapi import Send, functions_of, send_by_urllib
 from structgen.tools.parameters import (
     Described,
     declared,
@@ -198,6 +199,39 @@ class Tool(Generic[P, R]):
         made.function, made._schema = function, entry.parameters
         return made
 
+    @staticmethod
+    def from_openapi(
+        document: Mapping[str, Any],
+        send: Send = send_by_urllib,
+        *,
+        server: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        only: Sequence[str] | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> list[Tool[..., Any]]:
+        """Returns a tool for each operation of an OpenAPI document (3.0 or 3.1).
+
+            tools = Tool.from_openapi(json.load(open("petstore.json")), headers={"Authorization": f"Bearer {key}"})
+
+        The tool's name is the `operationId`, or made of the method and the path. Its arguments are the operation's
+        parameters and, as `body`, its request body (JSON or a form). References within the document are followed, and
+        `nullable` is read as a type. Members that are `readOnly` are left out.
+
+        Args:
+            document: the document, parsed.
+            send: makes a request (`HttpRequest`) and returns the result; sync or async. By default urllib makes it.
+            server: the URL before the paths, instead of the document's first one.
+            headers: further headers of each request; the model does not see them.
+            only: the names of the tools that are wanted; None for all.
+            options: `timeout`, `retries`, `max_result`, `concurrent` of each tool.
+
+        Raises:
+            OptionError: no such document, its server's URL is not known, or `only` has a name that it has not.
+            SchemaError: a reference leads nowhere or out of the document, or a body is neither JSON nor a form.
+        """
+        made = functions_of(document, send, server, dict(headers or {}), only)
+        return [Tool.of(entry, function, **options) for entry, function in made]
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function and returns its result.
 
@@ -323,6 +357,10 @@ class Tool(Generic[P, R]):
         """Does a call of the function return a coroutine?"""
         call = getattr(self.function, "__call__", None)  # noqa: B004 - of an object that is callable
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+
+    def runs_only_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Says that the function, an async one, works only in this event loop."""
+        self._home = loop
 
     @property
     def invoking(self) -> Invoking:

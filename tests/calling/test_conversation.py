@@ -104,3 +104,26 @@ def test_tools_are_a_list():
     for tools in (len, None, {"len": len}):
         with pytest.raises(sg.OptionError, match=r"tools=.*: expected a list of tools"):
             sg.run(scripted_chat("Fine."), "q", tools)
+
+
+def test_text_may_stand_before_calls_although_the_answer_has_a_schema():
+    says = "Let me see.\n" + call_text("add", '{"a": 3, "b": 4}'), "It is seven nights.", '{"nights": 7}'
+    done = sg.run(scripted_chat(*says), "How many?", [add], schema=Plan, text_before_calls=True, details=True)
+    assert done.answer == Plan(nights=7)
+    assert [message["role"] for message in done.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert [message["content"] for message in done.messages if message["role"] == "assistant"] == [
+        "Let me see.", "It is seven nights.", '{"nights": 7}',
+    ]  # fmt: skip
+    assert '"nights"' in done.replies[2].prompt
+    for turns in (1, 2):
+        says = "It is seven nights.", "It is seven nights."
+        answer = sg.run(scripted_chat(*says), "q", [add], schema=Plan, text_before_calls=True, max_turns=turns,
+                        limits=sg.Limits(40), details=True).answer  # fmt: skip
+        assert isinstance(answer, Plan)

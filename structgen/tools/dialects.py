@@ -1,0 +1,74 @@
+"""Schemas as declarations of tools write them, as JSON Schema: OpenAPI 3.0's `nullable`, Gemini's types in capitals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from structgen.errors import SchemaError, quoted
+
+Schema = dict[str, Any]
+
+_BY_NAME = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
+_ONE = (
+    "items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
+    "propertyNames", "not", "if", "then", "else",
+)  # fmt: skip
+_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
+_EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_CAPITALS = frozenset("NULL BOOLEAN INTEGER NUMBER STRING ARRAY OBJECT TYPE_UNSPECIFIED".split())
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+"""Gemini writes them as texts: they are integers of 64 bits."""
+
+
+def mapped(schema: Any, change: Callable[[Schema, str], Any], pointer: str = "") -> Any:
+    """Returns a schema after a change to each of its schemas, inner ones first.
+
+    Args:
+        change: takes a schema, which it may keep, and the JSON pointer to it.
+        pointer: of `schema`.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    result = dict(schema)
+    for key, value in schema.items():
+        at = f"{pointer}/{key}"
+        if key in _BY_NAME and isinstance(value, Mapping):
+            result[key] = {name: mapped(each, change, f"{at}/{name}") for name, each in value.items()}
+        elif key in _LISTED and isinstance(value, list):
+            result[key] = [mapped(each, change, f"{at}/{number}") for number, each in enumerate(value)]
+        elif key in _ONE:
+            result[key] = mapped(value, change, at)
+    return change(result, pointer)
+
+
+def as_json_schema(schema: Mapping[str, Any], where: str) -> Any:
+    """Returns the schema of a declaration as JSON Schema.
+
+    `nullable: true` becomes a type, and `exclusiveMinimum: true` a number. If the type of the whole is Gemini's
+    `OBJECT`, so are those within.
+
+    Args:
+        where: whose schema it is, for messages.
+
+    Raises:
+        SchemaError: a type is written as Gemini does, and that of the whole is not; or it is `TYPE_UNSPECIFIED`.
+    """
+    capitals = schema.get("type") in _CAPITALS
+
+    def change(each: Schema, pointer: str) -> Schema:
+        kind = each.get("type")
+        if isinstance(kind, str) and kind in _CAPITALS:
+            if not capitals or kind == "TYPE_UNSPECIFIED":
+                told = "" if capitals else f", and that of the whole is {quoted(schema.get('type'))}: write both alike"
+                raise SchemaError(f"{where}: the type {kind} is Gemini's{told}", pointer)
+            counts = {key: int(each[key]) for key in _COUNTS if str(each.get(key)).isdecimal()}
+            each = {**each, **counts, "type": kind.lower()}
+        for exclusive, bound in _EXCLUSIVE.items():
+            if isinstance(each.get(exclusive), bool) and each.pop(exclusive) and bound in each:
+                each[exclusive] = each.pop(bound)
+        if each.pop("nullable", False) is True:
+            return {"anyOf": [each, {"type": "null"}]}
+        return each
+
+    return mapped(schema, change)
