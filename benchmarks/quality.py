@@ -6,7 +6,7 @@
 
 `run` may be stopped at any time and goes on where it was: each answer is a line of `quality/MODEL.jsonl` in the cache
 folder. It takes text after text, and of each text way after way, so that all ways have answered the same texts. What is
-compiled for a schema is not counted; each way answers one uncounted text of a task first. `table` judges the answers.
+compiled for a schema is not counted; each way answers the last text of a task first, uncounted. `table` judges the answers.
 
 A way is right on a text if its whole value is. Free text counts by the first JSON object in it, and where it has none,
 by the label that it names or its last number.
@@ -35,6 +35,8 @@ from quality_ways import Answer, Models, Way, ways  # noqa: E402
 from structgen.kernels.folders import cache_directory  # noqa: E402
 from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
 
+TURN = 4
+"""Texts of a task in a row."""
 OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
 """Our default on each engine: the other ways are compared with it."""
 
@@ -69,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
             if key in known and not arguments.again:
                 continue
             if (name, case.task) not in warm:
-                _answer(way, models, case)
+                _answer(way, models, cases(case.task, final=arguments.final)[-1])
                 warm.add((name, case.task))
             row = asdict(_answer(way, models, case))
             with output.open("a", encoding="utf-8") as lines:
@@ -81,10 +83,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _turns(tasks: Sequence[str], count: int, *, final: bool) -> Iterator[Case]:
-    """The tasks' texts in turns."""
+    """The tasks' texts in turns of a few: engines keep what the prompts of one task share."""
     each = [cases(task, final=final)[:count] for task in tasks]
-    for place in range(count):
-        yield from (texts[place] for texts in each if place < len(texts))
+    for place in range(0, count, TURN):
+        for texts in each:
+            yield from texts[place : place + TURN]
 
 
 def _answer(way: Way, models: Models, case: Case) -> Answer:

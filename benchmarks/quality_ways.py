@@ -58,17 +58,22 @@ class Models:
         torch.set_num_threads(1)
         return structgen.load(str(self.folder), dtype=torch.float32)
 
-    @cached_property
-    def host(self) -> Any:
+    def host(self, way: str) -> Any:
+        """llama.cpp under our loop; each way has its own, since it keeps the prompt that it has read last."""
         import structgen
 
-        return structgen.load(self.file, n_threads=1, n_ctx=2048)
+        if ("host", way) not in self._prepared:
+            self._prepared["host", way] = structgen.load(self.file, n_threads=1, n_ctx=2048)
+        return self._prepared["host", way]
 
-    @cached_property
-    def llama(self) -> Any:
+    def llama(self, way: str) -> Any:
+        """llama-cpp-python, likewise."""
         from llama_cpp import Llama
 
-        return Llama(str(self.file), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
+        if ("llama", way) not in self._prepared:
+            made = Llama(str(self.file), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
+            self._prepared["llama", way] = made
+        return self._prepared["llama", way]
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -147,7 +152,7 @@ def llama_cpp(*, grammar: bool) -> Way:
     def way(models: Models, case: Case) -> Answer:
         from llama_cpp import LlamaGrammar
 
-        llama, ids, counted = models.llama, models.ids(case), [0]
+        llama, ids, counted = models.llama(str(grammar)), models.ids(case), [0]
         options: dict[str, Any] = {}
         if grammar:
             options["grammar"] = models.prepared(
@@ -208,6 +213,7 @@ def structgen(
     *, engine: str = "torch", drafts: bool = True, schema_shown: bool = False, free: bool = False, **options: Any
 ) -> Way:
     """`generate` with these options, without measuring every choice."""
+    name = f"{drafts} {schema_shown} {free} {options}"
 
     def way(models: Models, case: Case) -> Answer:
         import structgen as sg
@@ -217,7 +223,7 @@ def structgen(
         from structgen.given_prompts import GivenPrompts
         from structgen.rendering import schema_text
 
-        model, used = getattr(models, engine), []
+        model, used = models.torch if engine == "torch" else models.host(name), []
 
         def run() -> tuple[str, int]:
             prompts = GivenPrompts.of([{"role": "user", "content": case.prompt}])

@@ -110,7 +110,7 @@ def _calls(model: api.Model, schema: Any) -> Told:
         return
     yield FINE, dict(format_.described())["call"]
     if format_.thinking is None:
-        yield NOTE, "no tags of thinking in the template: thinking=Thinking(opening, closing) names them"
+        yield NOTE, "no tags of thinking in the template: plan='free' lets the model work an answer out first"
 
 
 def _cache(model: api.Model, schema: Any) -> Told:

@@ -118,9 +118,11 @@ class Forward(ABC):
         kind: how the model's cache is held, see `Stats.cache`.
         cost: what makes that slower than slots; empty for slots.
         why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
+        price: what each further token of a pass costs, as a share of a pass with one token; 0 is hardly anything.
     """
 
     count = 0
+    price = 0.0
     foresees = False
     replays = 0
     why_eager = ""

@@ -11,6 +11,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, MambaConfig, MambaForCausa
 
 import structgen as sg
 from structgen.constraints.basic import Regex
+from structgen.decoding.ahead.lookup import Lookup
 from structgen.decoding.drafts import LONGEST, Draft, DraftReader, worthwhile
 from structgen.decoding.loop import Execution, decode
 from structgen.decoding.prompts.prompt import Prompt
@@ -22,7 +23,7 @@ from structgen.demo.show import SENTENCES
 from structgen.demo.tasks import TASKS
 from structgen.given_prompts import GivenPrompts
 from structgen.models.grouping import SHORT
-from structgen.models.row import Row
+from structgen.models.row import Forward, Row
 from structgen.models.slots import DRAFTED, SlotForward
 from structgen.models.uncached import at_once
 from structgen.testing import ByteTokenizer, byte_vocabulary
@@ -167,6 +168,18 @@ def test_copied_values_and_held_back_tokens_cost_few_forwards(demo, count):
         assert one.stats.drafted >= 12
         assert other.stats.drafted == 0
     assert fast[0].stats.forwards <= 0.55 * slow[0].stats.forwards
+
+
+def test_where_tokens_have_a_price_fewer_are_guessed_and_the_text_is_the_same(demo, monkeypatch):
+    """A guess goes on as long as its tokens are right more often than they cost."""
+    free = invoices(demo, True, 1)[0]
+    lengths = []
+    follow = Lookup.after
+    monkeypatch.setattr(Lookup, "after", lambda self, ids, most: lengths.append(most) or follow(self, ids, most))
+    monkeypatch.setattr(Forward, "price", 0.6)
+    dear = invoices(demo, True, 1)[0]
+    assert (dear.token_ids, max(lengths)) == (free.token_ids, 2)
+    assert dear.stats.forwards > free.stats.forwards
 
 
 def test_a_seed_draws_the_same_with_drafts_and_without(demo):

@@ -29,6 +29,10 @@ class HostForward(Forward):
         self._taken: list[int] = []
         weakref.finalize(self, _abandon, host, self._taken)
 
+    @property
+    def price(self) -> float:  # type: ignore[override]
+        return self._host.price
+
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
         return torch.from_numpy(np.concatenate(self._append(dict.fromkeys(rows, ()))))

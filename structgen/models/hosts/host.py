@@ -42,11 +42,13 @@ class Host(ABC):
         kind: the engine's name, see `Stats.cache`.
         vocabulary: its tokens as bytes, as wide as the logits.
         places: how many sequences are kept at once.
-        drafts: True where several tokens cost hardly more than one, and going back is cheap.
+        drafts: True where going back is cheap, and logits of several tokens are given at once.
+        price: see `Forward.price`.
     """
 
     kind: str
     drafts: bool = False
+    price: float = 0.0
 
     def __init__(self, tokenizer: Any, vocabulary: Vocabulary, *, context: int, places: int) -> None:
         self.tokenizer, self.vocabulary = tokenizer, vocabulary

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import weakref
+from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,33 @@ from structgen.errors import OptionError, RunError, quoted
 from structgen.models.hosts.gguf_tokenizer import GgufFile, GgufTokenizer
 from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
+
+LATEST, FEWEST, DRAFTED = 31, 4, 12
+"""Of `PassCosts`: the passes of a kind that are kept, the fewest that tell, and the most tokens of one that tells."""
+UNKNOWN = 0.4
+"""The price of a token before enough passes are known."""
+
+
+class PassCosts:
+    """How long passes take, by their tokens: on a CPU, quantised weights cost more to compute than to read."""
+
+    def __init__(self) -> None:
+        self._one: deque[float] = deque(maxlen=LATEST)
+        self._more: deque[tuple[int, float]] = deque(maxlen=LATEST)
+
+    def note(self, tokens: int, seconds: float) -> None:
+        if tokens == 1:
+            self._one.append(seconds)
+        elif tokens <= DRAFTED:
+            self._more.append((tokens, seconds))
+
+    @property
+    def price(self) -> float:
+        """What each further token costs, as a share of a pass with one, see `Forward.price`."""
+        if min(len(self._one), len(self._more)) < FEWEST:
+            return UNKNOWN
+        one = median(self._one)
+        return min(max(median((seconds / one - 1) / (tokens - 1) for tokens, seconds in self._more), 0.0), 1.0)
 
 
 class LlamaCpp(Host):
@@ -82,6 +112,7 @@ class LlamaCpp(Host):
         owned = ExitStack()  # the last is freed first, and all of it before the file
         weakref.finalize(self, owned.close)
         owned.callback(api.llama_free, self._context)
+        self._costs = PassCosts()
         self._batch = api.llama_batch_init(n_batch, 0, 1)
         owned.callback(api.llama_batch_free, self._batch)
         self._n_batch, self._held = n_batch, [0] * n_seq_max
@@ -89,6 +120,10 @@ class LlamaCpp(Host):
         self.drafts = not (api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model))
         tokenizer = GgufTokenizer(file)
         super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
+
+    @property
+    def price(self) -> float:  # type: ignore[override]
+        return self._costs.price
 
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
         tokens = []  # place, position, id, index of the sequence, and the line of its logits (negative: none)
@@ -111,9 +146,12 @@ class LlamaCpp(Host):
         for i, (place, position, token, _, number) in enumerate(tokens):
             batch.token[i], batch.pos[i], batch.n_seq_id[i] = token, position, 1
             batch.seq_id[i][0], batch.logits[i] = place, number >= 0
+        begun = time.perf_counter()
         status = api.llama_decode(self._context, batch)
         if status != 0:
             raise RunError(f"llama_decode returned {status}: llama.cpp could not read {len(tokens)} tokens")
+        api.llama_synchronize(self._context)
+        self._costs.note(len(tokens), time.perf_counter() - begun)
         for i, (_, _, _, line, number) in enumerate(tokens):
             if number >= 0:
                 logits = api.llama_get_logits_ith(self._context, i)

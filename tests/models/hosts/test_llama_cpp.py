@@ -15,6 +15,7 @@ import torch
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.models.hosts.llama_cpp import FEWEST, UNKNOWN, PassCosts
 
 PROMPT = "Extract the person: name, age, city.\nText: {}\nJSON: "
 PROMPTS = [
@@ -29,6 +30,19 @@ def test_an_absent_package_is_an_error_that_names_the_extra(monkeypatch, tmp_pat
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     with pytest.raises(sg.OptionError, match=r"pip install 'structgen\[llama-cpp\]'"):
         sg.load(tmp_path / "model.gguf")
+
+
+def test_the_price_of_a_token_is_what_passes_take():
+    """Unknown at first; then the share of a pass with one token that each further one adds, whatever one pass takes."""
+    costs = PassCosts()
+    assert costs.price == UNKNOWN
+    for _ in range(FEWEST):
+        costs.note(1, 0.020)
+        costs.note(5, 0.068)
+        costs.note(400, 9.0)  # a prompt tells nothing
+    assert costs.price == pytest.approx(0.6)
+    costs.note(1, 3.0)
+    assert costs.price == pytest.approx(0.6)
 
 
 @pytest.fixture(scope="module")
