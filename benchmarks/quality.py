@@ -6,7 +6,8 @@
 
 `run` may be stopped at any time and goes on where it was: each answer is a line of `quality/MODEL.jsonl` in the cache
 folder. It takes text after text, and of each text way after way, so that all ways have answered the same texts. What is
-compiled for a schema is not counted; each way answers the last text of a task first, uncounted. `table` judges the answers.
+compiled for a schema is not counted; each way answers the last text of a task first, uncounted. `table` judges the
+answers.
 
 A way is right on a text if its whole value is. Free text counts by the first JSON object in it, and where it has none,
 by the label that it names or its last number.
@@ -17,11 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +143,36 @@ def _rows(answers: dict[str, dict[str, tuple[Answer, Score]]]) -> Iterator[str]:
         )
 
 
+HEADER = """# Right answers of real models
+
+Made by `python benchmarks/quality.py table --write`, from answers to the {half} half of the texts, on {machine}.
+
+Greedy, one text at a time, one thread, CPU time. `smollm2` is SmolLM2-135M-Instruct (Q4_1); `qwen` is
+Qwen2.5-Coder-0.5B-Instruct (Q4_K_M, 491,400,064 bytes, sha256 1d9614638d18...). llama.cpp runs the file, torch the same
+weights in float32. A difference is that of the texts that are right, in percent of the texts, with the 95% interval of
+a paired bootstrap, to structgen's default on the same engine: below 0, the way is less right. The ratio is structgen's
+CPU time by the way's, on the same texts: below 1, structgen is faster. What an interval with 0 in it leaves open is open.
+"""
+
+
+def report(arguments: argparse.Namespace) -> None:
+    half = "final" if arguments.final else "first"
+    versions = {"structgen", "torch", "transformers", "llama-cpp-python", "xgrammar", "llguidance", "outlines"}
+    known = [f"{name} {version(name)}" for name in sorted(versions) if _is_installed(name)]
+    lines = HEADER.format(half=half, machine=f"{platform.machine()} with {', '.join(known)}").splitlines()
+    lines += ["", *(line for model in arguments.model for line in table(model, final=arguments.final))]
+    if arguments.write:
+        (HERE / "results" / "quality.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
+
+
 def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands: Any = parser.add_subparsers(required=True)
@@ -155,11 +188,8 @@ def main(given: Sequence[str] | None = None) -> None:
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
     tables.add_argument("--final", action="store_true")
-    tables.set_defaults(
-        call=lambda arguments: print(
-            "\n".join(line for model in arguments.model for line in table(model, final=arguments.final))
-        )
-    )
+    tables.add_argument("--write", action="store_true", help="write results/quality.md")
+    tables.set_defaults(call=report)
     arguments = parser.parse_args(given)
     warnings.simplefilter("ignore")
     arguments.call(arguments)

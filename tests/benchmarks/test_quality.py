@@ -29,6 +29,9 @@ def test_an_answer_is_judged_by_its_members():
     assert (wrong.valid, wrong.right, wrong.whole, wrong.invented, wrong.lost) == (True, 2, False, 1, 0)
     free = score(case, f"Sure! {{no}}\n```json\n{right}\n``` {{}}", free=True)
     assert (free.valid, free.whole) == (True, True)
+    flat = cases("flat", final=False)[0]
+    texts = score(flat, json.dumps({key: str(value) for key, value in flat.gold.items()}), free=True)
+    assert (texts.valid, texts.whole) == (False, True)
     lost = score(case, "I do not know.", free=True)
     assert (lost.valid, lost.right, lost.lost) == (False, 0, 2)
 
