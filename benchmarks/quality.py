@@ -151,7 +151,7 @@ Greedy, one text at a time, one thread, CPU time. `smollm2` is SmolLM2-135M-Inst
 Qwen2.5-Coder-0.5B-Instruct (Q4_K_M, 491,400,064 bytes, sha256 1d9614638d18...). llama.cpp runs the file, torch the same
 weights in float32. A difference is that of the texts that are right, in percent of the texts, with the 95% interval of
 a paired bootstrap, to structgen's default on the same engine: below 0, the way is less right. The ratio is structgen's
-CPU time by the way's, on the same texts: below 1, structgen is faster. What an interval with 0 in it leaves open stays so.
+CPU time by the way's, on the same texts: below 1, structgen is faster. An interval with 0 in it leaves the matter open.
 """
 
 
