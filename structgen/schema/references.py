@@ -9,6 +9,7 @@ fifty schemas. Nothing is ever fetched: other documents come from the registry t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -216,11 +217,16 @@ def _follow_uris(
 
 
 def root_resolver(root: Any, dialect: Dialect, registry: Registry[Any] | None) -> Resolver[Any]:
-    """The resolver of the references in `root`."""
+    """The resolver of the references in `root`, which looks for the schemas with names of their own once."""
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     known = REGISTRY if registry is None else registry.combine(REGISTRY)
-    resolver: Resolver[Any] = known.resolver_with_root(specification(dialect).create_resource(root))
+    resource = specification(dialect).create_resource(root)
+    base = resource.id() or ""
+    known = known.with_resource(base, resource)
+    with suppress(TypeError, AttributeError, ValueError):  # some document is no schema: a reference to it says so
+        known = known.crawl()
+    resolver: Resolver[Any] = known.resolver(base_uri=base)
     return resolver
 
 
