@@ -12,6 +12,7 @@ from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.messages import EXPECTED, Messages, as_messages, is_conversation, prompt_ids, turn_message
+from structgen.chat.named import NamedChat, named_chat
 from structgen.chat.parser import TurnParser
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         """The keyword arguments that every form of `call`, `stream_call` and `run` takes."""
 
         template_options: Mapping[str, Any] | None
+        call_format: str | CallFormat | None
 
 
 Choice = Any
@@ -120,6 +122,7 @@ def prepared(
     require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")
     template_options = options.pop("template_options", None) or {}
     require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
+    chat = named_chat(owner.tokenizer, owner.vocabulary, options.pop("call_format", None))
     shown, examples = options.pop("prompt_schema", True), pairs(options.pop("examples", ()))
     require_flag("prompt_schema", shown)
     layout = options.pop("order", None), options.pop("whitespace", Whitespace.SPACED)
@@ -129,17 +132,19 @@ def prepared(
 
     wanted = [switch_of(row) for row in thinking_of_rows(options.get("thinking"), count)]
     columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), each("schema", schema)
-    plans = shared(partial(_plan, owner, layout), *columns)
+    plans = shared(partial(_plan, owner, chat, layout), *columns)
     prompts = []
     for plan, (name, conversation), answer, thinks in zip(
         plans, conversations.items(), columns[-1], wanted, strict=True
     ):
-        chat: GivenPrompt = ChatPrompt(conversation, name)
+        prompt: GivenPrompt = ChatPrompt(conversation, name)
         if shown and plan.lead is not None:
-            chat = chat.with_schema(schema_text(answer, plan.lead))
-        chat = chat.with_examples([turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
-        switched = thought_options(owner.tokenizer, owner.vocabulary, thinks, template_options)
-        prompts.append(prompt_ids(owner.tokenizer, chat.given, plan.declared, plan.format, switched, where=name))
+            prompt = prompt.with_schema(schema_text(answer, plan.lead))
+        prompt = prompt.with_examples([turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
+        switched = thought_options(chat.tokenizer, owner.vocabulary, thinks, template_options)
+        told = chat.messages(prompt.given, plan.declared)
+        tools_shown = () if chat.tells else plan.declared
+        prompts.append(prompt_ids(chat.tokenizer, told, tools_shown, plan.format, switched, where=name))
     guards = options.get("guards", ())
     require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
     options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)
@@ -161,12 +166,21 @@ def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]
 
 
 def _plan(
-    owner: Model, layout: tuple[Any, Whitespace], tools: Any, choice: Choice, parallel: Parallel, schema: Any
+    owner: Model,
+    chat: NamedChat,
+    layout: tuple[Any, Whitespace],
+    tools: Any,
+    choice: Choice,
+    parallel: Parallel,
+    schema: Any,
 ) -> _SharedRequest:
     """Returns what the turn may contain, and how it is written."""
     order, whitespace = layout
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
-    format_ = call_format(owner.tokenizer, owner.vocabulary) if declared else _answer_format(owner)
+    if declared:
+        format_ = chat.format or call_format(owner.tokenizer, owner.vocabulary)
+    else:
+        format_ = _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)
     answer = None if schema is None else targets_of([schema], whitespace, "schema" if order is None else order)[0]
     forced = choice not in ("auto", "none")

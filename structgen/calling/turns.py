@@ -188,7 +188,8 @@ def call(
         schema: the type of an answer, as for `generate`: the model calls, or answers in it. None for text. A list gives
             each conversation its own.
         details: return a `Reply`, with the text before calls, the prompt and the run beside the calls.
-        options: `template_options` for the chat template, as `{"enable_thinking": False}`; and those of `generate`:
+        options: `template_options` for the chat template, as `{"enable_thinking": False}`; `call_format`, the name of a
+            format such as "hermes", or a `CallFormat`, for models whose template tells none; and those of `generate`:
             `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`, `batch_size`, `guards`, `banned`,
             `thinking`, `beams`, `canonical`, `prompt_schema`. With `thinking=True` the marks are those of the chat
             template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.

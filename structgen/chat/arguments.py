@@ -14,6 +14,8 @@ from structgen.chat.keyed.nested import Elements, Nested
 from structgen.chat.pieces import Pieces, Slot, Spelling, filled
 from structgen.chat.spellings import loosened, tidy
 
+JSON_TYPES = ("string", "number", "boolean", "null", "array", "object")
+
 
 def type_of(value: Any) -> str:
     """Returns the JSON type of a value."""

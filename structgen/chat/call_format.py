@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from structgen.chat.arguments import ArgumentWriter, JsonLayout
+from structgen.chat.arguments import JSON_TYPES, ArgumentWriter, JsonLayout, Raw
 from structgen.chat.pieces import (
     TAG,
     Blank,
@@ -252,7 +252,8 @@ class CallFormat:
 
     def described(self) -> list[tuple[str, str]]:
         """Returns the parts of the format for a person to read, as pairs of a name and a text."""
-        rows = [("call", shown([self.lead, *self.body, self.closing]))]
+        rows = [("format", self.name)] if self.name else []
+        rows.append(("call", shown([self.lead, *self.body, self.closing])))
         rows.append(("between calls", "one call in a turn" if self.between is None else shown([self.between])))
         rows.append(("text before calls", "no" if self.gap is None else "yes"))
         if isinstance(self.arguments, JsonLayout):
@@ -260,9 +261,27 @@ class CallFormat:
         else:
             for type_, format_ in self.arguments.formats:
                 rows.append((f"{type_} argument", shown([*format_.before, Slot.VALUE, *format_.after])))
+        lost = self._unwritable()
+        if lost:
+            rows.append(("cannot be written", lost))
         if self.thinking is not None:
             rows.append(("thinking", shown([self.thinking.opening, "...", self.thinking.closing])))
         return rows
+
+    def _unwritable(self) -> str:
+        """Returns which values the format has no spelling for, for a person to read; empty if it has one for all."""
+        if isinstance(self.arguments, JsonLayout):
+            return ""
+        formats = dict(self.arguments.formats)
+        lost = [type_ for type_ in JSON_TYPES if type_ not in formats]
+        for type_, format_ in self.arguments.formats:
+            writer = format_.writer
+            if isinstance(writer, Raw):
+                stop = shown(format_.after).strip() or shown([self.between or self.closing])
+                lost.append(f"a {type_} with {stop!r}")
+                lost += [f"a {type_} with {', '.join(map(repr, sorted(writer.without)))}"] if writer.without else []
+                lost += [f"a {type_} with white space at its ends"] if writer.trimmed else []
+        return "; ".join(lost)
 
 
 def thought_opening(tags: Tags) -> Spelling:

@@ -13,14 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from structgen.chat.arguments import ArgumentFormat, ArgumentWriter, JsonLayout, KeyedArguments, Raw, ValueWriter
+from structgen.chat.arguments import (
+    JSON_TYPES,
+    ArgumentFormat,
+    ArgumentWriter,
+    JsonLayout,
+    KeyedArguments,
+    Raw,
+    ValueWriter,
+)
 from structgen.chat.call_format import NINE, CallFormat, Spellings, Tags
 from structgen.chat.keyed.nested import LITERALS, Elements
 from structgen.chat.pieces import Blank, Maybe, Pieces, Slot, Spelling
 from structgen.chat.spellings import canonical, maybe, one_of, spelled
 
 NAME, ID, INDEX, ARGUMENTS, KEY = Slot.NAME, Slot.ID, Slot.INDEX, Slot.ARGUMENTS, Slot.KEY
-_TYPES = ("string", "number", "boolean", "null", "array", "object")
 
 
 @dataclass(frozen=True)
@@ -119,13 +126,13 @@ def _keyed(before: Pieces, after: Pieces, separator: str = "", **writers: ValueW
     """Arguments that are written alike for all types; strings as they are, and other values as JSON."""
     formats = {
         type_: ArgumentFormat(before, writers.get(type_, Raw() if type_ == "string" else JsonLayout()), after)
-        for type_ in _TYPES
+        for type_ in JSON_TYPES
     }
     return KeyedArguments(tuple(formats.items()), separator)
 
 
 PYTHON_ARGUMENTS = KeyedArguments(
-    tuple((type_, ArgumentFormat((KEY, "="), LITERALS, ())) for type_ in _TYPES), separator=", "
+    tuple((type_, ArgumentFormat((KEY, "="), LITERALS, ())) for type_ in JSON_TYPES), separator=", "
 )
 """Arguments as a call in Python has them: `city="Rome", days=2, sunny=True`."""
 

@@ -321,6 +321,9 @@ def serve(
     queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
     max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
     temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
+    call_format: Annotated[
+        str | None, typer.Option(help="How the model calls, as hermes; its chat template's way by default.")
+    ] = None,
     schema_seconds: Annotated[float, typer.Option(help="CPU time for a request's schemas.")] = 0.2,
     row_seconds: Annotated[float, typer.Option(help="CPU time for a text's masks and checks.")] = 0.25,
     max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
@@ -350,7 +353,8 @@ def serve(
             raise OptionError(message) from missing
         settings = server.Settings(
             name=name or model.rstrip("/").rpartition("/")[2], api_key=keys, rows=rows, queue=queue,
-            max_tokens=max_tokens, temperature=temperature, schema_seconds=schema_seconds, row_seconds=row_seconds,
+            max_tokens=max_tokens, temperature=temperature, call_format=call_format,
+            schema_seconds=schema_seconds, row_seconds=row_seconds,
             max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
             cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,
             request_seconds=request_seconds, grace_seconds=grace_seconds,

@@ -108,7 +108,10 @@ def _calls(model: api.Model, schema: Any) -> Told:
     except OptionError as error:
         yield NOTE, f"no tools: {excerpt(error)}"
         return
-    yield FINE, dict(format_.described())["call"]
+    parts = dict(format_.described())
+    yield FINE, f"{format_.name or 'of its template'}: {parts['call']}"
+    if "cannot be written" in parts:
+        yield NOTE, f"cannot be written in a call: {parts['cannot be written']}"
     if format_.thinking is None:
         yield NOTE, "no tags of thinking in the template: plan='free' lets the model work an answer out first"
 

@@ -198,14 +198,14 @@ class Unordered:
     """Members in any order, each at most once.
 
     Attributes:
-        members: the members: a text that begins the member, the plan that follows it, and whether it is required. The
-            texts differ.
+        members: the members: the texts that may begin the member with the plan that follows each, and whether it is
+            required. All texts differ.
         prefix: the plan before the text of each member.
         separator: the plan between two members.
         taken: the members that have been read, one bit for each.
     """
 
-    members: tuple[tuple[bytes, Plan, bool], ...]
+    members: tuple[tuple[Mapping[bytes, Plan], bool], ...]
     prefix: Plan
     separator: Plan | None = None
     taken: int = 0
@@ -214,7 +214,7 @@ class Unordered:
     @cached_property
     def complete(self) -> bool:
         """Have all required members been read?"""
-        return all(self.taken >> n & 1 or not required for n, (_, _, required) in enumerate(self.members))
+        return all(self.taken >> n & 1 or not required for n, (_, required) in enumerate(self.members))
 
     @cached_property
     def next(self) -> Plan | None:
@@ -222,7 +222,7 @@ class Unordered:
         left = [n for n in range(len(self.members)) if not self.taken >> n & 1]
         if not left:
             return None
-        behind = {self.members[n][0]: Series((self.members[n][1], self._after(n))) for n in left}
+        behind = {text: Series((plan, self._after(n))) for n in left for text, plan in self.members[n][0].items()}
         begun = (self.separator,) if self.taken and self.separator is not None else ()
         return Series((*begun, self.prefix, by_text(behind)))
 
@@ -269,7 +269,7 @@ def parts_of(plan: Plan) -> Iterator[Part]:
         elif isinstance(each, Switch):
             todo += (*reversed(each.plans), each.texts)
         elif isinstance(each, Unordered):
-            todo += [plan for _, plan, _ in reversed(each.members)]
+            todo += [plan for begun, _ in reversed(each.members) for plan in begun.values()]
             todo += (each.prefix, *(() if each.separator is None else (each.separator,)))
         else:
             yield each

@@ -75,7 +75,11 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     messages: Any = _messages(request.messages)
     schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-    options |= {"template_options": request.extras.template_options, "prompt_schema": request.extras.prompt_schema}
+    options |= {
+        "call_format": settings.call_format,
+        "template_options": request.extras.template_options,
+        "prompt_schema": request.extras.prompt_schema,
+    }
     given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
     choice = given.function.name if isinstance(given, NamedChoice) else given
     if parallel is None:

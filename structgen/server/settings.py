@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from structgen.arguments import is_number, require, require_count
+from structgen.arguments import is_number, require, require_count, require_one_of
+from structgen.chat.native import NATIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Settings:
         max_tokens: the largest number of tokens of one text, and the default of requests.
         max_choices: the largest number of texts of one request, `n` times its prompts.
         temperature: the default of requests; OpenAI's is 1.
+        call_format: the name of the model's call format; None: as its chat template says.
         max_body_bytes: the largest size of a request.
         body_seconds: time for the body of a request to come.
         max_schema_bytes: the largest size of all schemas and constraints of a request together, as JSON.
@@ -42,6 +44,7 @@ class Settings:
     max_tokens: int = 4096
     max_choices: int = 16
     temperature: float = 1.0
+    call_format: str | None = None
     max_body_bytes: int = 4 << 20
     body_seconds: float = 60.0
     max_schema_bytes: int = 256 << 10
@@ -54,6 +57,8 @@ class Settings:
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
         require(named, "name", self.name, "a name for the model")
+        if self.call_format is not None:
+            require_one_of("call_format", self.call_format, *(each.name for each in NATIVE))
         keys = [self.api_key] if isinstance(self.api_key, str) else [] if self.api_key is None else [*self.api_key]
         keyed = all(isinstance(key, str) and key.strip() == key != "" for key in keys)
         require(keyed and (bool(keys) or self.api_key is None), "api_key", "...", "a key, several keys, or None")

@@ -46,7 +46,7 @@ class KeyedPlans:
         if not plans:
             return Series(())
         if order == "any":
-            entries = tuple((name.encode(), plan, name in required) for name, plan in plans.items())
+            entries = tuple(({name.encode(): plan}, name in required) for name, plan in plans.items())
             return Unordered(entries, self._prefix, self._separator)
         items: list[tuple[Plan, bool]] = [
             (Series((self._prefix, self._literal.plan(name), plan)), name in required) for name, plan in plans.items()

@@ -126,7 +126,8 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
     elif set(writers) == {"string"}:
         yield from _string(stream, place.stop, emit)
     else:
-        pieces: list[str] = [blanks]
+        stream.unread(blanks)  # they may belong to a string, or to what ends it
+        pieces: list[str] = []
         yield from _until(stream, place.stop, pieces.append)
         emit(_json_of("".join(pieces), writers))
 

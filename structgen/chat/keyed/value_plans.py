@@ -180,7 +180,10 @@ class NestedPlans:
         for member, node in members:
             value = self._value(node.shapes, depth + 1)
             if value is not None:
-                entries.append((member.name.encode(), self._behind_name(value), member.required))
+                begun = {
+                    before + member.name.encode(): Series((behind, value)) for before, behind in self._around_names
+                }
+                entries.append((begun, member.required))
             elif member.required:
                 raise _too_deep()
         between = Unordered(tuple(entries), self._before_name, separator) if entries else Series(())
@@ -196,23 +199,23 @@ class NestedPlans:
             value = None if node is None else self._value(node.shapes, depth + 1)
             names = intersect(from_pattern(FREE_NAME), rules.others_language((marks,)))
             if value is not None and not names.empty:
-                plans.append(self._member(Words(names), value))
+                for quote, behind in self._around_names:
+                    begun = (_words((quote.decode(),)),) if quote else ()
+                    plans.append(Series((self._before_name, *begun, Words(names), behind, value)))
         return Either(tuple(plans)) if plans else None
-
-    def _member(self, name: Plan, value: Plan) -> Plan:
-        return Series((self._before_name, name, self._behind_name(value)))
 
     @cached_property
     def _before_name(self) -> Plan:
-        if self._writer.escaped:
-            return _words(('"', "'"))
-        return self._literal.plan(self._writer.key[0])
+        before = self._writer.key[0]
+        return Series(()) if self._writer.escaped or not before else self._literal.plan(before)
 
-    def _behind_name(self, value: Plan) -> Plan:
+    @cached_property
+    def _around_names(self) -> list[tuple[bytes, Plan]]:
+        """The quote before a member's name, and the plan behind the name: in Python with either quote."""
         behind = self._writer.key[1]
-        if self._writer.escaped:
-            return Series((_words(('"', "'")), self._loose(behind[1:]), value))
-        return Series((self._loose(behind), value))
+        if not self._writer.escaped:
+            return [(b"", self._loose(behind))]
+        return [(quote.encode(), Series((_words((quote,)), self._loose(behind[1:])))) for quote in "\"'"]
 
     def _loose(self, text: str) -> Plan:
         return self._literal.spelling(loosened(text))
@@ -252,7 +255,7 @@ class ElementPlans(NestedPlans):
             if value is not None:
                 end = self._literal.plan(self._elements.end)
                 plan = Series((end, value, self._tags(member.name)[1]))
-                entries.append((member.name.encode(), plan, member.required))
+                entries.append(({member.name.encode(): plan}, member.required))
             elif member.required:
                 raise _too_deep()
         return Unordered(tuple(entries), self._loose(self._elements.opening)) if entries else Series(())
