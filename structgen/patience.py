@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol
@@ -117,6 +119,31 @@ class Patience:
         if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds + self._added:
             message = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
             raise LimitExceeded(message)
+
+
+_reading: dict[int, float] = {}
+"""A thread that reads a prompt -> its CPU time when it began."""
+_read: defaultdict[int, float] = defaultdict(float)
+"""A thread -> the seconds of CPU time that it has spent on reading prompts."""
+
+
+@contextmanager
+def reading_prompt() -> Iterator[None]:
+    """A block in which a prompt is written by its template and encoded: no work on a schema."""
+    thread, outer = threading.get_ident(), threading.get_ident() in _reading
+    if not outer:
+        _reading[thread] = time.thread_time()
+    try:
+        yield
+    finally:
+        if not outer:
+            _read[thread] += time.thread_time() - _reading.pop(thread)
+
+
+def seconds_reading(thread: int, now: float) -> float:
+    """The seconds of CPU time that a thread has spent on reading prompts, by its clock."""
+    began = _reading.get(thread)
+    return _read[thread] + (0.0 if began is None else max(now - began, 0.0))
 
 
 class _PerThread(threading.local):

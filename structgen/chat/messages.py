@@ -19,6 +19,7 @@ from structgen.chat.thoughts import with_thought
 from structgen.errors import OptionError, quoted
 from structgen.given_prompts import PlainText
 from structgen.memo import once_per_object
+from structgen.patience import reading_prompt
 from structgen.tools import Tool, ToolCall
 
 Messages = str | Sequence[Message]
@@ -103,7 +104,7 @@ def prompt_ids(
     given: dict[str, Any] = {"tools": [tool.declaration for tool in tools]} if tools else {}
     require_options(tokenizer, options or {})
     given |= options or {}
-    with rendering(f"{where}: "):
+    with rendering(f"{where}: "), reading_prompt():
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
         reading = _TemplateReading(tokenizer, where)
@@ -124,7 +125,7 @@ def prompt_ids(
 def _encoded(tokenizer: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str) -> list[int]:
     """Returns the token ids of messages in the form that the template reads."""
     apply: Any = tokenizer.apply_chat_template
-    with rendering(f"{where}: "):
+    with rendering(f"{where}: "), reading_prompt():
         marking = Marking.of(control_names(tokenizer), [messages, options])
         if marking is not None:
             messages, options = marking.marked([messages, options])

@@ -29,7 +29,7 @@ from structgen.server.answers import Body
 from structgen.server.observing import Exchange, request_id
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.server.service import RunningRequest, Service, warm_up
+from structgen.server.service import LARGE, RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
 
@@ -228,7 +228,13 @@ class Routes:
             try:
                 self._require_key(request)
                 with exchange.stage("body"):
-                    asked = read_request(kind, await self._body(request))
+                    body = await self._body(request)
+                    exchange.size = len(body)
+                    asked = (
+                        await asyncio.to_thread(read_request, kind, body)
+                        if len(body) > LARGE
+                        else read_request(kind, body)
+                    )
                 run = await self._service.start(asked, exchange)
             except Exception as error:
                 problem = exchange.failed(error)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
@@ -15,7 +16,7 @@ from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
-from structgen.errors import quoted
+from structgen.errors import PromptTooLong, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
@@ -38,6 +39,8 @@ from structgen.server.wire import (
 )  # fmt: skip
 from structgen.tools import ToolCall
 
+SHRUNK = 4
+"""How many times fewer bytes a tokenizer's normal form of a text may have."""
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 
@@ -73,6 +76,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     """
     _check_size(request, settings)
     messages: Any = _messages(request.messages)
+    _require_fits(model, [each["content"] for each in messages if each["role"] in ("user", "system", "tool")])
     schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
     options |= {
@@ -103,6 +107,8 @@ def ask_response(model: Model, request: ResponsesRequest, settings: Settings) ->
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
+    for text in _prompts(request):
+        _require_fits(model, [text] if isinstance(text, str) else [])
     schema, options = _schema(request), {**_options(request, settings, None), "token_healing": False}
     prompts = GivenPrompts.of(_prompts(request))
     if request.extras.prompt_schema:
@@ -132,6 +138,18 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
     given: Any = request.prompt
     several = isinstance(given, list) and not (given and isinstance(given[0], int))
     return given if several else [given]
+
+
+def _require_fits(model: Model, texts: Sequence[str]) -> None:
+    """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
+
+    White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.
+    """
+    longest = int(np.diff(model.vocabulary.offsets).max())
+    longest = max([longest, *map(len, model.vocabulary.special_names)])
+    size = sum(len(word.encode()) for text in texts for word in text.split())
+    if model.context is not None and size > SHRUNK * longest * model.context:
+        raise PromptTooLong("the prompt", size // (SHRUNK * longest), model.context)
 
 
 def _check_size(request: Common, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Reads and compiles schemas on separate threads, each within a limit of CPU time.
+"""Reads prompts and compiles schemas on separate threads, each within a limit of CPU time.
 
 A limit of wall time would refuse schemas for the load of the machine: on a busy one, a schema of 18 ms took 0.75 s.
 """
@@ -19,6 +19,7 @@ from functools import cache
 from typing import Generic, TypeVar
 
 from structgen.kernels import no_compilation
+from structgen.patience import seconds_reading
 from structgen.server.problems import Problem
 
 T = TypeVar("T")
@@ -46,38 +47,51 @@ def _lost_interrupts_are_silent() -> None:
 
 
 class Compilers:
-    """Threads that compile for requests, each piece of work within a time.
+    """Threads that read prompts and compile schemas for requests, each piece of work within a time.
 
     Args:
-        seconds: the CPU time that a piece of work may take on its thread. Garbage collection is not counted: it clears
-            up behind all threads, on whichever it begins.
+        threads: for requests of usual sizes. Large ones have a thread of their own, so that they make no others wait.
+        seconds: the CPU time that a piece of work may take on its thread beside reading its prompt. Garbage collection
+            is not counted: it clears up behind all threads, on whichever it begins.
+        prompt_seconds: the CPU time that it may take to read the prompt.
     """
 
-    def __init__(self, threads: int, seconds: float) -> None:
+    def __init__(self, threads: int, seconds: float, prompt_seconds: float = 60.0) -> None:
         if _count_collections not in gc.callbacks:
             gc.callbacks.append(_count_collections)
         _lost_interrupts_are_silent()
         self._pool = ThreadPoolExecutor(threads, "structgen-compiler")
-        self._seconds = seconds
+        self._large = ThreadPoolExecutor(1, "structgen-large")
+        self._seconds, self._prompt_seconds = seconds, prompt_seconds
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], *, large: bool = False) -> T:
         """Runs a piece of work and returns its result.
+
+        Args:
+            large: the request is a large one.
 
         Raises:
             Problem: it took too long, and was interrupted.
         """
         piece = _PooledWork(work, asyncio.get_running_loop())
-        future = asyncio.get_running_loop().run_in_executor(self._pool, piece.run)
+        future = asyncio.get_running_loop().run_in_executor(self._large if large else self._pool, piece.run)
         future.add_done_callback(piece.is_over)
         try:
             await piece.begun.wait()
-            while not future.done() and (left := self._seconds - piece.used()) > 0:
+            while not future.done():
+                schema, prompt = piece.used()
+                left = min(self._seconds - schema, self._prompt_seconds - prompt)
+                if left <= 0:
+                    break
                 await asyncio.wait([future], timeout=max(left, SHORTEST))
         except asyncio.CancelledError:
             self._end(piece)
             raise
         if not future.done():
             self._end(piece)
+            if prompt >= self._prompt_seconds:
+                message = f"reading the prompt takes more than {self._prompt_seconds:g} s of CPU time"
+                raise Problem(400, message, "prompt_too_slow")
             message = f"reading and compiling the schemas takes more than {self._seconds:g} s of CPU time"
             raise Problem(400, message, "schema_too_slow")
         return future.result()
@@ -89,7 +103,8 @@ class Compilers:
 
     def close(self) -> None:
         """Takes no more work."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._large):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _PooledWork(Generic[T]):
@@ -100,7 +115,7 @@ class _PooledWork(Generic[T]):
         self._work, self._loop = work, loop
         self._lock = threading.Lock()
         self._thread: int | None = None
-        self._from = 0.0
+        self._from = self._read_before = 0.0
         self._unwanted = self._interrupted = False
 
     def run(self) -> T:
@@ -115,6 +130,7 @@ class _PooledWork(Generic[T]):
                     raise TimeoutError
                 self._thread = threading.get_ident()
                 self._from = _clock(self._thread)
+                self._read_before = seconds_reading(self._thread, self._from)
             self._loop.call_soon_threadsafe(self.begun.set)
             try:
                 return self._work()
@@ -131,10 +147,14 @@ class _PooledWork(Generic[T]):
         self.begun.set()
         _ = future.cancelled() or future.exception()  # else Python reports an exception that was never retrieved
 
-    def used(self) -> float:
-        """Returns the seconds of CPU time since the thread began; 0 when the work is over."""
+    def used(self) -> tuple[float, float]:
+        """Returns the seconds of CPU time for schemas and for the prompt since the thread began; 0 when it is over."""
         with self._lock:  # a thread that has ended has no clock any more
-            return 0.0 if self._thread is None else _clock(self._thread) - self._from
+            if self._thread is None:
+                return 0.0, 0.0
+            now = _clock(self._thread)
+            prompt = seconds_reading(self._thread, now) - self._read_before
+            return now - self._from - prompt, prompt
 
     def _over(self) -> None:
         """Ends the work: no interrupt comes from now on, and one that is on its way arrives here.

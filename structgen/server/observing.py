@@ -38,7 +38,8 @@ class Exchange:
         status: of HTTP; 499 if the client has gone.
         code: of the error; None without one.
         texts: those of the answer that are complete.
-        seconds: by stage: the body, the template, the schema.
+        seconds: by stage: the body; the prompt and the schema.
+        size: the bytes of the body.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Exchange:
     code: str | None = "cancelled"
     texts: list[Generation[str]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    size: int = 0
     began: float = field(default_factory=time.perf_counter)
 
     @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from structgen.errors import (
     BudgetExhausted,
     DeadEnd,
+    PromptTooLong,
     RequestError,
     RunError,
     SchemaError,
@@ -63,6 +64,7 @@ def problem_of(error: Exception) -> Problem:
     if not isinstance(error, StructgenError):
         return Problem(500, "the server has failed on this request; its log says why", "internal_error")
     code = _WORDS.sub("_", type(error).__name__).lower()
+    code = "context_length_exceeded" if isinstance(error, PromptTooLong) else code  # as OpenAI names it
     status = 400 if isinstance(error, OF_CLIENTS) else 503 if isinstance(error, ShuttingDown) else 500
     param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None
     return Problem(status, error.message, code, param=param)

@@ -25,6 +25,9 @@ from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest
 
+LARGE = 256 << 10
+"""Bytes of the body of a large request."""
+
 _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]]] = {
     ChatRequest: (ask_chat, ChatAnswer),
     TextRequest: (ask_text, TextAnswer),
@@ -44,7 +47,7 @@ class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
         self.settings, self._model = settings, model
-        self._compilers = Compilers(settings.compilers, settings.schema_seconds)
+        self._compilers = Compilers(settings.compilers, settings.schema_seconds, settings.prompt_seconds)
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
         self.texts, self.draining = 0, False
@@ -75,7 +78,8 @@ class Service:
         try:
             ask, answer = _KINDS[type(request)]
             with exchange.stage("schema"):
-                asked = await self._compilers.run(partial(ask, self._model, request, self.settings))
+                work = partial(ask, self._model, request, self.settings)
+                asked = await self._compilers.run(work, large=exchange.size > LARGE)
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             tell = run.news.put_nowait

@@ -29,6 +29,7 @@ class Settings:
         max_schema_bytes: the largest size of all schemas and constraints of a request together, as JSON.
         schema_seconds: CPU time to read and compile the schemas of a request; on macOS and Windows, where the clock of
             a thread cannot be read, wall time. The slowest of 2,837 real schemas takes 0.15 s.
+        prompt_seconds: CPU time to write the prompt by its chat template and to encode it.
         row_seconds: CPU time of a text's constraint on the model's thread, where all other rows wait for it; each step
             adds a millisecond. A text that needs more fails.
         compilers: the number of threads that read and compile schemas.
@@ -49,6 +50,7 @@ class Settings:
     body_seconds: float = 60.0
     max_schema_bytes: int = 256 << 10
     schema_seconds: float = 0.2
+    prompt_seconds: float = 60.0
     row_seconds: float = 0.25
     compilers: int = 2
     request_seconds: float = 600.0
@@ -68,13 +70,7 @@ class Settings:
         for count in ("rows", "max_tokens", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
             require_count(count, getattr(self, count), 1)
         require_count("queue", self.queue, 0)
-        for seconds in (
-            "body_seconds",
-            "schema_seconds",
-            "row_seconds",
-            "request_seconds",
-            "grace_seconds",
-            "temperature",
-        ):
+        times = ("body_seconds", "prompt_seconds", "schema_seconds", "row_seconds", "request_seconds", "grace_seconds")
+        for seconds in (*times, "temperature"):
             given = getattr(self, seconds)
             require(is_number(given, 0), seconds, given, "a finite number of at least 0")

@@ -113,6 +113,16 @@ def test_nothing_of_a_request_is_code_or_reads_files(model):
                 server.client.chat.completions.create(model="m", messages=ASK, extra_body={"structgen": extras})
 
 
+def test_a_prompt_beyond_the_context_is_refused_before_it_is_encoded(model):
+    with served(model, Settings(name="m")) as server:
+        for text, told in (("word " * 700_000, "has [0-9]+ tokens"), ("word " * 4000, "has [0-9]+ tokens")):
+            began = time.process_time()
+            with pytest.raises(openai.BadRequestError, match=told) as refusal:
+                server.client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+            assert refusal.value.code == "context_length_exceeded"
+            assert at_usual_speed(time.process_time() - began) < 2
+
+
 def test_bodies_and_schemas_that_are_too_large(model):
     with served(model, Settings(name="m", max_body_bytes=5000, max_schema_bytes=1000)) as server:
         status, _, body = fetch(server, "POST", "/v1/completions", b"x" * 6000)

@@ -13,6 +13,7 @@ import weakref
 import pytest
 
 from structgen.constraints.basic import JsonSchema
+from structgen.patience import reading_prompt
 from structgen.server.compiling import Compilers
 from structgen.server.problems import Problem
 from tests.support.matching import byte_vocabulary
@@ -59,6 +60,28 @@ def test_work_that_waits_is_not_refused():
         compilers = Compilers(1, 0.05)
         for _ in range(3):
             assert await compilers.run(lambda: time.sleep(0.3)) is None
+        compilers.close()
+
+    asyncio.run(check())
+
+
+def test_reading_a_prompt_has_a_limit_of_its_own_and_large_requests_a_thread():
+    def read(seconds):
+        until = time.thread_time() + seconds
+        with reading_prompt():
+            while time.thread_time() < until:
+                pass
+        return seconds
+
+    async def check():
+        compilers = Compilers(1, 0.1, 0.5)
+        assert await compilers.run(lambda: read(0.3)) == 0.3
+        with pytest.raises(Problem) as refusal:
+            await compilers.run(lambda: read(60))
+        assert refusal.value.code == "prompt_too_slow"
+        large = asyncio.ensure_future(compilers.run(lambda: time.sleep(0.5), large=True))
+        assert await asyncio.wait_for(compilers.run(lambda: 42), 0.4) == 42
+        await large
         compilers.close()
 
     asyncio.run(check())

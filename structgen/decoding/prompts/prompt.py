@@ -23,6 +23,7 @@ from structgen.given_prompts import EXPECTED, ChatPrompt, GivenPrompt, Processor
 from structgen.models.model import Model
 from structgen.models.multimodal import reads_both_ways
 from structgen.models.row import Row
+from structgen.patience import reading_prompt
 
 IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"
 """The inputs that become the prompt's tokens."""
@@ -62,6 +63,7 @@ class Prompt:
         return Row(self.read, source=None if self.start is None else self.ids, inputs=self.inputs)
 
 
+@reading_prompt()
 def read_prompt(model: Model, prompt: GivenPrompt, *, thinks: bool | None = None) -> Prompt:
     """Reads a prompt by the model's tokenizer and chat template.
 
