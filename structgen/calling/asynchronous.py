@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require_flag
-from structgen.calling.conversation import Conversation, Given, Loop
+from structgen.calling.conversation import Conversation, Given, Loop, reads_images
 from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
@@ -95,7 +95,8 @@ async def acall(
         for each in await acall(model, "The weather in Paris?", [get_weather], choice="required"):
             print(await each.ainvoke())
 
-    A cancelled call ends after its present step. Arguments, results and errors are those of `call`.
+    A cancelled call ends after the model's present step, and concurrent calls share forward passes, as for `agenerate`.
+    Arguments, results and errors are those of `call`.
     """
     require_flag("details", details)
 
@@ -172,10 +173,11 @@ async def arun(
     require_flag("details", details)
     loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     options = {"parallel": True, **options, "details": True}
+    images = reads_images(model, options.get("tokenizer"))
     with loop.resumable():
         for turn in loop.turns():
             with loop.refusals():
                 loop.take(await acall(model, loop.messages, loop.tools, **turn, **options))
-            for result in await aresults([*loop.open], confirm):
+            for result in await aresults([*loop.open], confirm, images=images):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer

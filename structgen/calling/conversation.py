@@ -12,9 +12,10 @@ from structgen.arguments import require, require_count, require_flag
 from structgen.calling.request import Parallel
 from structgen.calling.results import INTERRUPTED, Confirm, Result, cut, failure, results
 from structgen.calling.turns import Reply, call
-from structgen.chat.messages import as_messages, turn_message
+from structgen.chat.messages import as_messages, shows_images, turn_message
 from structgen.chat.templates import Message
 from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt
+from structgen.models.model import as_model
 from structgen.tools import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -156,11 +157,12 @@ def run(
     loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     for each in loop.tools:
         each.invoking.require_other_home()
+    images = reads_images(model, options.get("tokenizer"))
     with loop.resumable():
         for turn in loop.turns():
             with loop.refusals():
                 loop.take(call(model, loop.messages, loop.tools, parallel=parallel, details=True, **turn, **options))
-            for result in results([*loop.open], confirm):
+            for result in results([*loop.open], confirm, images=images):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer
 
@@ -218,7 +220,7 @@ class Loop:
             choice = "auto" if self._turns and not self._told_all else "none"
             yield {"choice": choice, "schema": None if self._in_text else self._schema}
             if self._over is not None:
-                told = f"a tool failed once more than max_errors allows: {excerpt(self._over.content)}"
+                told = f"a tool failed once more than max_errors allows: {excerpt(str(self._over.content))}"
                 raise RunError(told) from self._over.error
 
     @contextmanager
@@ -247,7 +249,8 @@ class Loop:
             self.messages.append({"role": "assistant", "content": refusal.text})
             self.messages.append({"role": "user", "content": self._told(failure(refusal))})
         except PromptTooLong as error:
-            new = [*takewhile(lambda each: each["role"] == "tool", reversed(self.messages))]
+            tail = takewhile(lambda each: each["role"] == "tool", reversed(self.messages))
+            new = [each for each in tail if isinstance(each.get("content"), str)]
             half = sum(len(each["content"]) for each in new) * error.context / error.tokens / 2
             most = int(half / max(len(new), 1))
             if most < SHORTEST_CUT:
@@ -275,6 +278,12 @@ class Loop:
             self._failures += 1
             self._over = result if self._failures > self._max_errors else None
         return result.content
+
+
+def reads_images(model: Any, tokenizer: Any) -> bool:
+    """Does the model read images in the results of tools?"""
+    owner = as_model(model, tokenizer)
+    return owner.processor is not None and shows_images(owner.tokenizer, str(owner.tokenizer.chat_template))
 
 
 def _tools_that_run(given: Sequence[Any]) -> list[Tool[..., Any]]:

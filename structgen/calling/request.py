@@ -144,7 +144,9 @@ def prepared(
         switched = thought_options(chat.tokenizer, owner.vocabulary, thinks, template_options)
         told = chat.messages(prompt.given, plan.declared)
         tools_shown = () if chat.tells else plan.declared
-        prompts.append(prompt_ids(chat.tokenizer, told, tools_shown, plan.format, switched, where=name))
+        prompts.append(
+            prompt_ids(chat.tokenizer, told, tools_shown, plan.format, switched, where=name, processor=owner.processor)
+        )
     guards = options.get("guards", ())
     require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
     options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,12 +27,15 @@ INTERRUPTED = "Error: interrupted before the result came; the call may have take
 class Result(NamedTuple):
     """What the model reads as the result of a call, and the exception if there is no result."""
 
-    content: str
+    content: str | list[dict[str, Any]]
     error: Exception | None = None
 
 
-def results(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> Iterator[Result]:
+def results(calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False) -> Iterator[Result]:
     """Makes calls and yields their results in order.
+
+    Args:
+        images: can the model read images in the results of tools?
 
     A person is asked about all of them first. Several run side by side, each in a thread; a single one, and calls of
     tools with `concurrent=False`, run in this thread.
@@ -38,13 +43,13 @@ def results(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> Iterator
     refusals = [_refusal(_waited(confirm, each)) for each in calls]
     allowed = [each for each, refusal in zip(calls, refusals, strict=True) if refusal is None]
     side_by_side = [each for each in allowed if len(allowed) > 1 and _concurrent(each)]
-    futures = {id(each): in_thread(partial(_made, each)) for each in side_by_side}
+    futures = {id(each): in_thread(partial(_made, each, images)) for each in side_by_side}
     for each, refusal in zip(calls, refusals, strict=True):
         future = futures.get(id(each))
-        yield refusal or (_made(each) if future is None else future.result())
+        yield refusal or (_made(each, images) if future is None else future.result())
 
 
-async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> list[Result]:
+async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False) -> list[Result]:
     """Makes calls without blocking the event loop, and returns their results in order.
 
     They run side by side: async ones in the loop, others in threads. Calls of tools with `concurrent=False` wait for
@@ -54,7 +59,7 @@ async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None) -> l
     one_by_one = asyncio.Lock()
 
     async def made(call: ToolCall[Any], refusal: Result | None) -> Result:
-        return refusal or await _amade(call, one_by_one)
+        return refusal or await _amade(call, one_by_one, images)
 
     return await asyncio.gather(*map(made, calls, refusals))
 
@@ -84,19 +89,17 @@ def _refusal(consent: Consent) -> Result | None:
     return Result(unicode(consent) if isinstance(consent, str) else "Error: the user does not allow this call.")
 
 
-def _made(call: ToolCall[Any]) -> Result:
+def _made(call: ToolCall[Any], images: bool) -> Result:
     try:
-        return Result(content(call.invoke(), call.tool))
+        return Result(content(call.invoke(), call.tool, images=images))
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
         return failure(error)
 
 
-async def _amade(call: ToolCall[Any], one_by_one: asyncio.Lock) -> Result:
+async def _amade(call: ToolCall[Any], one_by_one: asyncio.Lock, images: bool) -> Result:
     try:
-        if _concurrent(call):
-            return Result(content(await call.ainvoke(), call.tool))
-        async with one_by_one:
-            return Result(content(await call.ainvoke(), call.tool))
+        async with contextlib.nullcontext() if _concurrent(call) else one_by_one:
+            return Result(content(await call.ainvoke(), call.tool, images=images))
     except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
         return failure(error)
 
@@ -110,14 +113,19 @@ def failure(error: Exception) -> Result:
     return Result(unicode(f"Error: {type(error).__name__}: {why}"), error)
 
 
-def content(result: Any, tool: Tool[..., Any] | None) -> str:
-    """Returns a result as text for the model, with at most `tool.max_result` characters of it.
+def content(result: Any, tool: Tool[..., Any] | None, *, images: bool = False) -> str | list[dict[str, Any]]:
+    """Returns a result as the model reads it, with at most `tool.max_result` characters.
 
-    A text stays as it is; other values become JSON, or else what their own `str` makes of them.
+    A text stays as it is; other values become JSON, or else what their own `str` makes of them. An image of Pillow, or
+    a list with some, becomes parts of content if the model can read `images`; else a text says that there is one.
 
     Raises:
         TypeError: the value is none of these.
     """
+    several = result if isinstance(result, (list, tuple)) else [result]
+    if any(map(_is_image, several)):
+        parts = [_part(each, tool, images) for each in several]
+        return parts if images else "\n".join(part["text"] for part in parts)
     text = unicode(result if isinstance(result, str) else _written(result))
     return cut(text, MAX_RESULT if tool is None else tool.max_result)
 
@@ -126,6 +134,22 @@ def cut(text: str, most: int) -> str:
     """Returns the first characters of a text and, for the model, how many are left out."""
     left_out = len(text) - most
     return text if left_out <= 0 else f"{text[:most]}\n[{left_out:,} more characters of the result were cut off]"
+
+
+def _is_image(value: Any) -> bool:
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _part(value: Any, tool: Tool[..., Any] | None, images: bool) -> dict[str, Any]:
+    if not _is_image(value):
+        return {"type": "text", "text": content(value, tool)}
+    if images:
+        return {"type": "image", "image": value}
+    return {
+        "type": "text",
+        "text": f"[an image of {value.width} x {value.height} pixels, which this model cannot read]",
+    }
 
 
 def _written(result: Any) -> str:

@@ -214,8 +214,8 @@ def call(
 
 def replies(asked: CallRequest, *, record: bool) -> list[Reply[Any]]:
     """Runs the turns, and reads each one's text; a failure is in its reply."""
-    batch = asked.request.run(record=record)
-    return [reply(turn, asked.request.result(turn.row, batch)) for turn in asked.turns]
+    results = asked.request.results(record=record)
+    return [reply(turn, results[turn.row]) for turn in asked.turns]
 
 
 def values(asked: CallRequest, turns: list[Reply[Any]], *, details: bool) -> Any:

@@ -72,8 +72,11 @@ def prompt_ids(
     options: Mapping[str, Any] | None = None,
     *,
     where: str = "messages",
-) -> list[int]:
+    processor: Any = None,
+) -> list[int] | Mapping[str, Any]:
     """Returns the token ids of a conversation, up to the beginning of the model's turn.
+
+    If there are images among the messages, the processor returns the ids and the images' inputs by their names.
 
     Data cannot contain a control token: the name of one in a message, a tool, a document or an option is encoded as
     plain text, see `control_tokens`.
@@ -90,6 +93,7 @@ def prompt_ids(
         format_: the call format of the model; if it is None and a message has calls, it is derived from the template.
         options: options for the template, such as `enable_thinking`.
         where: the name of the messages in error messages.
+        processor: the model's processor, if it reads images.
 
     Raises:
         OptionError: the tokenizer has no chat template. Or a message has no role, has parts that need a processor
@@ -107,19 +111,75 @@ def prompt_ids(
     with rendering(f"{where}: "), reading_prompt():
         if format_ is None and any(message.get("tool_calls") for message in messages):
             format_ = call_format(tokenizer)
-        reading = _TemplateReading(tokenizer, where)
+        reading = _TemplateReading(tokenizer, where, processor is not None)
         written = [
             _written(message, reading, format_, f"{where}: message {place}") for place, message in enumerate(messages)
         ]
+    has_images = any(_is_image(part) for message in written for part in _parts(message))
+    encoded = partial(_processed, processor) if has_images else partial(_encoded, tokenizer)
     try:
-        return _encoded(tokenizer, written, given, where)
+        return encoded(written, given, where)
     except CannotRender:
         renamed = with_short_ids(written)
         if renamed == written:
             raise
         with suppress(CannotRender):
-            return _encoded(tokenizer, renamed, given, where)
+            return encoded(renamed, given, where)
         raise
+
+
+def _parts(message: Message) -> Sequence[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else ()
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get("type") == "image"
+
+
+def _processed(
+    processor: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str
+) -> Mapping[str, Any]:
+    """Returns what a processor makes of messages with images.
+
+    Raises:
+        OptionError: a text has the name of a control token, and the processor cannot encode it as text.
+    """
+    own = {}
+    if "sanitize_control_tokens" in inspect.signature(processor.apply_chat_template).parameters:
+        own["sanitize_control_tokens"] = True
+    elif Marking.of(control_names(processor.tokenizer), [messages, options]) is not None:
+        raise OptionError(
+            f"{where}: a text has the name of a control token, beside images: this needs transformers 5.20"
+        )
+    with rendering(f"{where}: "):
+        encoded: Mapping[str, Any] = processor.apply_chat_template(
+            list(messages), add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt",
+            **options, **own,
+        )  # fmt: skip
+        return encoded
+
+
+@once_per_object
+def shows_images(tokenizer: Any, template: str) -> bool:
+    """Does the chat template render an image in the result of a tool?
+
+    Args:
+        template: the tokenizer's chat template. If it changes, the answer is found again.
+    """
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "look", "arguments": {}}}
+    turns: list[Any] = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    text = {"type": "text", "text": "x"}
+    result = {"role": "tool", "tool_call_id": call["id"], "name": "look"}
+    try:
+        with_image, without = (
+            str(TokenizerTemplate(tokenizer).render([*turns, {**result, "content": content}], (), prompt=True))
+            for content in ([text, {"type": "image"}], [text])
+        )
+    except CannotRender:
+        return False
+    as_python = "'type'" in with_image  # the template takes only texts, and writes the list as Python does
+    return with_image != without and not as_python
 
 
 def _encoded(tokenizer: Any, messages: Sequence[Message], options: Mapping[str, Any], where: str) -> list[int]:
@@ -172,7 +232,8 @@ def _plain(value: Any, where: str) -> Any:
 class _TemplateReading:
     """Which roles and forms of content a chat template reads. Probes find it out: short conversations to render."""
 
-    def __init__(self, tokenizer: Any, where: str) -> None:
+    def __init__(self, tokenizer: Any, where: str, images: bool) -> None:
+        self.images = images
         self.tokenizer, self._where = tokenizer, where
         self._shows = partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
         self.in_parts = not self._shows("user", False) and self._shows("user", True) is True
@@ -227,6 +288,8 @@ def _written(message: Message, reading: _TemplateReading, format_: CallFormat | 
         return {**plain, "content": [{"type": "text", "text": content}]}
     for part in content if isinstance(content, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
+        if reading.images and kind == "image":
+            continue
         if isinstance(kind, str) and kind.startswith(("image", "video", "audio", "input_")):
             raise OptionError(
                 f"{where}: {quoted(kind)} parts need the model's processor: pass the prompt that the processor returns"

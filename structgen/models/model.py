@@ -61,12 +61,14 @@ class Model:
         tokenizer: encodes prompts; only `encode` and, for chat messages, `apply_chat_template` are used.
         vocabulary: the tokenizer's tokens as bytes, and every id that ends the text.
         set_context: the `context` that the caller has set; None for that of the model.
+        processor: transformers' processor, which reads images in chat messages; None without one.
     """
 
     module: PreTrainedModel | Host
     tokenizer: Any
     vocabulary: Vocabulary
     set_context: int | None = None
+    processor: Any = None
 
     @classmethod
     def of(cls, module: PreTrainedModel, tokenizer: Any, *, context: int | None = None) -> Model:
@@ -74,6 +76,7 @@ class Model:
 
         Args:
             module: a transformers model, or a `PeftModel` around one: its layers have the adapters that are active.
+            tokenizer: its tokenizer; or the processor of a model that reads images, which has a tokenizer.
             context: the longest sequence in tokens, instead of what the configuration says (see `context`).
 
         Raises:
@@ -82,6 +85,8 @@ class Model:
         """
         module = _unwrapped(module)
         _require_generative(module)
+        processor = tokenizer if hasattr(tokenizer, "image_processor") else None
+        tokenizer = tokenizer if processor is None else processor.tokenizer
         known, declared = _vocabularies.setdefault(module, _Vocabularies()), _declared(module, tokenizer)
         before, vocabulary = known.get(tokenizer, (None, None))
         if vocabulary is None or before != declared:
@@ -90,7 +95,7 @@ class Model:
             )
             known[tokenizer] = declared, vocabulary
         require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
-        return cls(module, tokenizer, vocabulary, context)
+        return cls(module, tokenizer, vocabulary, context, processor)
 
     @property
     def of_transformers(self) -> PreTrainedModel | None:
@@ -316,7 +321,7 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         OptionError: neither, or a `tokenizer` beside a `Model`, which has its own.
     """
     if isinstance(model, Model):
-        if tokenizer is not None and tokenizer is not model.tokenizer:
+        if tokenizer is not None and tokenizer not in (model.tokenizer, model.processor):
             raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
         return model
     if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):

@@ -78,24 +78,27 @@ def read_prompt(model: Model, prompt: GivenPrompt, *, thinks: bool | None = None
     if module is None:
         if isinstance(prompt, ProcessorPrompt):
             raise OptionError(f"{where}={quoted(prompt.given)}: expected {EXPECTED}")
-        return Prompt(checked(model, _token_ids(model, prompt, thinks), where))
+        return Prompt(checked(model, [*_token_ids(model, prompt, thinks)], where))
     if isinstance(prompt, ProcessorPrompt):
         return _processed(model, module, prompt.given, where)
     if module.config.is_encoder_decoder and module.main_input_name != "input_ids":
         expected = f"{type(module).__name__} reads {module.main_input_name}: pass what its processor returns"
         raise OptionError(f"{where}: {expected}")
-    ids = checked(model, _token_ids(model, prompt, thinks), where)
+    ids = _token_ids(model, prompt, thinks)
+    if isinstance(ids, Mapping):
+        return _processed(model, module, ids, where)
+    ids = checked(model, ids, where)
     return Prompt(ids, {} if reads_both_ways(module) else None, model.start)
 
 
-def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[int]:
-    """The ids of a text, of messages, or of ids as they are."""
+def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[int] | Mapping[str, Any]:
+    """The ids of a text, of messages, or of ids as they are; of messages with images what the processor returns."""
     if isinstance(prompt, TextPrompt):
         ids = plain_ids(model.tokenizer, prompt.given, prompt.data)
         return ids if ids is not None else _text_ids(model.tokenizer, prompt.given) if prompt.given else []
     if isinstance(prompt, ChatPrompt):
         options = thought_options(model.tokenizer, model.vocabulary, thinks)
-        return prompt_ids(model.tokenizer, prompt.given, options=options, where=prompt.name)
+        return prompt_ids(model.tokenizer, prompt.given, options=options, where=prompt.name, processor=model.processor)
     return _one_row(prompt.given, prompt.name)
 
 
