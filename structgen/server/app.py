@@ -45,7 +45,7 @@ LAST_WORDS = 3
 """Seconds that streams have to tell their clients that the server ends."""
 SWITCH = 0.0005
 """Seconds after which a thread that compiles a schema makes way for the thread that runs the model."""
-ID_HEADER = "X-Request-Id"
+ID_HEADER, IGNORED_HEADER = "X-Request-Id", "X-Structgen-Ignored"
 COLLECT_AFTER = 3000
 """New containers after which Python looks for garbage among the young ones; each hundredth time it looks at all."""
 
@@ -230,20 +230,22 @@ class Routes:
                 with exchange.stage("body"):
                     body = await self._body(request)
                     exchange.size = len(body)
-                    asked = (
-                        await asyncio.to_thread(read_request, kind, body)
-                        if len(body) > LARGE
-                        else read_request(kind, body)
-                    )
+                    if len(body) > LARGE:
+                        asked = await asyncio.to_thread(read_request, kind, body)
+                    else:
+                        asked = read_request(kind, body)
                 run = await self._service.start(asked, exchange)
             except Exception as error:
                 problem = exchange.failed(error)
                 metrics.over(exchange)
                 raise problem from error
+            headers = {IGNORED_HEADER: ", ".join(asked._ignored)} if asked._ignored else {}
             if asked.stream:
-                return _Stream(run, lambda: metrics.over(exchange))
+                return _Stream(run, lambda: metrics.over(exchange), headers)
             try:
-                return JSONResponse(await _unless_gone(request, run))
+                return JSONResponse(await _unless_gone(request, run), headers=headers)
+            except Exception as error:
+                raise exchange.failed(error) from error
             finally:
                 run.close()
                 metrics.over(exchange)
@@ -272,9 +274,9 @@ class Routes:
 class _Stream(EventSourceResponse):
     """A stream of events. Its rows are freed when it ends, for whatever reason."""
 
-    def __init__(self, run: RunningRequest, over: Callable[[], None]) -> None:
+    def __init__(self, run: RunningRequest, over: Callable[[], None], headers: dict[str, str]) -> None:
         self._run, self._over = run, over
-        super().__init__(run.events(), ping=PING, sep="\n", send_timeout=SEND)
+        super().__init__(run.events(), ping=PING, sep="\n", send_timeout=SEND, headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -11,10 +11,11 @@ import numpy as np
 from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
+from structgen.chat.known import thinking_tags_of
+from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
 from structgen.errors import PromptTooLong, quoted
 from structgen.given_prompts import GivenPrompts
@@ -23,9 +24,10 @@ from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitesp
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
 from structgen.server.problems import Problem, invalid
-from structgen.server.responses_wire import ResponsesRequest
+from structgen.server.responses_wire import ResponsesRequest, text_of
 from structgen.server.settings import Settings
 from structgen.server.wire import (
+    AllowedChoice,
     AnyRequest,
     ChatRequest,
     Common,
@@ -39,6 +41,8 @@ from structgen.server.wire import (
 )  # fmt: skip
 from structgen.tools import ToolCall
 
+MOST = 20
+"""The most alternatives to a token that a request may ask for, as with OpenAI; there are `ALTERNATIVES` at most."""
 SHRUNK = 4
 """How many times fewer bytes a tokenizer's normal form of a text may have."""
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
@@ -85,7 +89,11 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         "prompt_schema": request.extras.prompt_schema,
     }
     given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
-    choice = given.function.name if isinstance(given, NamedChoice) else given
+    choice: str = given.function.name if isinstance(given, NamedChoice) else given  # type: ignore[assignment]
+    if isinstance(given, AllowedChoice):
+        choice, allowed = given.allowed_tools.mode, {each.function.name for each in given.allowed_tools.tools}
+        tools = [tool for tool in tools if tool["function"]["name"] in allowed]
+    options |= _effort(model, request, options)
     if parallel is None:
         parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models
     if not tools:
@@ -96,6 +104,21 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         call = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=own)
         turns.append(call.turns[0])
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
+
+
+def _effort(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options for `reasoning_effort`: the template's variable of the name, and whether the model thinks."""
+    effort, template = request.reasoning_effort, getattr(model.tokenizer, "chat_template", None)
+    if effort is None:
+        return {}
+    own, shown = dict[str, Any](), options["template_options"]
+    if isinstance(template, str) and "reasoning_effort" in variables_of(template) and effort != "none":
+        own["template_options"] = {"reasoning_effort": effort, **shown}
+    if thinking_tags_of(model.tokenizer, model.vocabulary) is not None and options["thinking"] is None:
+        own["thinking"] = effort != "none"
+    if not own:
+        request._ignored.append("reasoning_effort")
+    return own
 
 
 def ask_response(model: Model, request: ResponsesRequest, settings: Settings) -> Asked:
@@ -233,10 +256,7 @@ def _phrase(given: PhraseField) -> Wanted:
 
 def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
     """Returns the limit of tokens of one text."""
-    given = {each for each in (request.max_tokens, also) if each is not None}
-    if len(given) > 1:
-        raise Problem(400, "max_tokens and max_completion_tokens differ: give one", "invalid_value", param="max_tokens")
-    wanted = given.pop() if given else settings.max_tokens
+    wanted = min((each for each in (request.max_tokens, also) if each is not None), default=settings.max_tokens)
     _require_fewer("max_tokens", wanted, settings)
     return wanted
 
@@ -282,8 +302,8 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
 
 def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
     """Returns the number of alternatives to each token in the answer; None for no log-probabilities at all."""
-    if top is not None and not (wanted and 0 <= top <= ALTERNATIVES):
-        message = f"top_logprobs={top}: expected 0 to {ALTERNATIVES}, with logprobs"
+    if top is not None and not (0 <= top <= MOST and (wanted or top == 0)):
+        message = f"top_logprobs={top}: expected 0 to {MOST}, with logprobs"
         raise Problem(400, message, "invalid_value", param="top_logprobs")
     return (top or 0) if wanted else None
 
@@ -307,16 +327,16 @@ def _text(content: str | list[dict[str, Any]] | None, place: int) -> str:
     if not isinstance(content, list):
         return content or ""
     for part in content:
-        if part.get("type") != "text" or not isinstance(part.get("text"), str):
+        if part.get("type") not in ("text", "refusal") or not isinstance(text_of(part), str):
             kind = quoted(part.get("type"))
             raise invalid(f"messages.{place}.content", f"{kind} parts are not read here, only text")
-    return "".join(part["text"] for part in content)
+    return "".join(text_of(part) for part in content)
 
 
 def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
     try:
         function = given["function"]
-        arguments = json.loads(function["arguments"])
+        arguments = json.loads(function["arguments"] or "{}")
         if not isinstance(arguments, dict):
             raise TypeError
         return ToolCall(str(function["name"]), arguments, str(given["id"]))

@@ -12,7 +12,6 @@ from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
-    Extras,
     FunctionField,
     FunctionName,
     Message,
@@ -79,6 +78,11 @@ class ReasoningField(Strict):
     summary: Literal["auto", "concise", "detailed"] | None = None
 
 
+def text_of(part: dict[str, Any]) -> Any:
+    """Returns the text of a part of a message."""
+    return part.get("refusal") if part.get("type") == "refusal" else part.get("text")
+
+
 class InputItem(BaseModel):
     """An item of a conversation; see `_messages` for its kinds."""
 
@@ -99,7 +103,6 @@ class ResponsesRequest(AnyRequest):
     include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = None
     top_logprobs: StrictInt | None = None
     max_output_tokens: StrictInt | None = None
-    truncation: Literal["disabled"] | None = None
     stream_options: StreamFields | None = None
     previous_response_id: Any = None
     conversation: Any = None
@@ -117,7 +120,7 @@ class ResponsesRequest(AnyRequest):
             if getattr(self, name) not in (None, False):
                 raise Problem(400, f"{name}: {why}", "unsupported_parameter", param=name)
         choice = self.tool_choice
-        return ChatRequest.model_construct(
+        chat = ChatRequest.model_construct(
             model=self.model,
             messages=self._messages(),
             response_format=None if self.text is None else self.text.chat,
@@ -129,15 +132,11 @@ class ResponsesRequest(AnyRequest):
             max_completion_tokens=self.max_output_tokens,
             temperature=self.temperature,
             top_p=self.top_p,
-            structgen=self._extras(),
+            reasoning_effort=None if self.reasoning is None else self.reasoning.effort,
+            structgen=self.structgen,
         )
-
-    def _extras(self) -> Extras | None:
-        if self.reasoning is None or self.reasoning.effort is None:
-            return self.structgen
-        extras = self.structgen or Extras()
-        thinks = self.reasoning.effort != "none"
-        return extras if extras.thinking else extras.model_copy(update={"thinking": thinks})
+        chat._ignored = self._ignored
+        return chat
 
     def _messages(self) -> list[Message]:
         given = self.input
@@ -210,6 +209,6 @@ class _ItemFields:
             return "" if given is None else self.string(name)
         for part in given:
             given_kind = part.get("type") if isinstance(part, dict) else part
-            if given_kind not in (kind, "input_text", "output_text") or not isinstance(part.get("text"), str):
+            if given_kind not in (kind, "input_text", "output_text", "refusal") or not isinstance(text_of(part), str):
                 raise self.problem(name, f"{quoted(given_kind)} parts are not read here, only texts")
-        return "".join(part["text"] for part in given)
+        return "".join(str(text_of(part)) for part in given)

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import from_json
 
 from structgen.errors import excerpt, quoted
+from structgen.server.fields import translated
 from structgen.server.problems import Problem
 
-R = TypeVar("R", bound=BaseModel)
 Number = Annotated[float, Field(strict=True)]
 
 
@@ -21,16 +33,22 @@ _REFUSED = {
     "best_of": "n gives several texts, and structgen.beams searches for the likeliest one",
     "functions": "pass tools",
     "function_call": "pass tool_choice",
-    "guided_json": f"pass {_SCHEMA}",
-    "guided_regex": 'pass "structgen": {"regex": ...}',
-    "guided_choice": 'pass "structgen": {"choice": [...]}',
-    "guided_grammar": 'pass "structgen": {"grammar": ...}, in Lark\'s syntax',
-    "structured_outputs": f'pass {_SCHEMA}, or "structgen": {{"regex": ...}}, with choice or grammar alike',
+    "web_search_options": "the server searches nothing: pass a tool of your own",
+    "image": "the server makes no images",
+    "echo": "the answer has only new text: put your prompt before it",
+    "suffix": "the text goes on behind the prompt only",
+    "min_tokens": "a schema says how short a text may be",
+    "stop_token_ids": "pass the texts of the tokens as stop",
+    "ignore_eos": "a text ends where the model ends it: ask for a schema or a regex",
     "response_format.schema": f"pass {_SCHEMA}",
     "response_format.name": f"pass {_SCHEMA}",
     "response_format.strict": f"pass {_SCHEMA}",
 }
 """Fields of other servers, and common mistakes -> what to use here."""
+
+
+_LARGE = re.compile(rb"[0-9][eE][+]?[0-9]{3}")
+"""A number that may be too large for a float."""
 
 
 class Strict(BaseModel):
@@ -171,6 +189,20 @@ class FunctionName(Strict):
     name: StrictStr
 
 
+class AllowedTools(Strict):
+    """Only these tools may be called."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[NamedChoice], Field(min_length=1)]
+
+
+class AllowedChoice(Strict):
+    """Only some tools may be called, or one of them must be."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
 class NamedChoice(Strict):
     """This function must be called."""
 
@@ -206,6 +238,7 @@ class AnyRequest(Strict):
     have no effect. But `/v1/responses` refuses `store`.
     """
 
+    _ignored: list[str] = PrivateAttr(default_factory=list)
     model: StrictStr
     temperature: Number | None = None
     top_p: Number | None = None
@@ -218,6 +251,9 @@ class AnyRequest(Strict):
     safety_identifier: Any = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
+
+
+R = TypeVar("R", bound=AnyRequest)
 
 
 class Common(AnyRequest):
@@ -244,7 +280,8 @@ class ChatRequest(Common):
 
     messages: Annotated[list[Message], Field(min_length=1)]
     tools: list[ToolField] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedChoice | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     parallel_tool_calls: StrictBool | None = None
     logprobs: StrictBool | None = None
     top_logprobs: StrictInt | None = None
@@ -266,25 +303,30 @@ def read_request(kind: type[R], body: bytes) -> R:
         Problem: the text is no JSON, or a field is unknown or has a wrong value.
     """
     try:
-        return kind.model_validate_json(body)
+        given = from_json(body, allow_inf_nan=False)
+        if _LARGE.search(body):
+            json.dumps(given, allow_nan=False)  # raises for a number that has become infinite
+        value, ignored = translated(given)
+    except ValueError as error:
+        raise Problem(400, f"the body: Invalid JSON: {excerpt(error)}", "invalid_value", param="") from None
+    try:
+        request = kind.model_validate(value)
+        request._ignored = ignored
+        return request
     except ValidationError as refusal:
         # A missing field is reported only if nothing else is wrong.
         first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
-        place = ".".join(_place(first["loc"], body))
+        place = ".".join(_place(first["loc"], value))
         if first["type"] == "extra_forbidden":
             message = f"unknown field {quoted(place)}: {_instead(kind, place)}"
             raise Problem(400, message, "unknown_parameter", param=place) from None
-        value = "" if first["type"] in ("missing", "json_invalid") else f", found {quoted(first['input'])}"
-        message = f"{excerpt(place) or 'the body'}: {first['msg']}{value}"
+        found = "" if first["type"] == "missing" else f", found {quoted(first['input'])}"
+        message = f"{excerpt(place) or 'the body'}: {first['msg']}{found}"
         raise Problem(400, message, "invalid_value", param=place) from None
 
 
-def _place(location: Sequence[str | int], body: bytes) -> Iterator[str]:
+def _place(location: Sequence[str | int], value: Any) -> Iterator[str]:
     """Yields the parts of a place in a body, without the names of classes that Pydantic puts among them."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return
     for number, part in enumerate(location):
         inside = isinstance(value, dict) and (part in value or number == len(location) - 1)
         if inside or (isinstance(value, list) and isinstance(part, int)):

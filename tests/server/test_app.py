@@ -127,7 +127,8 @@ def test_bodies_and_schemas_that_are_too_large(model):
     with served(model, Settings(name="m", max_body_bytes=5000, max_schema_bytes=1000)) as server:
         status, _, body = fetch(server, "POST", "/v1/completions", b"x" * 6000)
         assert (status, body["error"]["code"]) == (413, "request_too_large")
-        for text in (b"", b"{", b"[]", b'"\xff"', b'{"model": "m", "prompt": 5}'):
+        infinite = b'{"model": "m", "prompt": "x", "metadata": {"a": 1e999}}'
+        for text in (b"", b"{", b"[]", b'"\xff"', b'{"model": "m", "prompt": 5}', b"NaN", infinite):
             status, _, body = fetch(server, "POST", "/v1/completions", text)
             assert (status, body["error"]["code"]) == (400, "invalid_value")
         schema = {"enum": ["x" * 1000]}

@@ -255,7 +255,6 @@ IMAGE = {"type": "input_image", "image_url": "data:x"}
         ({"background": True}, "unsupported_parameter", "background"),
         ({"prompt": {"id": "1"}}, "unsupported_parameter", "prompt"),
         ({"extra_body": {"seed": 3}}, "unknown_parameter", "seed"),
-        ({"truncation": "auto"}, "invalid_value", "truncation"),
         ({"include": ["file_search_call.results"]}, "invalid_value", "include.0"),
         ({"tools": [{"type": "web_search"}]}, "invalid_value", "tools.0.type"),
         ({"text": schema_text({"type": "nope"})}, "schema_error", "/type"),

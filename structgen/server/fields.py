@@ -1,0 +1,153 @@
+"""The fields of requests as clients send them: those with another name, without an effect, and that cannot work.
+
+`wire` declares the fields that are honoured; the tables here have all others that OpenAI's SDK and vLLM's clients know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from structgen.errors import quoted
+from structgen.server.problems import Problem, invalid
+
+IGNORED = {
+    "audio": "answers are text",
+    "background_options": "there is no background mode",
+    "context_management": "the server keeps no context",
+    "max_tool_calls": "the server calls no tools itself",
+    "moderation": "nothing is moderated",
+    "prediction": "forced text is predicted anyway",
+    "prompt_cache_options": "there is no cache of prompts",
+    "truncation": "a prompt that is too long is refused",
+    "verbosity": "ask for it in the prompt",
+    "access_programs": "there are none",
+}
+"""Fields that change nothing here, and why. An answer names them in the header `X-Structgen-Ignored`."""
+
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "add_generation_prompt": (True,),
+    "best_of": (1,),
+    "continue_final_message": (False,),
+    "echo": (False,),
+    "ignore_eos": (False,),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1, 1.0),
+    "min_tokens": (0,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "stop_token_ids": ([],),
+    "suffix": ("",),
+    "use_beam_search": (False,),
+}
+"""Fields that are taken with these values only, with which they change nothing."""
+
+RENAMED = {
+    "chat_template_kwargs": "template_options",
+    "guided_regex": "regex",
+    "guided_choice": "choice",
+    "guided_grammar": "grammar",
+    "min_p": "min_p",
+    "repetition_penalty": "repetition_penalty",
+    "top_k": "top_k",
+    "typical_p": "typical_p",
+}
+"""Fields of vLLM's interface -> the options of the field `structgen` that mean the same."""
+
+DATA = {
+    "schema", "parameters", "arguments", "structgen", "json", "logit_bias", "metadata", "chat_template_kwargs",
+    "guided_json", "structured_outputs",
+}  # fmt: skip
+"""Fields whose content is the client's own: null may mean something there."""
+
+
+def translated(given: Any) -> tuple[Any, list[str]]:
+    """Returns the body of a request with the fields that `wire` declares, and the names of those without an effect.
+
+    Raises:
+        Problem: a field contradicts another one.
+    """
+    if not isinstance(given, dict):
+        return given, []
+    body = {name: _without_nulls(value, name) for name, value in given.items() if value is not None}
+    ignored = [name for name in body if name in IGNORED]
+    for name in ignored:
+        del body[name]
+    for name, values in NEUTRAL.items():
+        if name in body and any(body[name] == value and type(body[name]) is type(value) for value in values):
+            del body[name]
+    _rename(body)
+    _structured(body)
+    constrained = body.get("tools") or _is_constrained(body)
+    if body.get("stop") and constrained:  # a stop string must not cut a value, and behind the value the text is over
+        del body["stop"]
+        ignored.append("stop")
+    return body, ignored
+
+
+def _is_constrained(body: Mapping[str, Any]) -> bool:
+    format_, extras = body.get("response_format"), body.get("structgen")
+    typed = isinstance(format_, dict) and format_.get("type") not in (None, "text")
+    return typed or (isinstance(extras, dict) and any(extras.get(name) for name in ("regex", "choice", "grammar")))
+
+
+def _without_nulls(value: Any, name: str) -> Any:
+    """Returns a field without members that are null or `cache_control`; messages keep the null of their content."""
+    if name in DATA:
+        return value
+    if isinstance(value, dict):
+        return {
+            key: _without_nulls(each, key)
+            for key, each in value.items()
+            if key != "cache_control" and (each is not None or key == "content")
+        }
+    return [_without_nulls(each, name) for each in value] if isinstance(value, list) else value
+
+
+def _rename(body: dict[str, Any]) -> None:
+    """Moves vLLM's fields to where the server reads them."""
+    for name, own in RENAMED.items():
+        if name in body:
+            value = body.pop(name)
+            _set_extra(body, name, own, 0 if name == "top_k" and value == -1 else value)
+
+
+def _set_extra(body: dict[str, Any], name: str, own: str, value: Any) -> None:
+    extras = body.setdefault("structgen", {})
+    if not isinstance(extras, dict):
+        return
+    if own in extras and extras[own] != value:
+        raise invalid(name, f"structgen.{own} says otherwise: give one of them")
+    body["structgen"] = {**extras, own: value}
+
+
+def _structured(body: dict[str, Any]) -> None:
+    """Reads vLLM's `guided_json` and `structured_outputs`."""
+    outputs = body.pop("structured_outputs", None)
+    if outputs is not None and not isinstance(outputs, dict):
+        raise invalid("structured_outputs", f"expected an object, found {quoted(outputs)}")
+    given = {"json": body.pop("guided_json"), **(outputs or {})} if "guided_json" in body else dict(outputs or {})
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name in ("regex", "choice", "grammar"):
+            _set_extra(body, f"structured_outputs.{name}", name, value)
+        elif name == "json":
+            schema = json_of(value) if isinstance(value, str) else value
+            format_ = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+            if body.setdefault("response_format", format_) != format_:
+                raise invalid("structured_outputs.json", "response_format says otherwise: give one of them")
+        elif name == "json_object" and value is True:
+            body.setdefault("response_format", {"type": "json_object"})
+        elif value is not False:
+            message = f"structured_outputs.{name} is not known here: use json, json_object, regex, choice or grammar"
+            raise Problem(400, message, "unknown_parameter", param=f"structured_outputs.{name}")
+
+
+def json_of(text: str) -> Any:
+    """Returns a schema that a client gives as JSON text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise invalid("structured_outputs.json", f"expected a JSON Schema, found {quoted(text)}") from None
