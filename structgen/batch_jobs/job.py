@@ -11,6 +11,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,14 +33,16 @@ from structgen.errors import OptionError, Stopped, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts, PlainText
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model, as_model
-from structgen.options import Sampling
-from structgen.patience import CancelEvent
+from structgen.options import Limits, Sampling
+from structgen.patience import CancelEvent, Deadline
 from structgen.rendering import schema_text
 
 log = logging.getLogger("structgen.jobs")
 
 CUT = "closed_by_budget", "length"
 """Ends of values that a limit has cut short."""
+JOINING = 0.25
+"""The share of the rows that are free before inputs join."""
 AHEAD = 4
 """Inputs that are read and sorted by length together, in batches."""
 
@@ -225,42 +228,68 @@ class _ExtractionJob:
             rows: each with its place among all.
             ahead: read more inputs than there are rows, to sort them by their length.
         """
-        size = self._options.batch_size
+        size, more = self._options.batch_size, True
         with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
-            more = True
             while more or self._ready or self._running:
-                if more and len(self._ready) + len(self._running) < size:
-                    wanted = size * AHEAD if ahead else size - len(self._running)
-                    while len(self._ready) < wanted and (numbered := next(rows, None)) is not None:
-                        yield from self._prepare(*numbered)
-                    more = numbered is not None
+                free = size - len(self._running)
+                if more and len(self._ready) < free:
+                    wanted = size * AHEAD if ahead else free
+                    new = list(islice(rows, wanted - len(self._ready)))
+                    more = len(new) == wanted - len(self._ready)
+                    yield from self._prepare(new)
                     self._ready = deque(sorted(self._ready, key=lambda each: -each.length))
-                while self._ready and len(self._running) < size:
-                    waiting = self._ready.popleft()
-                    waiting.request.sessions[0].patience.deadline.restart()
-                    self._running.append((waiting, batch.join(waiting.request.sessions[0], record=False)))
+                if free >= JOINING * size or not self._running:  # prompts that come together are read together
+                    for _ in range(min(free, len(self._ready))):
+                        self._join(batch)
                 if self._running:
                     batch.step()
                     yield from self._finished(batch)
                 if self._cancel is not None and self._cancel.is_set():
                     return
 
-    def _prepare(self, number: int, row: InputRow) -> Iterator[Outcome]:
-        """Makes an input ready. Yields an outcome if it fails at once."""
-        try:
-            request = prepare(self._model, self._prompt_of(row), self._schema, self._options_of(row))
-        except StructgenError as error:
-            yield Outcome(row, number, failed_entry(row, error))
-        else:
-            self._ready.append(_Waiting(row, number, request))
+    def _join(self, batch: OpenBatch) -> None:
+        """Gives an input a row, and its time begins."""
+        waiting = self._ready.popleft()
+        session, limits = waiting.request.sessions[0], self._options.limits
+        if isinstance(limits, Limits) and limits.seconds is not None:
+            for each in {session.before or session, session}:
+                each.patience.deadline = Deadline(limits.seconds)
+        self._running.append((waiting, batch.join(session, record=False)))
 
-    def _options_of(self, row: InputRow) -> CallOptions:
-        """The options of an input, with its own seed."""
+    def _prepare(self, new: Sequence[tuple[int, InputRow]]) -> Iterator[Outcome]:
+        """Makes inputs ready. Yields the outcomes of those that fail at once."""
+        fine: list[tuple[int, InputRow, GivenPrompts]] = []
+        for number, row in new:
+            try:
+                fine.append((number, row, self._prompt_of(row)))
+            except StructgenError as error:
+                yield Outcome(row, number, failed_entry(row, error))
+        if not fine:
+            return
+        try:
+            self._make_ready(fine)
+        except StructgenError:  # of one of them, which is found by trying each
+            for each in fine:
+                try:
+                    self._make_ready([each])
+                except StructgenError as error:
+                    yield Outcome(each[1], each[0], failed_entry(each[1], error))
+
+    def _make_ready(self, rows: Sequence[tuple[int, InputRow, GivenPrompts]]) -> None:
+        """Makes the requests of some inputs together, which costs less than one by one; all, or none."""
+        prompts = GivenPrompts([prompts.each[0] for _, _, prompts in rows], many=True)
+        sampling = [self._sampling_of(row) for _, row, _ in rows]
+        whole = prepare(self._model, prompts, self._schema, replace(self._options, sampling=sampling))
+        for place, (number, row, _) in enumerate(rows):
+            self._ready.append(_Waiting(row, number, whole.with_sessions({place: whole.sessions[place]})))
+
+    def _sampling_of(self, row: InputRow) -> Any:
+        """The sampling of an input, with its own seed."""
         sampling = self._options.sampling
         if not isinstance(sampling, Sampling) or sampling.greedy or sampling.seed is None:
-            return self._options
+            return sampling
         seed = blake2b(f"{sampling.seed}/{row.id}".encode(errors="replace"), digest_size=8).digest()
-        return replace(self._options, sampling=replace(sampling, seed=int.from_bytes(seed, "little")))
+        return replace(sampling, seed=int.from_bytes(seed, "little"))
 
     def _finished(self, batch: OpenBatch) -> Iterator[Outcome]:
         for each in [each for each in self._running if each[1].session.done]:

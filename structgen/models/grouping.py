@@ -40,6 +40,26 @@ def beginnings(rows: Sequence[Row], spare: int) -> list[tuple[list[Row], int]]:
     return shared
 
 
+def known_beginnings(rows: Sequence[Row], there: Iterable[Row]) -> dict[Row, tuple[Row, int]]:
+    """New rows of text that begin as a row does that was read before: with that row, and the length of the beginning.
+
+    Args:
+        there: rows with a place in the cache.
+    """
+    new = [row for row in rows if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT]
+    alike: dict[tuple[int, ...], list[Row]] = {}
+    for row in there if new else ():
+        if row.valid > SHORT and row.inputs is None and not row.shift:
+            alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
+    known = {}
+    for row in new:
+        candidates = alike.get(tuple(row.ids[:SHORT]), ())
+        lengths = [common(row.ids[:-1], other.ids[: other.valid]) for other in candidates]
+        if lengths and max(lengths) > SHORT:
+            known[row] = candidates[lengths.index(max(lengths))], max(lengths)
+    return known
+
+
 def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     """Indexes of rows that are read together: all with few pending tokens, and groups of the others.
 

@@ -13,7 +13,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, text_groups, twins_among
+from structgen.models.grouping import (
+    MAX_READ,
+    SHORT,
+    beginnings,
+    is_begun,
+    known_beginnings,
+    text_groups,
+    twins_among,
+)  # fmt: skip
 from structgen.models.layers import NOTHING, arguments_of, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.row import Foreseen, Forward, Row
@@ -61,7 +69,8 @@ def takes_slots(module: PreTrainedModel) -> bool:
 class SlotForward(Forward):
     """Runs a causal model over rows of any lengths.
 
-    Equal prompts that come together, as for several samples, are read once, and so is the common beginning of others.
+    Equal prompts that come together, as for several samples, are read once, and so is the common beginning of others,
+    and the beginning that a later prompt has in common with a row that is still there.
 
     Args:
         module: a model that `takes_slots`.
@@ -133,7 +142,15 @@ class SlotForward(Forward):
         return logits if order == list(range(len(line))) else logits.index_select(0, upload_one(order, self._device))
 
     def _read_beginnings(self, rows: Sequence[Row]) -> None:
-        """Reads the common beginning of new prompts once, where that saves more than a forward pass."""
+        """Reads the common beginning of new prompts once, where that saves more than a forward pass.
+
+        A new prompt that begins as a row does which is there already has its beginning from that one.
+        """
+        for row, (leader, length) in known_beginnings(rows, self._place).items():
+            for layer in self._model.layers:
+                layer.reserve(len(self._place), 0)
+                layer.move(self._place[leader], self._place[row], slice(0, length))
+            row.valid = length
         for (leader, *others), length in beginnings(rows, self._spare):
             whole, leader.ids = leader.ids, leader.ids[:length]
             self._run([leader], None)
