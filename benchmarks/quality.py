@@ -157,7 +157,7 @@ CPU time by the way's, on the same texts: below 1, structgen is faster. An inter
 
 def report(arguments: argparse.Namespace) -> None:
     half = "final" if arguments.final else "first"
-    versions = {"structgen", "torch", "transformers", "llama-cpp-python", "xgrammar", "llguidance", "outlines"}
+    versions = {"torch", "transformers", "llama-cpp-python", "xgrammar", "llguidance", "outlines"}
     known = [f"{name} {version(name)}" for name in sorted(versions) if _is_installed(name)]
     lines = HEADER.format(half=half, machine=f"{platform.machine()} with {', '.join(known)}").splitlines()
     lines += ["", *(line for model in arguments.model for line in table(model, final=arguments.final))]
