@@ -8,12 +8,13 @@ from collections.abc import Hashable
 from dataclasses import fields, replace
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
 from structgen.masks import Grammar
-from structgen.memo import once_per_object
+from structgen.models.model import Model
 from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
@@ -59,10 +60,19 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     return grammar
 
 
-@once_per_object
-def spans_for(grammar: Grammar, tokenizer: Any) -> Spans:
-    """The forced spans of the grammar in the tokenizer's own tokens, cached with the grammar."""
-    return Spans(grammar.vocabulary, tokenizer)
+_Spans = WeakKeyDictionary[Grammar, tuple[Any, Spans]]
+_spans: WeakKeyDictionary[Any, _Spans] = WeakKeyDictionary()
+"""By model and grammar: the tokenizer and the spans in its tokens. Grammars outlive models; spans hold tokenizers."""
+
+
+def spans_for(grammar: Grammar, model: Model) -> Spans:
+    """The forced spans of the grammar in the model's own tokens, cached while both are there."""
+    known = _spans.setdefault(model.module, WeakKeyDictionary())
+    tokenizer, spans = known.get(grammar, (None, None))
+    if spans is None or tokenizer is not model.tokenizer:
+        spans = Spans(grammar.vocabulary, model.tokenizer)
+        known[grammar] = model.tokenizer, spans
+    return spans
 
 
 def _value(given: Any) -> Hashable:

@@ -185,7 +185,7 @@ class RowBuilder:
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
             "limits": limits,
-            "spans": spans_for(grammar, self._model.tokenizer) if forced and grammar is not None else None,
+            "spans": spans_for(grammar, self._model) if forced and grammar is not None else None,
         }
 
     def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:

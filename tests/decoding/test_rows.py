@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Sequence
+
 import pytest
 
 import structgen as sg
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.rows import RowBuilder
+from structgen.given_prompts import GivenPrompt, GivenPrompts
 from structgen.models.model import Model
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.mixed_rows import llama
@@ -21,8 +25,8 @@ def builder(context=None, **options):
     return RowBuilder(model, CallOptions(**options))
 
 
-def prompts(*texts: str) -> list[Prompt]:
-    return [Prompt(list(text.encode())) for text in texts]
+def prompts(*texts: str) -> Sequence[GivenPrompt]:
+    return GivenPrompts.of(list(texts)).each
 
 
 def test_each_row_has_its_own_options_and_those_given_once():
@@ -50,3 +54,13 @@ def test_beams_are_searched_from_hypotheses():
     assert builder().beams is None
     with pytest.raises(sg.OptionError, match="beams="):
         builder(beams=3, sampling=sg.Sampling(temperature=1.0)).rows(prompts("a"), [None])
+
+
+def test_a_tokenizer_is_freed_with_its_model():
+    """Grammars are kept for the next model with this vocabulary; what they know of a tokenizer is not."""
+    model = Model(llama(), ByteTokenizer(), byte_vocabulary())
+    sg.generate(model, "x", {"enum": ["ab", "b"]}, limits=sg.Limits(20))
+    tokenizer = weakref.ref(model.tokenizer)
+    del model
+    gc.collect()
+    assert tokenizer() is None

@@ -9,8 +9,8 @@ the value around it; the whole is always judged.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from types import TracebackType
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -27,15 +27,22 @@ REMEMBERED = 4096
 """The most paths whose parts are cached."""
 
 
-@contextmanager
-def users_code(type_name: str, pointer: str, text: bytes) -> Iterator[None]:
-    """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`."""
-    try:
-        yield
-    except (ValidationError, StructgenError):
-        raise
-    except Exception as error:  # the code is the user's: it may raise anything
-        raise ValidatorError(type_name, pointer, text.decode("utf-8", errors="replace"), error) from error
+class users_code:  # noqa: N801 - a block
+    """A `with` block in which validators run: validation errors pass, others become a `ValidatorError`.
+
+    It is no generator, since these do not pass a `StopIteration`.
+    """
+
+    def __init__(self, type_name: str, pointer: str, text: bytes) -> None:
+        self._of = type_name, pointer, text
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, (ValidationError, StructgenError)):
+            type_name, pointer, text = self._of
+            raise ValidatorError(type_name, pointer, text.decode("utf-8", errors="replace"), error) from error
 
 
 def validated(adapter: TypeAdapter[Any], text: str | bytes) -> Any:

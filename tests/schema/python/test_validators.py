@@ -29,6 +29,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 import structgen as sg
 from structgen.schema.python.validators import validators_of
+from structgen.testing import scripted
 from tests.support.judges import even
 
 Even = Annotated[int, AfterValidator(even)]
@@ -223,3 +224,18 @@ def test_bounds_of_durations_are_judged_when_the_value_ends() -> None:
         assert (judge.refusal(("span",), text, b'{"span": %b}' % text, "/span") is None) == taken, span
     assert judge.judges(("by_span",))
     assert judge.refusal(("by_span",), b'{"-PT1S": 1}', b'{"by_span": {"-PT1S": 1}}', "/by_span")
+
+
+def test_a_validator_that_raises_stop_iteration_is_named_with_its_place():
+    """Generators and context managers made of them let no such error pass as it is."""
+
+    class Odd(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def stopped(cls, name: str) -> str:
+            return next(iter(()))
+
+    with pytest.raises(sg.ValidatorError, match=r"Odd raised StopIteration:  for /name, text '\"Ada\"'"):
+        sg.generate(scripted('{"name": "Ada"}'), "x", Odd)
