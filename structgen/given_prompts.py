@@ -84,7 +84,7 @@ class PlainText:
         raise TypeError("a format would make a plain text an ordinary one: join it by +, as 'Text: ' + sg.plain(text)")
 
 
-def plain(text: str) -> PlainText:
+def plain(text: str | PlainText) -> PlainText:
     """Marks a text as data: the names of control tokens in it, such as `<|im_end|>`, are plain text for the model.
 
         prompt = "Text: " + sg.plain(letter) + "\\nJSON: "

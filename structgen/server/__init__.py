@@ -3,6 +3,7 @@
 `app` has the routes; `wire` and `responses_wire` read requests, `answers` and `responses_answers` write replies.
 `service` takes a request from admission to its answer and knows no HTTP; `asking` makes its turns. `compiling`
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
+`fields` translates what clients send; `tokens` counts the tokens of prompts; `observing` has metrics and the log.
 """
 
 from structgen.server.app import create_app, require_free, serve

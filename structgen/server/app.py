@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -31,9 +31,11 @@ from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import LARGE, RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
+from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
 
 logger = logging.getLogger(__name__)
+K = TypeVar("K", TokenizeRequest, DetokenizeRequest)
 
 PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
@@ -167,6 +169,8 @@ class Routes:
         app.add_api_route("/v1/chat/completions", self._answering(ChatRequest), methods=["POST"])
         app.add_api_route("/v1/completions", self._answering(TextRequest), methods=["POST"])
         app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
+        app.add_api_route("/tokenize", self._reading(TokenizeRequest, tokenize), methods=["POST"])
+        app.add_api_route("/detokenize", self._reading(DetokenizeRequest, detokenize), methods=["POST"])
         app.add_exception_handler(Exception, _answer_to)
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
@@ -220,6 +224,30 @@ class Routes:
         if not any(secrets.compare_digest(given, key.encode()) for key in keys):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
+    def _reading(
+        self, kind: type[K], work: Callable[[Model, K], dict[str, Any]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Returns the route of a request that needs the tokenizer alone."""
+
+        async def answer(request: Request) -> Response:
+            exchange, service = Exchange(request.state.id, request.url.path), self._service
+            try:
+                self._require_key(request)
+                body = await self._body(request)
+                exchange.size = len(body)
+                asked = read_request(kind, body)
+                if asked.model not in ("", self._settings.name):
+                    raise Problem(404, f"there is no model {asked.model!r} here", "model_not_found", param="model")
+                found = await service.apart(lambda model: work(model, asked), exchange)
+                exchange.answered()
+                return JSONResponse(found)
+            except Exception as error:
+                raise exchange.failed(error) from error
+            finally:
+                service.metrics.over(exchange)
+
+        return answer
+
     def _answering(self, kind: type[AnyRequest]) -> Callable[[Request], Awaitable[Response]]:
         """Returns the route that answers a kind of request."""
 
@@ -254,7 +282,7 @@ class Routes:
 
     async def _body(self, request: Request) -> bytes:
         """Reads the body of a request, unless it is too large or too slow."""
-        limit, parts, size = self._settings.max_body_bytes, [], 0
+        limit, parts, size = self._settings.max_body_bytes, list[bytes](), 0
         stream = request.stream()
         until = asyncio.get_running_loop().time() + self._settings.body_seconds
         while True:

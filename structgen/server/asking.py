@@ -79,8 +79,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         Problem, RequestError: something in it cannot work.
     """
     _check_size(request, settings)
-    messages: Any = _messages(request.messages)
-    _require_fits(model, [each["content"] for each in messages if each["role"] in ("user", "system", "tool")])
+    messages: Any = chat_messages(model, request.messages)
     schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
     options |= {
@@ -131,7 +130,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
     for text in _prompts(request):
-        _require_fits(model, [text] if isinstance(text, str) else [])
+        require_fits(model, [text] if isinstance(text, str) else [])
     schema, options = _schema(request), {**_options(request, settings, None), "token_healing": False}
     prompts = GivenPrompts.of(_prompts(request))
     if request.extras.prompt_schema:
@@ -163,7 +162,18 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
     return given if several else [given]
 
 
-def _require_fits(model: Model, texts: Sequence[str]) -> None:
+def chat_messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns messages as chat templates take them.
+
+    Raises:
+        PromptTooLong: they are longer than the model's context. Problem: one of them cannot be read.
+    """
+    messages = _messages(given)
+    require_fits(model, [each["content"] for each in messages if each["role"] in ("user", "system", "tool")])
+    return messages
+
+
+def require_fits(model: Model, texts: Sequence[str]) -> None:
     """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
 
     White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, suppress
 from functools import partial
+from typing import TypeVar
 
 from structgen.compile_ahead import SCHEMA, use_kernels
 from structgen.decoding.call_options import CallOptions
@@ -25,6 +26,7 @@ from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest
 
+T = TypeVar("T")
 LARGE = 256 << 10
 """Bytes of the body of a large request."""
 
@@ -61,6 +63,10 @@ class Service:
         """Ends running requests and the threads."""
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
+
+    async def apart(self, work: Callable[[Model], T], exchange: Exchange) -> T:
+        """Runs work that needs the tokenizer alone on the threads that read prompts."""
+        return await self._compilers.run(partial(work, self._model), large=exchange.size > LARGE)
 
     def end_requests(self) -> None:
         """Ends what still runs with an error, which streams tell their clients."""

@@ -1,0 +1,67 @@
+"""`/tokenize` and `/detokenize`, as vLLM has them: the tokens of a prompt, and the text of tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, StrictInt, StrictStr
+
+from structgen.calling.request import prepared
+from structgen.decoding.prompts.prompt import read_prompt
+from structgen.given_prompts import GivenPrompts
+from structgen.models.model import Model
+from structgen.options import Limits
+from structgen.server.asking import chat_messages, require_fits
+from structgen.server.problems import invalid
+from structgen.server.wire import AnyRequest, Message, ToolField
+from structgen.vocabulary import spelled
+
+
+class TokenizeRequest(AnyRequest):
+    """`/tokenize`: a text, or the messages of a chat with its tools."""
+
+    model: StrictStr = ""
+    prompt: StrictStr | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    tools: list[ToolField] | None = None
+
+
+class DetokenizeRequest(AnyRequest):
+    """`/detokenize`."""
+
+    model: StrictStr = ""
+    tokens: list[StrictInt]
+
+
+def tokenize(model: Model, request: TokenizeRequest) -> dict[str, Any]:
+    """Returns the tokens of a prompt as the model reads them, up to its own turn.
+
+    Raises:
+        Problem, RequestError: there is no prompt, or the model cannot read it.
+    """
+    if (request.prompt is None) == (request.messages is None):
+        raise invalid("prompt", "expected a prompt, or messages")
+    if request.messages is None:
+        require_fits(model, [request.prompt or ""])
+        (prompt,) = GivenPrompts.of(request.prompt).each
+        ids = read_prompt(model, prompt).read
+    else:
+        messages: Any = chat_messages(model, request.messages)
+        tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+        shown = {} if request.structgen is None else request.structgen.template_options
+        options = {"template_options": shown, "limits": Limits(1)}
+        call = prepared(model, messages, tools, choice="none", parallel=True, schema=None, options=options)
+        ids = call.turns[0].session.prompt
+    return {"count": len(ids), "max_model_len": model.context, "tokens": list(ids)}
+
+
+def detokenize(model: Model, request: DetokenizeRequest) -> dict[str, Any]:
+    """Returns the text of tokens, with control tokens by their names.
+
+    Raises:
+        Problem: there is no such token.
+    """
+    for token in request.tokens:
+        if not 0 <= token < model.vocabulary.width:
+            raise invalid("tokens", f"{token} is no token's id, 0 to {model.vocabulary.width - 1}")
+    return {"prompt": spelled(model.vocabulary, request.tokens).decode("utf-8", errors="replace")}
