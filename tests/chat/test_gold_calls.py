@@ -1,13 +1,18 @@
-"""Gold calls of the Berkeley function-calling leaderboard: the mask accepts each that fits its tool's schema."""
+"""Gold calls of the Berkeley function-calling leaderboard: mask and parser take each that fits its tool's schema."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from structgen.chat import call_format
+from structgen.chat import CallFormat, call_format
+from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.parser import CallEnded, TurnParser
 from structgen.errors import UnsatisfiableSchema, UnsupportedSchema
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
@@ -21,9 +26,18 @@ FORMATS = (
 )  # fmt: skip
 
 
+def reads(format_: CallFormat, tools: Mapping[str, Tool[..., Any]], text: str, calls: list[WrittenCall]) -> bool:
+    """Does the parser read these calls?"""
+    parser = TurnParser(format_, {name: tool.arguments_schema for name, tool in tools.items()}, thought="closed")
+    ended = [event for event in parser.feed(text) + parser.finish() if isinstance(event, CallEnded)]
+    return [(each.name, json.loads(each.arguments)) for each in ended] == [
+        (each.name, each.arguments) for each in calls
+    ]
+
+
 def outcomes(name: str, stride: int, picks: int) -> tuple[Counter[str], list[str]]:
     """How many gold calls were accepted, did not fit, were refused by name; and the texts that the mask refused."""
-    format_ = call_format(templates()[name])
+    format_ = call_format(templates().get(name, name))
     vocabulary = byte_vocabulary(control_tokens(format_))
     counts: Counter[str] = Counter()
     wrong: list[str] = []
@@ -45,7 +59,9 @@ def outcomes(name: str, stride: int, picks: int) -> tuple[Counter[str], list[str
             texts = [format_.render(each) for each in turns]
             refused = [text for text in texts if refused_at(grammar, text, vocabulary) is not None]
             counts["accepted"] += not refused
-            wrong += refused
+            wrong += refused or [
+                text for each, text in zip(turns, texts, strict=True) if not reads(format_, tools, text, each)
+            ]
     return counts, wrong
 
 

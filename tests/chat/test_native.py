@@ -295,3 +295,17 @@ def test_literals_of_python_are_escaped():
     assert language.matches("a\\'b\\n\\\\")
     assert not language.matches("a'b\\n")
     assert not language.matches("a\\'b\n")
+
+
+def test_an_object_without_members_is_read_where_members_are_elements():
+    format_ = call_format("minimax-m3")
+    inner = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"one": inner, "two": inner}}
+    for arguments in ({"one": {}}, {"one": {"a": ""}, "two": {}}):
+        for blank in ("", " \n"):
+            text = format_.render([WrittenCall("look", arguments)]).replace(
+                "]<]minimax[>[</one>", f"{blank}]<]minimax[>[</one>"
+            )
+            parser = TurnParser(format_, {"look": schema}, thought="closed")
+            (ended,) = (each for each in parser.feed(text) + parser.finish() if isinstance(each, CallEnded))
+            assert json.loads(ended.arguments) == arguments

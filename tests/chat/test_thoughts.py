@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import pytest
 
 import structgen as sg
-from structgen.chat import Tags
+from structgen.chat import Tags, call_format
+from structgen.chat.call_format import WrittenCall
 from structgen.chat.messages import prompt_ids, turn_message
+from structgen.chat.pieces import TAG
+from structgen.chat.templates import TokenizerTemplate
 from structgen.chat.thoughts import state_of, thought_options
 from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.testing import ScriptedModel, scripted_chat
 from structgen.vocabulary import Vocabulary
-from tests.support.calling_models import chat_tokenizer
+from tests.support.calling_models import chat_tokenizer, real_tokenizer
 from tests.support.chat_templates import templates
 
 HISTORY = """{% for m in messages %}<|im_start|>{{ m.role }}
@@ -178,3 +184,59 @@ def test_a_thought_in_a_history_is_written_where_the_template_reads_it(field):
     ):  # fmt: skip
         text = tokenizer.decode(prompt_ids(tokenizer, [{"role": "user", "content": "?"}, message]))
         assert wanted in text
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "thinking": {"thinking": True},
+    "off": {"thinking": False},
+    "none": {"choice": "none"},
+    "required": {"choice": "required"},
+    "required thinking": {"choice": "required", "thinking": True},
+}
+PAIRS = [
+    ("Qwen3.5-4B", "required"), ("deepseek-ai-DeepSeek-V3.1", "required thinking"), ("Qwen-Qwen3-0.6B", "none"),
+    ("GLM-4.7-Flash", "default"), ("openai-gpt-oss-120b", "thinking"), ("Kimi-K2-Thinking", "off"),
+]  # fmt: skip
+UNFIT = ("Kimi-K3", "CohereForAI-c4ai-command-r7b-12-2024-tool_use", "llama-cpp-deepseek-r1", "Devstral", "MiniMax-M2")
+"""Templates that this model cannot play: prompts beyond its context, end tokens of another form, and Kimi K3's, whose
+tag behind a thought begins like others."""
+
+
+def thinkers() -> list[Any]:
+    """Each template with tags of thinking in each mode; a few of them for every change."""
+    names = [name for name, source in templates().items() if "think" in source and not any(n in name for n in UNFIT)]
+    slow = [pytest.param(*pair, marks=pytest.mark.slow) for pair in product(names, MODES) if pair not in PAIRS]
+    return [*(PAIRS if templates() else ()), *slow]
+
+
+@pytest.mark.parametrize(("name", "mode"), thinkers())
+def test_no_thought_is_in_an_answer_and_no_call_in_a_thought(name, mode):
+    """A model that writes a call and its template's tags within its thought."""
+    try:
+        tokenizer = real_tokenizer(name)
+    except OptionError:
+        pytest.skip("no call format")
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    format_ = call_format(tokenizer, vocabulary)
+    if format_.thinking is None:
+        pytest.skip("no tags of thinking")
+    template, options = TokenizerTemplate(tokenizer), MODES[mode]
+    switched = thought_options(tokenizer, vocabulary, options.get("thinking"))
+    end = template.render([{"role": "user", "content": "Rome?"}], [weather.declaration], prompt=True, **switched)
+    state = state_of(end.rpartition("Rome?")[2], format_.thinking)
+    thinks = state == "open" or (options.get("thinking") is True and state is None)
+    call = format_.render([WrittenCall("weather", {"city": "Rome"}, format_.id_of("weather", 0) or "abcdefgh1")])
+    answer = format_.content.opening + "Sunny." + format_.content.closing
+    said = {"none": f"{call.strip()} {answer}"}.get(mode, call if "required" in mode else answer)
+    said = (f"Hm. {call.strip()}?" + format_.thinking.closing if thinks else "") + said
+    tokens = [vocabulary.token(i) or None for i in range(vocabulary.width)]
+    for special, token in vocabulary.special_names.items():
+        tokens[token] = None if token in vocabulary.end_ids else special.encode()
+    model = Model(ScriptedModel(said, Vocabulary.from_tokens(tokens, vocabulary.end_ids)), tokenizer, vocabulary)
+    reply = sg.call(model, "Rome?", [weather], details=True, limits=sg.Limits(300), **options)
+    assert ("Hm." in (reply.generation.thinking or "")) == thinks
+    assert "Hm." not in reply.text
+    assert [each.arguments for each in reply.calls] == ([{"city": "Rome"}] if "required" in mode else [])
+    if mode != "none" and not reply.calls:
+        assert TAG.sub("", reply.answer).strip() == "Sunny."  # an end token that this tokenizer lacks is text

@@ -208,9 +208,11 @@ def _elements(
     is_array = "array" in types and (yield from item.read(stream))[0] >= 0
     if is_array:
         yield from _items(stream, elements, shapes, item, emit)
+        yield from _BLANKS.read(stream)
         yield from expect(stream, stop, "the end of an array")
-    elif "object" in types and (yield from opening.read(stream))[0] >= 0:
-        yield from _members(stream, elements, shapes, opening, emit)
+    elif "object" in types and (begun := (yield from opening.read(stream))[1]):
+        yield from _members(stream, elements, shapes, opening, begun, emit)
+        yield from _BLANKS.read(stream)
         yield from expect(stream, stop, "the end of an object")
     elif types == ["string"]:
         yield from _string(stream, stop, emit)
@@ -242,15 +244,15 @@ def _items(
 
 
 def _members(
-    stream: CharacterStream, elements: Elements, shapes: Sequence[Shape], opening: Alternatives, emit: Emit
+    stream: CharacterStream, elements: Elements, shapes: Sequence[Shape], opening: Alternatives, begun: str, emit: Emit
 ) -> Read[None]:
-    """Reads the members of an object. The opening of the first one's tag has been read."""
+    """Reads the members of an object. `begun`: the opening of the first one's tag, which has been read."""
     inner: dict[str, Sequence[Shape]] = {}
     for shape in shapes:
         if shape.objects is not None:
             rules = Outline(shape.objects, Algebra())
             inner |= {each.name: rules.member(n).shapes for n, each in enumerate(shape.objects.properties)}
-    between, begun = "{", ""
+    between = "{"
     while True:
         name = yield from longest_of(stream, list(inner))
         if not name:  # what follows must be the end of the object
