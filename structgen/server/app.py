@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.server.answers import Body
-from structgen.server.observing import Exchange, request_id
+from structgen.server.observing import Exchange, log_config, request_id
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import LARGE, RunningRequest, Service, warm_up
@@ -83,15 +83,20 @@ def serve(
         uvicorn_options: further ones of `uvicorn.Config`, such as `ssl_certfile` and `ssl_keyfile`.
     """
     settings = settings or Settings()
-    if settings.api_key is None and not is_local(host):
-        logger.warning("%s is open to the network, and no API key is set: everyone who reaches it is answered", host)
     drains: Any = AppStatus
     drains.disable_automatic_graceful_drain()  # streams end by themselves, or when the grace time is over
     prepare_process()
     app = create_app(model, settings)
     last = max(1, round(settings.grace_seconds) + LAST_WORDS)
-    own: Any = {"timeout_graceful_shutdown": last, "timeout_keep_alive": IDLE}
+    own: Any = {
+        "timeout_graceful_shutdown": last,
+        "timeout_keep_alive": IDLE,
+        "log_config": log_config(log),
+        "access_log": False,
+    }
     config = uvicorn.Config(app, host=host, port=port, log_level=log, **own, **uvicorn_options)
+    if settings.api_key is None and not is_local(host):
+        logger.warning("%s is open to the network, and no API key is set: everyone who reaches it is answered", host)
     _Server(config, settings.grace_seconds).run()
 
 

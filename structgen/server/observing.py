@@ -8,16 +8,20 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_hex
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
 from structgen.server.problems import Problem, problem_of
 
 logger = logging.getLogger(__name__)
+records = logging.getLogger("structgen.requests")
 
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Bounds of the buckets in which requests are counted by their time."""
@@ -134,4 +138,16 @@ class Metrics:
         status = "cancelled" if exchange.code == "cancelled" else str(exchange.status)
         self.requests.labels(exchange.route, status).inc()
         self.seconds.observe(time.perf_counter() - exchange.began)
-        logger.info("%s", json.dumps(exchange.record()))
+        records.info("%s", json.dumps(exchange.record()))
+
+
+def log_config(level: str) -> dict[str, Any]:
+    """Returns uvicorn's configuration of logging, with structgen's own log and a line of JSON for each request."""
+    config: dict[str, Any] = deepcopy(LOGGING_CONFIG)
+    shown = "DEBUG" if level == "trace" else level.upper()
+    own = "WARNING" if level == "info" else shown  # each compilation and each text would be two lines
+    config["formatters"]["record"] = {"format": "%(message)s"}
+    config["handlers"]["record"] = {"class": "logging.StreamHandler", "formatter": "record"}
+    config["loggers"]["structgen"] = {"handlers": ["default"], "level": own, "propagate": False}
+    config["loggers"]["structgen.requests"] = {"handlers": ["record"], "level": shown, "propagate": False}
+    return config

@@ -166,7 +166,7 @@ def test_a_full_queue_refuses_and_is_free_again(model):
 
 
 def test_a_request_has_an_id_and_a_line_in_the_log_and_a_bug_is_told_there_alone(model, monkeypatch, caplog):
-    caplog.set_level("INFO", "structgen.server")
+    caplog.set_level("INFO", "structgen")
     with served(model, Settings(name="m")) as server:
         ask = json.dumps({"model": "m", "prompt": "x", "max_tokens": 3})
         _, headers, _ = fetch(server, "POST", "/v1/completions", ask, **{"X-Request-Id": "mine-1"})
