@@ -292,7 +292,7 @@ class _ExtractionJob:
         return replace(sampling, seed=int.from_bytes(seed, "little"))
 
     def _finished(self, batch: OpenBatch) -> Iterator[Outcome]:
-        for each in [each for each in self._running if each[1].session.done]:
+        for each in [each for each in self._running if each[1].session.is_over]:
             (row, number, request), seat = each
             generation: Generation[Any] = request.result(0, seat)
             batch.drop(seat)

@@ -117,7 +117,7 @@ class OpenBatch(Batch):
                 seat._forwards = self._forward.count
                 if seat._first_token is None and seat.session.token_count:
                     seat._first_token = now
-                if seat.session.done:
+                if seat.session.is_over:
                     self._finish(seat, now)
         return more
 

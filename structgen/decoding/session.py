@@ -103,6 +103,11 @@ class Session(RowText):
         return self.finish is not None
 
     @property
+    def is_over(self) -> bool:
+        """Is it done, and the session before it, too? An answer that is forced from the start is done before that."""
+        return self.done and (self.before is None or self.before.done)
+
+    @property
     def row(self) -> Row:
         return self._transcript.row
 

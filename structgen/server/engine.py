@@ -272,10 +272,10 @@ class _SampledText:
         if self._seat is None:
             return None
         session = self._seat.session
-        if not session.done and (not stream or session.token_count == self._tokens):
+        if not session.is_over and (not stream or session.token_count == self._tokens):
             return None
         self._tokens = session.token_count
-        generation = self._turn.request.result(0, self._seat) if session.done else None
+        generation = self._turn.request.result(0, self._seat) if session.is_over else None
         error = None if generation is None else generation.error
         try:
             events = [] if error is not None else self._events(session)

@@ -394,6 +394,18 @@ def test_tools_beside_a_schema():
     assert json.loads(answer.choices[0].message.content) == {"sunny": True}
 
 
+def test_a_plan_comes_apart_from_the_answer():
+    """It is the message's reasoning, and its tokens are counted there."""
+    with served(scripted_chat("Three and one are four."), Settings(name="m")) as server:
+        answer = server.client.chat.completions.create(
+            model="m", temperature=0, messages=[{"role": "user", "content": "?"}],
+            response_format=schema_format({"const": "four"}), extra_body={"structgen": {"plan": "free"}},
+        )  # fmt: skip
+    message = answer.choices[0].message
+    assert (message.reasoning_content, message.content) == ("Three and one are four.", '"four"')
+    assert answer.usage.completion_tokens_details.reasoning_tokens == len("Three and one are four.") + 1
+
+
 def test_reasoning_comes_apart_from_the_answer():
     thinks = {"structgen": {"thinking": True}}
     with served(scripted_chat("It rains.</think>\n\n4"), Settings(name="m")) as server:
