@@ -179,6 +179,7 @@ def _plan(
     """Returns what the turn may contain, and how it is written."""
     order, whitespace = layout
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
+    format_: CallFormat | None
     if declared:
         format_ = chat.format or call_format(owner.tokenizer, owner.vocabulary)
     else:

@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from structgen.automaton.machine import Automaton
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, one_of
 from structgen.chat.spellings import ALLOWED_BLANKS
-from structgen.constraints.basic import Regex
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Words
 from structgen.parts.special import Special
+from structgen.regular.chardfa import from_pattern
 from structgen.vocabulary.vocabulary import special_text
 
 
@@ -74,7 +74,7 @@ class Literals:
     @cached_property
     def blank(self) -> Plan:
         """Any white space, of a bounded length."""
-        return Regex(ALLOWED_BLANKS).plan()
+        return Words(from_pattern(ALLOWED_BLANKS, anchored=True), blank=True)
 
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""

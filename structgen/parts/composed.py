@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -69,25 +70,34 @@ class Composed(Automaton):
             self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
             if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
-        self.begin = self.reach((plan, None))
+        self.begin = self.reach([(plan, None)])
         self.start = self._state(self.begin)
 
-    def reach(self, *begun: Step) -> Reach:
-        """The threads with which these steps begin."""
-        reach, todo = Reach(), list(begun)
+    def reach(self, begun: Iterable[Step], *, behind_blank: bool = False) -> Reach:
+        """The threads with which these steps begin.
+
+        Args:
+            behind_blank: do they begin behind white space? Then no further white space begins: the same text could be
+                divided between the two in as many ways as it has blanks.
+        """
+        reach = Reach()
+        todo = [(step, behind_blank) for step in begun]
         seen = set(todo)
         while todo:
-            plan, after = todo.pop()
+            (plan, after), behind_blank = todo.pop()
             if isinstance(plan, Part):
                 part = self.enter(plan)
-                reach.threads.add(Thread(part.start, part, after, part.extends))
-                more: list[Step] = [(None, after)] if not part.begun and self.walk.over(part.start, refuse) else []
+                more: list[Step] = [(None, after)]
+                if not (behind_blank and part.blank):
+                    reach.threads.add(Thread(part.start, part, after, part.extends))
+                    more = more if not part.begun and self.walk.over(part.start, refuse) else []
+                behind_blank = behind_blank or part.blank
             elif plan is None and after is None:
                 reach.ends = True
                 continue
             else:
                 more = opened(plan, after)
-            fresh = [step for step in more if step not in seen]
+            fresh = [step for step in ((each, behind_blank) for each in more) if step not in seen]
             seen.update(fresh)
             todo += fresh
         self._join(reach.threads)
@@ -95,8 +105,13 @@ class Composed(Automaton):
 
     def behind(self, over: Iterable[Thread]) -> Reach:
         """The threads that begin after threads whose parts are over."""
-        outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
-        return self.reach(*(behind(thread.after, outcome) for thread, outcome in outcomes))
+        reach = Reach()
+        for blank, threads in groupby(sorted(over, key=is_blank), is_blank):
+            steps = [behind(each.after, self.tables.row(each.position & TARGET)[A]) for each in threads]
+            begun = self.reach(steps, behind_blank=blank)
+            reach = Reach(reach.threads | begun.threads, reach.ends or begun.ends)
+        self._join(reach.threads)
+        return reach
 
     def _join(self, threads: set[Thread]) -> None:
         """Joins threads of JSON values that begin together and continue alike: one thread reads them in lockstep."""
@@ -144,8 +159,8 @@ class Composed(Automaton):
     def _after(self, after: Continuation) -> int:
         """The state in which the continuation of a part begins, or a return that chooses it by the part's outcome."""
         if isinstance(after, Chosen):
-            return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
-        return self._state(self.reach((None, after)))
+            return self.returns(lambda outcome: self._state(self.reach([behind(after, outcome)])))
+        return self._state(self.reach([(None, after)]))
 
     def _state(self, reach: Reach) -> int:
         """The state of a set of threads; 0 for none."""
@@ -202,7 +217,7 @@ class Composed(Automaton):
 
     @cached_method
     def _first_bytes(self, after: Continuation) -> frozenset[int]:
-        rows = [self.walk.successors(t.position, refuse) for t in self.reach((None, after)).threads]
+        rows = [self.walk.successors(t.position, refuse) for t in self.reach([(None, after)]).threads]
         return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
 
     def _called(self, thread: Thread) -> int:
@@ -309,6 +324,11 @@ class Composed(Automaton):
         self.expand(state)
         row = self.tables.states[state]
         return bool(row[COUNT] or row[MISS] & 3 not in (NOTHING, POP) or position >> FRAME_SHIFT & FRAME_MASK)
+
+
+def is_blank(thread: Thread) -> bool:
+    """Does a thread read white space?"""
+    return thread.part.blank
 
 
 def refuse(check: Check, taken: bool) -> bool:

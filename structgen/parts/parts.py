@@ -46,6 +46,7 @@ class Entered:
         family: for JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
         value: is it a value without quotes, as `Words.value`?
+        blank: see `Words.blank`.
         begun: True if no text of the part is empty; False if this is not known.
     """
 
@@ -56,6 +57,7 @@ class Entered:
     family: JsonAutomaton | None = None
     bounded: bool = False
     value: bool = False
+    blank: bool = False
     begun: bool = False
 
 
@@ -81,16 +83,19 @@ class Words(Part):
     Attributes:
         maximum: the longest length in code points, beside what the language says; None for no further bound.
         value: are its texts values, for which the caps of `Limits` hold, and not free text?
+        blank: is it white space, of which two pieces in a row are no more than one?
     """
 
     late = True
     language: CharDfa
     maximum: int | None = None
     value: bool = False
+    blank: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum).start
-        return Entered(start, more_bytes(self.language), bounded=self.maximum is not None, value=self.value)
+        bounded = self.maximum is not None
+        return Entered(start, more_bytes(self.language), bounded=bounded, value=self.value, blank=self.blank)
 
 
 def more_bytes(language: CharDfa) -> frozenset[int]:

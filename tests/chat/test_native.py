@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from structgen.chat.native import NATIVE, native_of
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
 from structgen.chat.pieces import Blank, Slot
 from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
-from structgen.errors import CallSyntaxError
+from structgen.errors import CallSyntaxError, TokenRejected
 from structgen.regular.chardfa import from_pattern
 from structgen.tools import Tool
-from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
+from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates, token_ids
 
 FAST = ("Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "Kimi-K3", "google-gemma-4-31B-it", "GLM-4.6",
         "meetkai-functionary-medium-v3.2", "meta-llama-Llama-3.1-8B-Instruct")  # fmt: skip
@@ -216,6 +217,26 @@ def test_a_known_format_reads_what_it_writes(name):
         return
     assert read(format_, format_.render([call])) == [["look", dict(call.arguments)]]
     assert allowed(format_, format_.render([call]), [])
+
+
+def test_white_space_in_a_row_is_read_in_few_ways():
+    """A vocabulary has tokens of 64 blanks, and each mask tries them."""
+    blanks = 20 * " " + 3 * "\n" + 20 * " "
+    for format_ in (call_format(each.name) for each in NATIVE if each.name != "kimi-k3"):
+        text = format_.render(
+            [WrittenCall(name, ROME, "abcdefgh1") for name in ("look", "look_up")[: 1 + bool(format_.between)]]
+        )
+        control = sorted(set(re.findall(r"<\|[a-zA-Z_]+\|>|<｜[^<>]+｜>|</?tool_calls?>|\[[A-Z_]+\]", text)))
+        vocabulary = byte_vocabulary(control)
+        grammar = turn(format_, TurnRules(TOOLS, min_calls=1, text=False), vocabulary).compile(vocabulary)
+        ids = token_ids(text, vocabulary)
+        for place in (n for n in range(len(ids)) if n == 0 or ids[n - 1] > 255 or chr(ids[n - 1]) in ">]}:,\n"):
+            matcher = grammar.matcher()
+            for token in ids[:place]:
+                matcher.advance(token)
+            with suppress(TokenRejected):  # what white space there may be
+                for byte in blanks.encode():
+                    matcher.advance(byte)
 
 
 def test_templates_are_known_by_their_marks():

@@ -290,7 +290,7 @@ class Steering(RowRule):
         """The tokens that close a value which has reached a cap, or go on behind it."""
         caps, speller = self._cap_reader, self._closing.speller
         in_string = caps is not None and caps.in_string(said)
-        if caps is not None and caps.bare:
+        if isinstance(caps, PartCaps) and caps.bare:
             return self._only(speller.spelled(caps.close_by(self._closing.ending(matcher.position) or b"", said)) or [])
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
