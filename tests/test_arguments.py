@@ -28,6 +28,7 @@ VOCABULARY = byte_vocabulary()
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 BIG = {"huge", "beyond floats", "beyond text"}
 NUMBERS = {"three", "zero", "half", "huge"}
+PENALTIES = {"three", "zero", "half", "minus"}
 COUNTS = {"three"}
 CAPS = {"none", "three", *BIG}
 PARTS = {"empty", "text", "texts", "dict", "schema", "type", "function"}
@@ -66,8 +67,8 @@ def compiled(make: Callable[..., Any]) -> Callable[..., Any]:
 ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     *options(
         sg.Sampling, temperature=NUMBERS, top_k={"three", "zero"}, top_p=set(), min_p={"zero"}, typical_p=set(),
-        repetition_penalty={"three", "half", "huge"}, frequency_penalty=NUMBERS | {"minus"},
-        presence_penalty=NUMBERS | {"minus"}, processors={"list", "tuple"},
+        repetition_penalty={"three", "half"}, frequency_penalty=PENALTIES, presence_penalty=PENALTIES,
+        processors={"list", "tuple"},
         seed={"none", "three", "zero", "huge", "beyond floats"},
     ),
     ("count", lambda value: sg.Sampling(temperature=1).several(value), COUNTS),
@@ -92,7 +93,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ),
     *options(
         lambda **given: sg.stream(scripted('{"a": 1}'), "x", SCHEMA, **given),
-        beams=COUNTS, thinking={"true"}, order={"list", "tuple"}, batch_size={"three", *BIG},
+        beams=COUNTS, thinking={"none", "true", "nones"}, order={"list", "tuple"}, batch_size={"three", *BIG},
         banned={"list", "tuple", "texts"},
     ),
     ("model", lambda value: sg.generate(value, "x"), set()),

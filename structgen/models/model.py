@@ -321,7 +321,7 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         OptionError: neither, or a `tokenizer` beside a `Model`, which has its own.
     """
     if isinstance(model, Model):
-        if tokenizer is not None and tokenizer not in (model.tokenizer, model.processor):
+        if tokenizer is not None and tokenizer is not model.tokenizer and tokenizer is not model.processor:
             raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
         return model
     if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):
