@@ -16,6 +16,7 @@ from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
 from structgen.errors import PromptTooLong, quoted
 from structgen.given_prompts import GivenPrompts
@@ -102,7 +103,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         own = {**options, "sampling": sampling}
         call = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=own)
         turns.append(call.turns[0])
-    return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request.logprobs, request.top_logprobs)))
+    return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request, "top_logprobs", request.logprobs)))
 
 
 def _effort(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
             prepared_request = prepare(model, one, schema, CallOptions.of({**options, "sampling": sampling}))
             turns.append(TurnRequest(prepared_request, {}, None, None))
     return _with_first_masks(
-        Asked(turns, len(prompts.each), _top_logprobs(request.logprobs is not None, request.logprobs))
+        Asked(turns, len(prompts.each), _top_logprobs(request, "logprobs", request.logprobs is not None))
     )
 
 
@@ -310,11 +311,18 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
     return [sampling] * count if sampling.greedy or count == 1 else sampling.several(count)
 
 
-def _top_logprobs(wanted: bool | None, top: int | None) -> int | None:
-    """Returns the number of alternatives to each token in the answer; None for no log-probabilities at all."""
+def _top_logprobs(request: ChatRequest | TextRequest, name: str, wanted: bool | None) -> int | None:
+    """Returns the number of alternatives to each token in the answer; None for no log-probabilities at all.
+
+    Args:
+        name: the field that has the number.
+    """
+    top: int | None = getattr(request, name)
     if top is not None and not (0 <= top <= MOST and (wanted or top == 0)):
         message = f"top_logprobs={top}: expected 0 to {MOST}, with logprobs"
         raise Problem(400, message, "invalid_value", param="top_logprobs")
+    if (top or 0) > ALTERNATIVES:
+        request._ignored.append(f"{name} above {ALTERNATIVES}")
     return (top or 0) if wanted else None
 
 

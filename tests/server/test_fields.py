@@ -87,7 +87,7 @@ def test_what_clients_send_by_themselves_is_answered_and_told():
         assert Person.model_validate_json(choice.message.content).age == 36
         assert set(ignored.split(", ")) == {"stop", "verbosity", "prediction", "reasoning_effort"}
         choice, ignored = ask(max_tokens=3, logprobs=True, top_logprobs=20)
-        assert ignored is None
+        assert ignored == "top_logprobs above 8"
         assert len(choice.logprobs.content[0].top_logprobs) == 8
         tools = [{"type": "function", "function": {**FUNCTION, "name": name}} for name in ("weather", "news")]
         allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "news"}}]}
