@@ -23,15 +23,11 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
+from structgen.http_client import httpx
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
-
-try:
-    import httpx2 as httpx  # the maintained continuation of httpx, for Python 3.11 and later
-except ImportError:
-    import httpx  # type: ignore[import-not-found,no-redef,unused-ignore]
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require_flag
-from structgen.calling.conversation import Conversation, Given, Loop, reads_images
+from structgen.calling.conversation import Conversation, Given, ToolLoop, reads_images
 from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
@@ -171,7 +171,7 @@ async def arun(
     Arguments, results and errors are those of `run`. If it is cancelled, the `CancelledError` has the `conversation`.
     """
     require_flag("details", details)
-    loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
+    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     options = {"parallel": True, **options, "details": True}
     images = reads_images(model, options.get("tokenizer"))
     with loop.resumable():

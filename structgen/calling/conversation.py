@@ -154,7 +154,7 @@ def run(
     `conversation`. Each call in it has a result: that of an interrupted one says so.
     """
     require_flag("details", details)
-    loop = Loop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
+    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     for each in loop.tools:
         each.invoking.require_other_home()
     images = reads_images(model, options.get("tokenizer"))
@@ -167,7 +167,7 @@ def run(
     return loop.outcome if details else loop.outcome.answer
 
 
-class Loop:
+class ToolLoop:
     """A conversation under way: what `run` and `arun` have in common. `run` documents the arguments.
 
     Attributes:

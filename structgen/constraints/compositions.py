@@ -13,7 +13,7 @@ from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
 from structgen.parts.parts import Either, Loop, Plan, Series, Words, parts_of
-from structgen.parts.special import Special, Stopped, tokens_of, with_tokens
+from structgen.parts.special import Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
 from structgen.vocabulary import Vocabulary, require_vocabulary, special_text
@@ -57,7 +57,7 @@ class Composition(ABC):
         for token in tokens:
             if token.needed and token.name not in known:
                 raise _unknown(token.name, vocabulary)
-        if any(isinstance(part, Stopped) for part in parts):
+        if any(isinstance(part, StoppedText) for part in parts):
             plan = with_tokens(plan, known)
         there = not known.isdisjoint(token.name for token in tokens)
         return Grammar(Composed(plan), vocabulary.with_special_text if there else vocabulary)
@@ -140,7 +140,7 @@ class Text(Composition):
         opened = free_text((), [*stops, *before], self.min_chars) if tokens else closed
         if not self._fits(opened if any(token.needed for token in tokens) else closed):
             raise OptionError(f"{quoted(self)}: there is no such text")
-        return Stopped(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
+        return StoppedText(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
 
     def _fits(self, language: CharDfa) -> bool:
         """Has the language a text of at most `max_chars` characters?"""

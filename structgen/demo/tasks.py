@@ -74,7 +74,7 @@ class Review(BaseModel):
     recommend: bool
 
 
-class Flight(BaseModel):
+class FlightBooking(BaseModel):
     """A flight booking."""
 
     passenger: str
@@ -238,7 +238,7 @@ TASKS: dict[str, Task] = {
             "review", Review, "product", "sentiment (positive, negative or neutral)", "rating",
             "recommend (true or false)",
         ),
-        described_task("flight", Flight, "passenger", "origin", "destination", "date", "seat"),
+        described_task("flight", FlightBooking, "passenger", "origin", "destination", "date", "seat"),
         described_task(
             "invoice", Invoice, "number", "vendor", "total", "currency (EUR, USD or GBP)", "due",
             "paid (true or false)",

@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -70,19 +69,26 @@ class Composed(Automaton):
             self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
             if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
-        self.begin = self.reach([(plan, None)])
+        self.begin = self.reach((plan, None))
         self.start = self._state(self.begin)
 
-    def reach(self, begun: Iterable[Step], *, behind_blank: bool = False) -> Reach:
-        """The threads with which these steps begin.
+    def reach(self, begun: Step) -> Reach:
+        """The threads with which a step begins."""
+        return self._reached([(begun, False)])
+
+    def behind(self, over: Iterable[Thread]) -> Reach:
+        """The threads that begin after threads whose parts are over."""
+        outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
+        return self._reached([(behind(thread.after, outcome), thread.part.blank) for thread, outcome in outcomes])
+
+    def _reached(self, todo: list[tuple[Step, bool]]) -> Reach:
+        """The threads with which steps begin.
 
         Args:
-            behind_blank: do they begin behind white space? Then no further white space begins: the same text could be
-                divided between the two in as many ways as it has blanks.
+            todo: each step, and does it begin behind white space? Then no further white space begins: the same text
+                could be divided between the two in as many ways as it has blanks.
         """
-        reach = Reach()
-        todo = [(step, behind_blank) for step in begun]
-        seen = set(todo)
+        reach, seen = Reach(), set(todo)
         while todo:
             (plan, after), behind_blank = todo.pop()
             if isinstance(plan, Part):
@@ -100,16 +106,6 @@ class Composed(Automaton):
             fresh = [step for step in ((each, behind_blank) for each in more) if step not in seen]
             seen.update(fresh)
             todo += fresh
-        self._join(reach.threads)
-        return reach
-
-    def behind(self, over: Iterable[Thread]) -> Reach:
-        """The threads that begin after threads whose parts are over."""
-        reach = Reach()
-        for blank, threads in groupby(sorted(over, key=is_blank), is_blank):
-            steps = [behind(each.after, self.tables.row(each.position & TARGET)[A]) for each in threads]
-            begun = self.reach(steps, behind_blank=blank)
-            reach = Reach(reach.threads | begun.threads, reach.ends or begun.ends)
         self._join(reach.threads)
         return reach
 
@@ -159,8 +155,8 @@ class Composed(Automaton):
     def _after(self, after: Continuation) -> int:
         """The state in which the continuation of a part begins, or a return that chooses it by the part's outcome."""
         if isinstance(after, Chosen):
-            return self.returns(lambda outcome: self._state(self.reach([behind(after, outcome)])))
-        return self._state(self.reach([(None, after)]))
+            return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
+        return self._state(self.reach((None, after)))
 
     def _state(self, reach: Reach) -> int:
         """The state of a set of threads; 0 for none."""
@@ -217,7 +213,7 @@ class Composed(Automaton):
 
     @cached_method
     def _first_bytes(self, after: Continuation) -> frozenset[int]:
-        rows = [self.walk.successors(t.position, refuse) for t in self.reach([(None, after)]).threads]
+        rows = [self.walk.successors(t.position, refuse) for t in self.reach((None, after)).threads]
         return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
 
     def _called(self, thread: Thread) -> int:
@@ -324,11 +320,6 @@ class Composed(Automaton):
         self.expand(state)
         row = self.tables.states[state]
         return bool(row[COUNT] or row[MISS] & 3 not in (NOTHING, POP) or position >> FRAME_SHIFT & FRAME_MASK)
-
-
-def is_blank(thread: Thread) -> bool:
-    """Does a thread read white space?"""
-    return thread.part.blank
 
 
 def refuse(check: Check, taken: bool) -> bool:

@@ -38,7 +38,7 @@ class Special(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Stopped(Part):
+class StoppedText(Part):
     """Text that ends with one of several stops; at least one of them is a special token.
 
     Attributes:
@@ -84,7 +84,7 @@ def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
 
 def tokens_of(part: Part) -> tuple[Special, ...]:
     """The special tokens in a part."""
-    return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, Stopped) else ()
+    return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, StoppedText) else ()
 
 
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
@@ -98,6 +98,6 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
             return replace(plan, plans=tuple(map(changed, plan.plans)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
-        return plan.among(names) if isinstance(plan, Stopped) else plan
+        return plan.among(names) if isinstance(plan, StoppedText) else plan
 
     return changed(plan)

@@ -237,17 +237,16 @@ class Routes:
         async def answer(request: Request) -> Response:
             exchange, service = Exchange(request.state.id, request.url.path), self._service
             try:
-                self._require_key(request)
-                body = await self._body(request)
-                exchange.size = len(body)
-                asked = read_request(kind, body)
-                if asked.model not in ("", self._settings.name):
-                    raise Problem(404, f"there is no model {asked.model!r} here", "model_not_found", param="model")
-                found = await service.apart(lambda model: work(model, asked), exchange)
-                exchange.answered()
-                return JSONResponse(found)
-            except Exception as error:
-                raise exchange.failed(error) from error
+                with exchange.failures():
+                    self._require_key(request)
+                    body = await self._body(request)
+                    exchange.size = len(body)
+                    asked = read_request(kind, body)
+                    if asked.model not in ("", self._settings.name):
+                        raise Problem(404, f"there is no model {asked.model!r} here", "model_not_found", param="model")
+                    found = await service.apart(lambda model: work(model, asked), exchange)
+                    exchange.answered()
+                    return JSONResponse(found)
             finally:
                 service.metrics.over(exchange)
 
@@ -259,26 +258,25 @@ class Routes:
         async def answer(request: Request) -> Response:
             exchange, metrics = Exchange(request.state.id, request.url.path), self._service.metrics
             try:
-                self._require_key(request)
-                with exchange.stage("body"):
-                    body = await self._body(request)
-                    exchange.size = len(body)
-                    if len(body) > LARGE:
-                        asked = await asyncio.to_thread(read_request, kind, body)
-                    else:
-                        asked = read_request(kind, body)
-                run = await self._service.start(asked, exchange)
-            except Exception as error:
-                problem = exchange.failed(error)
+                with exchange.failures():
+                    self._require_key(request)
+                    with exchange.stage("body"):
+                        body = await self._body(request)
+                        exchange.size = len(body)
+                        if len(body) > LARGE:
+                            asked = await asyncio.to_thread(read_request, kind, body)
+                        else:
+                            asked = read_request(kind, body)
+                    run = await self._service.start(asked, exchange)
+            except Problem:
                 metrics.over(exchange)
-                raise problem from error
+                raise
             headers = {IGNORED_HEADER: ", ".join(asked._ignored)} if asked._ignored else {}
             if asked.stream:
                 return _Stream(run, lambda: metrics.over(exchange), headers)
             try:
-                return JSONResponse(await _unless_gone(request, run), headers=headers)
-            except Exception as error:
-                raise exchange.failed(error) from error
+                with exchange.failures():
+                    return JSONResponse(await _unless_gone(request, run), headers=headers)
             finally:
                 run.close()
                 metrics.over(exchange)

@@ -75,6 +75,14 @@ class Exchange:
             logger.error("request %s failed", self.id, exc_info=error)
         return problem
 
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """A block in which every exception becomes a `Problem`, see `failed`."""
+        try:
+            yield
+        except Exception as error:
+            raise self.failed(error) from error
+
     def record(self) -> dict[str, object]:
         """Returns what the log says of the request. Times are in milliseconds."""
         stats = [text.stats for text in self.texts]

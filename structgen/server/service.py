@@ -177,12 +177,10 @@ class RunningRequest:
         Raises:
             Problem: the run has failed.
         """
-        try:
+        with self._exchange.failures():
             while not self.answer.is_over:
                 await self._next()
             body = self.answer.body
-        except Exception as error:
-            raise self._exchange.failed(error) from error
         self._exchange.answered()
         return body
 

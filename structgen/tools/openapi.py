@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,26 +46,30 @@ class HttpRequest:
 Send = Callable[[HttpRequest], Any]
 
 
-def send_by_urllib(request: HttpRequest) -> Any:
-    """Sends a request by the standard library, and returns the answer's JSON, or its text.
+SECONDS = 60.0
+"""Seconds that a server may be silent."""
+
+
+def send_by_httpx(request: HttpRequest) -> Any:
+    """Sends a request by httpx, and returns the answer's JSON, or its text. No redirect is followed.
 
     Raises:
-        ToolError: the server answers with an error.
+        ToolError: the server answers with an error, or leads elsewhere.
     """
-    made = urllib.request.Request(request.url, request.body, request.headers, method=request.method)
-    try:
-        with urllib.request.urlopen(made) as answer:
-            text = answer.read().decode(answer.headers.get_content_charset() or "utf-8", errors="replace")
-            is_json = _JSON.fullmatch(answer.headers.get_content_type()) and text
-            return json.loads(text) if is_json else text
-    except urllib.error.HTTPError as error:
-        with error:
-            told = excerpt(error.read().decode("utf-8", errors="replace"))
-        raise ToolError(f"{error.code} {error.reason}: {told}") from error
+    from structgen.http_client import httpx  # its import takes longer than reading a document
+
+    made = httpx.request(request.method, request.url, content=request.body, headers=request.headers, timeout=SECONDS)
+    if made.has_redirect_location:
+        elsewhere = excerpt(made.headers["location"])
+        raise ToolError(f"{made.status_code}: the server redirects to {elsewhere}, which is not followed")
+    if not made.is_success:
+        raise ToolError(f"{made.status_code} {made.reason_phrase}: {excerpt(made.text)}")
+    is_json = _JSON.fullmatch(made.headers.get("content-type", "")) and made.text
+    return made.json() if is_json else made.text
 
 
 @dataclass(frozen=True)
-class Operation:
+class ApiOperation:
     """An operation of a document.
 
     Attributes:
@@ -153,11 +155,11 @@ def functions_of(
     return [*made.values()]
 
 
-def _sent(send: Send, operation: Operation, headers: Mapping[str, str], /, **arguments: Any) -> Any:
+def _sent(send: Send, operation: ApiOperation, headers: Mapping[str, str], /, **arguments: Any) -> Any:
     return send(operation.request(arguments, headers))
 
 
-def operations(document: Mapping[str, Any], server: str | None, only: Collection[str] | None) -> Iterator[Operation]:
+def operations(document: Mapping[str, Any], server: str | None, only: Collection[str] | None) -> Iterator[ApiOperation]:
     """Yields the operations of a document, in its order.
 
     Args:
@@ -225,7 +227,7 @@ class _Reader:
                 raise SchemaError(f"the reference {quoted(reference)} leads nowhere in the document") from None
         return target
 
-    def operation(self, name: str, url: str, method: str, item: Mapping[str, Any]) -> Operation:
+    def operation(self, name: str, url: str, method: str, item: Mapping[str, Any]) -> ApiOperation:
         """Returns the operation of a path and a method."""
         given = item[method]
         listed = {}
@@ -250,7 +252,7 @@ class _Reader:
         texts = (given.get("summary") or item.get("summary"), given.get("description") or item.get("description"))
         description = "\n\n".join(dict.fromkeys(filter(None, texts)))
         schema = self._whole(parameters)
-        return Operation(name, description, schema, method.upper(), url, places, content_type)
+        return ApiOperation(name, description, schema, method.upper(), url, places, content_type)
 
     def _described(self, part: Mapping[str, Any], schema: Any) -> Any:
         told = part.get("description")

@@ -26,7 +26,7 @@ from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
 from structgen.schema.whole_numbers import with_ints
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
-from structgen.tools.openapi import Send, functions_of, send_by_urllib
+from structgen.tools.openapi import Send, functions_of, send_by_httpx
 from structgen.tools.parameters import (
     Described,
     declared,
@@ -202,7 +202,7 @@ class Tool(Generic[P, R]):
     @staticmethod
     def from_openapi(
         document: Mapping[str, Any],
-        send: Send = send_by_urllib,
+        send: Send = send_by_httpx,
         *,
         server: str | None = None,
         headers: Mapping[str, str] | None = None,
@@ -219,7 +219,8 @@ class Tool(Generic[P, R]):
 
         Args:
             document: the document, parsed.
-            send: makes a request (`HttpRequest`) and returns the result; sync or async. By default urllib makes it.
+            send: makes a request (`HttpRequest`) and returns the result; sync or async. By default
+                httpx makes it, and follows no redirect.
             server: the URL before the paths, instead of the document's first one.
             headers: further headers of each request; the model does not see them.
             only: the names of the tools that are wanted; None for all.

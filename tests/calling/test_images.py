@@ -19,7 +19,7 @@ from transformers import (
 )
 
 import structgen as sg
-from structgen.calling.conversation import Loop, reads_images
+from structgen.calling.conversation import ToolLoop, reads_images
 from structgen.calling.results import Result, content
 from structgen.models.model import Model
 from structgen.testing import HERMES, scripted_chat
@@ -69,7 +69,7 @@ def seeing(template: str) -> Model:
 
 
 def after_a_call(result: Any, *, images: bool) -> list[dict[str, Any]]:
-    loop = Loop("What is there?", [look], None, 2, 0, None, False)
+    loop = ToolLoop("What is there?", [look], None, 2, 0, None, False)
     loop.open = [look.called('{"at": "x"}')]
     loop.messages.append({"role": "assistant", "content": "", "tool_calls": [*loop.open]})
     loop.take_result(Result(content(result, look, images=images)))

@@ -149,8 +149,10 @@ class Echo(BaseHTTPRequestHandler):
             kind, text = "text/plain; charset=latin-1", "grüß dich"
         if "404" in self.path:
             status, text = 404, "no such pet"
+        status = 302 if "302" in self.path else status
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        self.send_header("Location", "http://localhost/pets/7")  # which counts in a redirect alone
         self.end_headers()
         self.wfile.write(text.encode("latin-1"))
 
@@ -178,6 +180,8 @@ def test_requests_arrive_and_answers_come_back(server):
     assert tools["log_in"].called('{"body": {"user": "Ada"}}').invoke() == "grüß dich"
     with pytest.raises(ToolError, match="404 Not Found: no such pet"):
         tools["getPet"].called('{"id": "404"}').invoke()
+    with pytest.raises(ToolError, match=r"302: the server redirects to http://localhost.*, which is not followed"):
+        tools["getPet"].called('{"id": "302"}').invoke()
 
 
 def test_a_model_calls_operations_and_an_async_function_may_send_them(server):
