@@ -264,7 +264,7 @@ def test_a_model_that_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     ("line", "told"),
     [
         (
-            "import structgen.cli.app; sys.modules['structgen.cli.app']._import_engine()",
+            "import structgen.cli.app; sys.modules['structgen.cli.app'].import_engine()",
             "importing torch and transformers",
         ),
         pytest.param("structgen.load", "importing what load needs", marks=pytest.mark.slow),

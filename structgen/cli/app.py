@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,7 +16,8 @@ import structgen as sg
 from structgen.cli.heaps import share_heaps
 from structgen.cli.interrupts import stopped_by_signals
 from structgen.cli.named import HELP, read_schema, registry_of, schema_of
-from structgen.errors import OptionError, StructgenError, excerpt, quoted
+from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
+from structgen.errors import OptionError, quoted
 from structgen.waiting import each_waited, waiting
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -30,7 +29,6 @@ app = typer.Typer(
     context_settings=HELP_NAMES,
 )
 SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
-errors = Console(stderr=True)
 
 ModelName = Annotated[str, typer.Argument(help=MODEL)]
 Chat = Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")]
@@ -66,7 +64,7 @@ def demo(
     from structgen.demo.show import REAL, show
     from structgen.models.known import PACKAGED
 
-    with _told():
+    with one_line_errors():
         if requirements:
             typer.echo("" if PACKAGED[REAL].path() else PACKAGED[REAL].requirements)
         else:
@@ -93,8 +91,8 @@ def generate(
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from pydantic_core import to_jsonable_python
 
-    _import_engine()
-    with _told():
+    import_engine()
+    with one_line_errors():
         given = _prompt(prompt, chat=chat)
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
         sampling, limits = sg.Sampling(temperature=temperature, top_p=top_p, seed=seed), sg.Limits(max_new_tokens)
@@ -105,11 +103,11 @@ def generate(
             costs = {"tokens": run.stats.tokens, "forwards": run.stats.forwards, "prompt_tokens": run.prompt_tokens}
             caps = [asdict(cap) for cap in run.caps]
             shown = {"value": value, "text": run.text, "finish": run.finish, "caps": caps, "seed": run.seed, **costs}
-            _print(json.dumps(shown, ensure_ascii=False))
+            print_now(json.dumps(shown, ensure_ascii=False))
             return
         for cap in run.caps:
             errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.name}={cap.limit}", markup=False)
-        _print(value if schema is None else json.dumps(value, ensure_ascii=False))
+        print_now(value if schema is None else json.dumps(value, ensure_ascii=False))
 
 
 @app.command()
@@ -126,12 +124,12 @@ def trace(
     device: Device = None,
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
-    _import_engine()
+    import_engine()
     from structgen.trace.page import write
     from structgen.trace.report import Report
     from structgen.trace.terminal import show
 
-    with _told():
+    with one_line_errors():
         if prompt is not None:
             given, wanted = _prompt(prompt, chat=chat), _wanted(schema, None, None, None)
             sampling, limits = sg.Sampling(temperature=temperature, seed=seed), sg.Limits(max_new_tokens)
@@ -153,12 +151,12 @@ def explain(
     registry: Registry = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
-    with _told():
+    with one_line_errors():
         known = registry_of(registry) if registry else None
         with waiting("reading the schema"):
             explanation = sg.explain(read_schema(schema), format=format, registry=known)
         data = explanation.to_dict()
-        _print(json.dumps(data, ensure_ascii=False) if as_json else explanation.text(every=every))
+        print_now(json.dumps(data, ensure_ascii=False) if as_json else explanation.text(every=every))
 
 
 @app.command()
@@ -183,17 +181,17 @@ def doctor(
         if not examine(Console()):
             raise typer.Exit(1)
         return
-    _import_engine()
+    import_engine()
     from structgen.cli.doctor import FAULT, diagnose, examine_format
 
-    with _told():
+    with one_line_errors():
         if schema is None:
             sound = examine_format(Console(), model)
         else:
             wanted, sound = schema_of(schema), True
             for finding in each_waited(diagnose(sg.load(model), wanted), "examining the model"):
                 sound &= finding.state != FAULT
-                _print(json.dumps(asdict(finding)) if as_json else str(finding))
+                print_now(json.dumps(asdict(finding)) if as_json else str(finding))
         if not sound:
             raise typer.Exit(1)
 
@@ -209,15 +207,15 @@ def check(
     """Check a schema, and that documents satisfy it. Exit code 2 where one does not."""
     from structgen.cli.checking import compiled, verdicts
 
-    with _told():
+    with one_line_errors():
         wanted = schema_of(schema)
         compiled(wanted)
         if not documents:
-            _print(json.dumps({"schema": schema, "error": ""}) if as_json else f"{schema}: a schema")
+            print_now(json.dumps({"schema": schema, "error": ""}) if as_json else f"{schema}: a schema")
         valid = True
         for verdict in each_waited(verdicts(wanted, documents or ()), "checking the documents"):
             valid &= not verdict.error
-            _print(json.dumps(asdict(verdict), ensure_ascii=False) if as_json else str(verdict))
+            print_now(json.dumps(asdict(verdict), ensure_ascii=False) if as_json else str(verdict))
         if not valid:
             raise typer.Exit(2)
 
@@ -233,8 +231,8 @@ def bench(
     device: Device = None,
 ) -> None:
     """Measure how many tokens and values a model gives in a second, as one line of JSON."""
-    _import_engine()
-    with _told():
+    import_engine()
+    with one_line_errors():
         wanted, loaded = schema_of(schema), sg.load(model, device=device)
         options: dict[str, Any] = {
             "limits": sg.Limits(max_new_tokens), "batch_size": batch_size,
@@ -247,7 +245,7 @@ def bench(
             "tokens_per_second": round(run.tokens / run.seconds, 1),
             "values_per_second": round((run.done + run.cut) / run.seconds, 2),
         }  # fmt: skip
-        _print(json.dumps(measured))
+        print_now(json.dumps(measured))
 
 
 @app.command()
@@ -280,10 +278,10 @@ def extract(
     device: Device = None,
 ) -> None:
     """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
-    _import_engine()
+    import_engine()
     from structgen.batch_jobs.inputs import inputs_of_lines
 
-    with _told(), stopped_by_signals() as stop:
+    with one_line_errors(), stopped_by_signals() as stop:
         wanted = schema_of(schema)
         text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
         job: dict[str, Any] = {
@@ -291,9 +289,9 @@ def extract(
             "limits": sg.Limits(max_new_tokens), "sampling": sg.Sampling(temperature=temperature, seed=seed),
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "encoding": encoding, "max_failures": max_failures, "cancel": stop,
-            "on_entry": None if out is not None else lambda entry: _print(json.dumps(entry, ensure_ascii=False)),
+            "on_entry": None if out is not None else lambda entry: print_now(json.dumps(entry, ensure_ascii=False)),
         }  # fmt: skip
-        source = inputs_of_lines(_standard_input().buffer) if inputs == "-" else inputs
+        source = inputs_of_lines(standard_input().buffer) if inputs == "-" else inputs
         try:
             report = sg.extract_many(sg.load(model, device=device), source, wanted, out=out, **job)
         except sg.Stopped as stopped:
@@ -339,10 +337,10 @@ def serve(
     """Serve a model over HTTP, in OpenAI's interface. Needs the extra `server`."""
     keys = _api_keys(api_key, api_key_file)
     share_heaps()
-    _import_engine()
+    import_engine()
     from structgen import telemetry
 
-    with _told():
+    with one_line_errors():
         if otel:
             telemetry.instrument()
         try:
@@ -393,44 +391,7 @@ def _wanted(schema: str | None, registry: list[str] | None, regex: str | None, c
     return sg.Choice(choice) if choice else None
 
 
-def _import_engine() -> None:
-    """Imports torch and transformers under a status line: it takes seconds."""
-    with waiting("importing torch and transformers"):
-        import structgen.api  # noqa: F401 - the commands import names from it
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turns errors of the user's input, of files and of pipes into one line and exit code 1."""
-    try:
-        yield
-    except BrokenPipeError as error:  # who reads has all that they wanted
-        raise typer.Exit(1) from error
-    except (StructgenError, OSError, UnicodeError, RecursionError) as error:
-        ours = isinstance(error, StructgenError)
-        message = f"{type(error).__name__}: {error if ours else excerpt(error)}"
-        errors.print(message.replace("\n", " "), style="red", markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(1) from error
-
-
 def _prompt(given: str, *, chat: bool) -> Any:
     """Returns the prompt of a command: `-` stands for the standard input; `chat` makes it a message of the user."""
-    text = _standard_input().read() if given == "-" else given
+    text = standard_input().read() if given == "-" else given
     return [{"role": "user", "content": text}] if chat else text
-
-
-def _standard_input() -> TextIO:
-    if sys.stdin is None:
-        raise OptionError("-: the standard input is closed; pass the text itself, or a file")
-    return sys.stdin
-
-
-def _print(text: str) -> None:
-    """Writes at once, so that a full or closed output is an error now, and not when Python ends."""
-    try:
-        typer.echo(text)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from structgen.errors import SchemaError, quoted
+from structgen.schema.keywords.table import KEYWORDS
 
 Schema = dict[str, Any]
 
-_BY_NAME = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-_ONE = (
-    "items", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contains",
-    "propertyNames", "not", "if", "then", "else",
-)  # fmt: skip
-_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
+_INNER: dict[str, set[str]] = {}
+"""How schemas stand in the argument of each keyword, in any draft: `one`, `list`, `map`, or several of these."""
+for _row in KEYWORDS:
+    if _row.children:
+        _INNER.setdefault(_row.name, set()).update(_row.children)
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _CAPITALS = frozenset("NULL BOOLEAN INTEGER NUMBER STRING ARRAY OBJECT TYPE_UNSPECIFIED".split())
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
@@ -32,12 +32,12 @@ def mapped(schema: Any, change: Callable[[Schema, str], Any], pointer: str = "")
         return schema
     result = dict(schema)
     for key, value in schema.items():
-        at = f"{pointer}/{key}"
-        if key in _BY_NAME and isinstance(value, Mapping):
+        at, inner = f"{pointer}/{key}", _INNER.get(key, ())
+        if isinstance(value, Mapping) and "map" in inner:
             result[key] = {name: mapped(each, change, f"{at}/{name}") for name, each in value.items()}
-        elif key in _LISTED and isinstance(value, list):
+        elif isinstance(value, list) and "list" in inner:
             result[key] = [mapped(each, change, f"{at}/{number}") for number, each in enumerate(value)]
-        elif key in _ONE:
+        elif "one" in inner:
             result[key] = mapped(value, change, at)
     return change(result, pointer)
 

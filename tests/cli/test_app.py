@@ -1,6 +1,6 @@
 """The command line, in this process: output, exit codes, and errors without tracebacks.
 
-Covers `demo.show` and `named`.
+Covers `demo.show`, `named` and `terminal`.
 """
 
 from __future__ import annotations
