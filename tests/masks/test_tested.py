@@ -38,7 +38,7 @@ BITS = (
     b'"', b'"a', b'a"', b'ab": ', b'"ab": ', b'{"a": ', b'{"a": 1', b', "a": ', b"1, 1", b"[1, 1", b"1]", b", 1",
     b", 11]",
     b'"end"', b'nd", ', b'nd"]', b', "end"]', b'["end", ', b"[[], []", b"{}, {}", b"], [", b'"}, {"a": 1}', b'"", ""',
-    b'", "', b'": 1, "a": 1}', b"\\u0061", b'\\u0061"', b'\\u0061": ', b"\\u00", b'61"', b'b"', b'abba"', b'abcb", ',
+    b'", "', b'": 1, "a": 1}', b"\\u003c", b'\\u003c"', b'\\u003c": ', b"\\u00", b'3c"', b'b"', b'abba"', b'abcb", ',
     b"11, ", b"1.0", b".0, ", b"true, true", b"null]", b"[true, ", b"2, 12, ", b"12]]", b']]]', b'"a"', b'"a": {"a": ',
 )  # fmt: skip
 
@@ -47,7 +47,7 @@ def random_value(draw: random.Random, depth: int = 3) -> Any:
     """Values that often break a rule, and often do not."""
     kind = draw.randrange(8 if depth else 5)
     if kind < 2:
-        return draw.choice(["a", "ab", "abba", "abcb", "end", "", 'q"', "é", "aa", "abab"])
+        return draw.choice(["<", "a", "ab", "abba", "abcb", "end", "", 'q"', "é", "aa", "abab"])
     if kind < 4:
         return draw.choice([1, 11, 12, 1.5, 1212, 10, 0, 2])
     if kind == 4:
@@ -211,7 +211,8 @@ UNIQUE = {
 REPEATS = (
     b'"a"', b'"a",', b'","', b'","a"', b'","a",', b'", "a', b'"]', b'"],', b'"a"]', b'"a","a"', b'["a"]', b'["a"],',
     b'],["a"]', b'[]', b'[],', b'],[]', b'],[],', b'1,', b',1,', b'1,1,', b',true,', b'true', b'true,true',
-    b'"\\u0061"', b'"\\u0061",', b'\\u0061"', b'{"a":1}', b'{"a":1},', b'},{"a":1}', b'":1}', b'":1},', b'":"a"',
+    b'"<"', b'"\\u003c"', b'"\\u003c",', b'\\u003c"',
+    b'{"a":1}', b'{"a":1},', b'},{"a":1}', b'":1}', b'":1},', b'":"a"',
     b'"ab"', b'b","ab"', b'["a","b"]', b'","b"]', b'["b"', b'[[', b']]',
 )  # fmt: skip
 
@@ -237,7 +238,8 @@ def test_items_that_a_token_holds_whole_are_looked_up(seed: int) -> None:
     [
         ('["a",', b'"a"', False),
         ('["a",', b'"ab"', True),
-        ('["a",', b'"\\u0061"', False),
+        ('["<",', b'"\\u003c"', False),
+        ('["a",', b'"\\u003c"', True),
         ('[["a"],[', b'"a"]', False),
         ('[["b"],[', b'"a"]', True),
         ('["a",["b"', b'],"a"', False),

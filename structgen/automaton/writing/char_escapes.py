@@ -16,6 +16,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_to
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
+from structgen.automaton.writing.text_classes import ESCAPED
 from structgen.kernels import inner_kernel, kernel
 
 DIGITS = 4
@@ -30,6 +31,7 @@ _SLASH = 0x2F
 """JSON allows `\\/`, but in a name the slash is spelled without a backslash."""
 CONTROLS: Int32 = np.array([(0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F)], np.int32)
 """The characters that names spell by digits, as `(first, last)`: the control characters without a short escape."""
+_VALUES: Int32 = np.array(ESCAPED, np.int32)
 MAX_STATES, MAX_EDGES = 17, 48
 """The most new states and edges that one call of a kernel below writes."""
 
@@ -77,9 +79,9 @@ _astral = inner_kernel(astral)
 def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
     """One part of the characters that begin with a code unit in `low..high`, or end with it behind a high surrogate.
 
-    In a value, without a high surrogate, part 0 is the pairs whose high surrogate is in `low..high`; parts 1 and 2 are
-    the characters of one unit below and above the surrogates. Behind a high surrogate, part 0 is the pairs whose low
-    surrogate is in `low..high`, and the others are empty. In a name, the parts are the three spans of `CONTROLS`.
+    In a value, without a high surrogate, part 0 is the pairs whose high surrogate is in `low..high`; the others are the
+    spans of `ESCAPED`. Behind a high surrogate, part 0 is the pairs whose low surrogate is in `low..high`, and the
+    others are empty. In a name, the parts are the three spans of `CONTROLS`.
 
     Returns:
         The first and the last character of the part. An empty part has a first greater than its last.
@@ -92,9 +94,7 @@ def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) 
         return _astral(high_surrogate, max(low, int64(0xDC00))), _astral(high_surrogate, min(high, int64(0xDFFF)))
     if part == 0:
         return _astral(max(low, int64(0xD800)), int64(0xDC00)), _astral(min(high, int64(0xDBFF)), int64(0xDFFF))
-    if part == 1:
-        return low, min(high, int64(0xD7FF))
-    return max(low, int64(0xE000)), high
+    return max(low, int64(_VALUES[part - 1, 0])), min(high, int64(_VALUES[part - 1, 1]))
 
 
 @inner_kernel
@@ -111,7 +111,7 @@ def _led(
         these states.
     """
     target, room = int64(0), int64(0)
-    for part in range(3):
+    for part in range(CONTROLS.shape[0] if settings[NAMED] else 1 + _VALUES.shape[0]):
         first, last = _span(settings, int64(part), low, high, high_surrogate)
         i = _interval(bounds, first) if first <= last else int64(bounds.size)
         while i < bounds.size and bounds[i] <= last:

@@ -2,7 +2,7 @@
 
 State `q` of the DFA becomes state `first + q - 1`. A kernel call expands a chunk of states. If all characters beyond
 ASCII lead to the same state (the usual case), they share seven states for their bytes; else they get states of their
-own. Inside JSON strings every spelling of a character is accepted, in names only one.
+own. Inside JSON strings a character may be escaped as JSON writers do (see `ESCAPED`), in names it has one spelling.
 
 A longest length needs no product of automata. Characters are counted, and a state may be entered only while its
 shortest way to an end still fits into the length.
@@ -24,6 +24,7 @@ from structgen.automaton.writing.char_escapes import (
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import ALSO, ENDS, LIMITS, NAMED, ROWS, lift_rows, write_wide
 from structgen.automaton.writing.outline import outline_of
+from structgen.automaton.writing.text_classes import ESCAPED
 from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
 
@@ -191,7 +192,7 @@ class Lifted:
             spans = [(astral(high_surrogate, max(low, 0xDC00)), astral(high_surrogate, min(high, 0xDFFF)))]
         else:
             pairs = astral(max(low, 0xD800), 0xDC00), astral(min(high, 0xDBFF), 0xDFFF)
-            spans = [pairs, (low, min(high, 0xD7FF)), (max(low, 0xE000), high)]
+            spans = [pairs, *((max(low, first), min(high, last)) for first, last in ESCAPED)]
         return {c for first, last in spans if first <= last for c in self._outline.classes_in(first, last)}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.automaton.writing.outline_kernels import SPARE, Uint8, write_outline
-from structgen.automaton.writing.text_classes import BLANKS, IN_NAME, IN_VALUE, class_ends
+from structgen.automaton.writing.text_classes import BLANKS, ESCAPED, IN_NAME, IN_VALUE, class_ends
 from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
 
@@ -40,19 +40,18 @@ class DfaOutline:
     def __init__(self, dfa: CharDfa, *, quoted: bool, name: bool) -> None:
         self._bounds: list[int] = dfa.bounds.tolist()
         self._classes: list[int] = dfa.classes.tolist()
-        self.escaped: Int32 = np.arange(1, dfa.next.shape[1], dtype=np.int32)
-        if name:
-            escaped = self.classes_in(0, 0x1F) | self.classes_in(0x22, 0x22) | self.classes_in(0x5C, 0x5C)
-            self.escaped = np.array(sorted(escaped - {0}), np.int32)
+        spans = [(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)] if name else [*ESCAPED, (0x10000, 0x10FFFF)]
+        escaped = set[int]().union(*(self.classes_in(low, high) for low, high in spans))
+        self.escaped: Int32 = np.array(sorted(escaped - {0}), np.int32)
         self.wides = wide_classes(dfa.bounds, dfa.classes)
         states, width = dfa.next.shape
-        spare, spans = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(self._bounds) + 2, 3), np.int32)
+        spare, written = np.zeros((SPARE, max(states, width)), np.int64), np.empty((len(self._bounds) + 2, 3), np.int32)
         self.depths: Uint8 = np.empty((len(class_ends), states - 1), np.uint8)
         exits: Int64 = np.zeros((states - 1, 2), np.int64)
         count, homes = write_outline(
-            dfa.bounds, dfa.classes, dfa.next, self.wides, quoted, spare, spans, self.depths, exits
+            dfa.bounds, dfa.classes, dfa.next, self.wides, quoted, spare, written, self.depths, exits
         )
-        self.spans: Int32 = spans[:count]
+        self.spans: Int32 = written[:count]
         self.exits = exits if homes else None
         spelled = BLANKS if not quoted else IN_NAME if name else IN_VALUE
         for k in {BLANKS, IN_VALUE, IN_NAME} - {spelled}:  # the bytes of their tokens stand for other characters here

@@ -1,8 +1,8 @@
 """The free string: a block of states for the content of any JSON string, which is copied into an automaton.
 
-The block takes only valid UTF-8, no control character as it is, every escape of RFC 8259, and surrogates only in pairs.
-It counts code points. `NAME` is the block for the names of members. There, each name has one spelling, that of
-`json.dumps(ensure_ascii=False)`: no other spelling can stand for a declared name.
+The block takes only valid UTF-8, no control character as it is, the short escapes, `\\uXXXX` for the characters of
+`ESCAPED`, and surrogates only in pairs. It counts code points. `NAME` is the block for the names of members. There,
+each name has one spelling, that of `json.dumps(ensure_ascii=False)`: no other spelling can stand for a declared name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from structgen.automaton.table_format import (
     FREE, HI, INC, KIND, LEADS, LO, NEED, RANGES, ROOM, SPAN, START, UNBOUNDED, Edge, Int32, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import COMPLETE, UTF8_LEADS, UTF8_STATES
+from structgen.automaton.writing.text_classes import ESCAPED
 from structgen.kernels import kernel
 from structgen.kernels.views import view
 
@@ -58,18 +59,26 @@ def _hex(target: int) -> list[Edge]:
 
 
 def _value_escapes(first: int) -> list[list[Edge]]:
-    """The states behind a backslash in a value, from number `first` on, where every escape may come.
+    """The states behind a backslash in a value, from number `first` on.
 
-    Of `\\uXXXX`, `u1` to `u4` are in front of the digits 1 to 4. A first digit `d` leads to `after_d`: the unit may be
-    a high surrogate. `h3` and `h4` are in front of the last two digits of a high surrogate. The second escape follows:
+    Of `\\uXXXX`, `u1` to `u4` are in front of the digits 1 to 4. Behind `\\u0` and `\\u00`, `zero2` and `zero3` are in
+    front of the digits 2 and 3: of ASCII, only some characters may be escaped. The last states are in front of the
+    fourth digit of these, by their third, 2 to 7. A first digit `d` leads to `after_d`: the unit may be a high
+    surrogate. `h3` and `h4` are in front of the last two digits of a high surrogate. The second escape follows:
     `back`, `u` and `d` are in front of `\\`, `u` and `d`; `low` is in front of the second digit of a low surrogate.
     """
-    escape, u1, u2, u3, u4, after_d, h3, h4, back, u, d, low = range(first, first + 12)
+    escape, u1, u2, u3, u4, after_d, h3, h4, back, u, d, low, zero2, zero3 = range(first, first + 14)
     del escape
-    plain_hex = [(0x30, 0x39, u2), (0x61, 0x63, u2), (0x65, 0x66, u2), (0x41, 0x43, u2), (0x45, 0x46, u2)]
+    plain_hex = [(0x31, 0x39, u2), (0x61, 0x63, u2), (0x65, 0x66, u2), (0x41, 0x43, u2), (0x45, 0x46, u2)]
+    signs = [code for a, b in ESCAPED for code in range(max(a, 0x20), min(b, 0x7F) + 1)]
+    thirds = sorted({code >> 4 for code in signs})
+    fourths = [
+        sorted({f"{code & 15:{case}}" for code in signs if code >> 4 == third for case in "xX"}) for third in thirds
+    ]
+    behind_zeros = [(0x30 + third, 0x30 + third, first + 14 + i) for i, third in enumerate(thirds)]
     return [
         [*_each('"\\/bfnrt', INC), *_each("u", u1)],
-        [*plain_hex, *_each("dD", after_d)],
+        [*_each("0", zero2), *plain_hex, *_each("dD", after_d)],
         _hex(u3),
         _hex(u4),
         _hex(INC),
@@ -80,6 +89,9 @@ def _value_escapes(first: int) -> list[list[Edge]]:
         _each("u", d),
         _each("dD", low),
         _each("cdefCDEF", u3),
+        [*_each("0", zero3), (0x31, 0x39, u3), (0x61, 0x66, u3), (0x41, 0x46, u3)],
+        [(0x30, 0x31, u4), *behind_zeros, (0x38, 0x39, u4), (0x61, 0x66, u4), (0x41, 0x46, u4)],
+        *(_each("".join(fourth), INC) for fourth in fourths),
     ]
 
 

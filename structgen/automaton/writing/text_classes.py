@@ -33,6 +33,14 @@ BLANKS, IN_VALUE, IN_NAME = range(len(TEXT_CLASSES) - 3, len(TEXT_CLASSES))
 NAMING = 6
 """The first six classes have only characters of identifiers and the hyphen."""
 
+ESCAPED: tuple[tuple[int, int], ...] = (
+    (0x00, 0x1F), (0x22, 0x22), (0x26, 0x27), (0x2B, 0x2B), (0x2F, 0x2F), (0x3C, 0x3E), (0x5C, 0x5C), (0x60, 0x60),
+    (0x7F, 0xD7FF), (0xE000, 0xFFFF),
+)  # fmt: skip
+"""The characters of one UTF-16 unit that `\\uXXXX` may spell in a string value, as `(first, last)`: the control
+characters, those beyond ASCII, and the signs of ASCII that some JSON writer escapes. The letters, the digits and the
+other signs stand for themselves: no writer escapes them."""
+
 # The spans of all classes one behind the other, int32[., 2], and where the spans of each class end, int32[classes].
 class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
 class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)

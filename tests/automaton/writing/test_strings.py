@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from itertools import pairwise
 
 import pytest
@@ -14,10 +15,15 @@ import pytest
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import MAX_COUNT
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import NAME, VALUE, free_string
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES, class_bounds, class_ends
+from structgen.regular.chardfa import length
 from tests.automaton.test_step import takes
 
+SIGNS = "\"&'+/<=>\\`\x7f"
+"""The signs of ASCII that some JSON writer escapes by digits."""
+ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)")
 ALPHABET = [*'"\\/udD890cCfnbxé€😀\x00\x1f ']
 
 
@@ -37,13 +43,33 @@ def loaded(text: str) -> str | None:
     return str(value)
 
 
+def needlessly_escaped(text: str) -> bool:
+    """Does a text spell a letter, a digit or another plain sign of ASCII by `\\uXXXX`?"""
+    codes = [int(digits, 16) for digits in ESCAPES.findall(text) if digits]
+    return any(0x20 <= code < 0x80 and chr(code) not in SIGNS for code in codes)
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_plain_signs_of_ascii_stand_for_themselves(restricted: bool) -> None:
+    """Some writers escape `<` for HTML; none escapes a letter. A string with a pattern is no exception."""
+    automaton = Automaton()
+    close, walk = automaton.pop(), Bytewise(automaton)
+    anything = Lifted(automaton, length(), lambda final: close, quoted=True).start
+    start = anything if restricted else free_string(automaton, VALUE, close)
+    for code in range(0x20, 0x80):
+        for spelling in (f"\\u{code:04x}", f"\\u{code:04X}"):
+            assert takes(walk, start, f'{spelling}"'.encode()) == (chr(code) in SIGNS), spelling
+            assert takes(walk, start, f'a{spelling}9"'.encode()) == (chr(code) in SIGNS), spelling
+
+
 def test_a_value_is_what_json_reads() -> None:
+    """All but `\\uXXXX` for characters that no writer escapes."""
     walk, start = free(VALUE)
     seen = {True: 0, False: 0}
     for seed in range(20_000):
         draw = random.Random(seed)
         text = "".join(draw.choice(ALPHABET) for _ in range(draw.randint(0, 5))) + '"'
-        valid = loaded(text) is not None
+        valid = loaded(text) is not None and not needlessly_escaped(text)
         seen[valid] += 1
         assert takes(walk, start, text.encode()) == valid, text
     assert min(seen.values()) > 1000
@@ -52,6 +78,7 @@ def test_a_value_is_what_json_reads() -> None:
 @pytest.mark.parametrize("text", [b'\\ud83d\\ude00"', b'\\uD83D\\uDE00"', b'\\ud83d"', b'\\ude00"', b'\\ud83d\\u0041"'])
 def test_surrogates_come_in_pairs(text: bytes) -> None:
     assert takes(*free(VALUE), text) == (loaded(text.decode()) is not None)
+    assert not needlessly_escaped(text.decode()) or loaded(text.decode()) is None
 
 
 @pytest.mark.parametrize("text", [b'\xc0\x80"', b'\xed\xa0\x80"', b'\xf4\x90\x80\x80"', b'\x80"', b'\xe2\x82"'])
