@@ -82,8 +82,9 @@ class Lifted:
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
         )
         if quoted and self._counted:  # HI of the states behind a backslash: the greatest limit of those that follow
-            after = np.where(dfa.next[1:] > 0, self._limits[dfa.next[1:]], 0)
-            automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after.max(axis=1)
+            spelled = dfa.next[1:, self._outline.escaped]
+            after = np.where(spelled > 0, self._limits[spelled], 0).max(axis=1, initial=0)
+            automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after
         self._block = automaton.tables.block(self._first, self._outline.depths, slack, self._outline.exits)
         inc, room = (INC, ROOM) if self._counted else (0, 0)
         numbers = self._first, self._escapes, self._block, inc, room, quoted, name
