@@ -250,7 +250,8 @@ class Limits:
         max_new_tokens: the most tokens that are generated, the end token included.
         rollbacks: how often the decoder may take tokens back because the text cannot go on or a guard refuses it.
             After that, guards only mask tokens.
-        stop: plain text ends before the first of these strings. With a constraint, the constraint decides.
+        stop: plain text ends before the first of these strings, and so does the text beside calls, never a call. In a
+            value they are refused: a constraint itself defines where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
         strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete. Otherwise the
             value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short.

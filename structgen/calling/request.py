@@ -70,7 +70,7 @@ class TurnRequest:
         if self.format is None:
             return None
         schemas = {name: tool.arguments_schema for name, tool in self.tools.items()}
-        return TurnParser(self.format, schemas, thought="closed")
+        return TurnParser(self.format, schemas, thought="closed", stop=self.session.stop_strings)
 
     @property
     def session(self) -> Session:

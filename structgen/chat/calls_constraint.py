@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from structgen.chat.arguments import KeyedArguments
@@ -11,8 +12,10 @@ from structgen.chat.call_format import CallFormat, Tags, thought_opening
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
+from structgen.chat.parser import TurnParser
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
 from structgen.chat.spellings import firsts, has_slot, pattern
+from structgen.chat.stopping import TextStops
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
@@ -28,6 +31,15 @@ class Turn(Composition):
     """The constraint of a turn, without its thinking."""
 
     parts: Plan
+    format: CallFormat
+    rules: TurnRules
+
+    def stops(self, vocabulary: Vocabulary, stop: Sequence[str]) -> TextStops | None:
+        """Returns what finds stop strings in the free text of a turn; None if it has no free text."""
+        if not self.rules.text:
+            return None
+        schemas = {tool.name: tool.arguments_schema for tool in self.rules.tools if self.rules.max_calls != 0}
+        return TextStops(partial(TurnParser, self.format, schemas, thought="closed", stop=stop), vocabulary)
 
     def plan(self) -> Plan:
         """Returns the turn as a part of a composition."""
@@ -69,7 +81,7 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
             write them.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
-    return Turn(_TurnPlans(format_, rules, Literals(known)).plan())
+    return Turn(_TurnPlans(format_, rules, Literals(known)).plan(), format_, rules)
 
 
 class _TurnPlans:

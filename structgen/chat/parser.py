@@ -7,7 +7,7 @@ pieces: the events are the same once neighbouring pieces of text, or of argument
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -83,12 +83,23 @@ class TurnParser:
         thought: where the text begins: "open", within a thought that the prompt has begun; "closed", outside of one,
             though the model may begin one with its tag; None if this is not known. Then text is held back until a
             closing tag, or the first call, or the end of the text tells.
+        stop: texts at which the turn is over where they stand in its free text: neither they nor what follows is read.
+
+    Attributes:
+        stopped: the stop string that came; else None.
     """
 
     def __init__(
-        self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]], *, thought: str | None = None
+        self,
+        format_: CallFormat,
+        schemas: Mapping[str, Mapping[str, Any]],
+        *,
+        thought: str | None = None,
+        stop: Sequence[str] = (),
     ) -> None:
         self._format, self._spellings, self._thought = format_, format_.spellings, thought
+        self.stopped: str | None = None
+        self._stop, self._held = stop, ""
         self._names = tuple(schemas)
         reading = format_.reading
         self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
@@ -104,7 +115,8 @@ class TurnParser:
             CallSyntaxError: the text is not a turn in the format.
         """
         for char in text:
-            self._reader.send(char)
+            if self.stopped is None:
+                self._reader.send(char)
         return self._new_events()
 
     def finish(self) -> list[TurnEvent]:
@@ -113,8 +125,10 @@ class TurnParser:
         Raises:
             CallSyntaxError: the text ends within a call.
         """
-        with suppress(StopIteration):
-            self._reader.send(END)
+        if self.stopped is None:
+            with suppress(StopIteration):
+                self._reader.send(END)
+            self._release()
         return self._new_events()
 
     def _new_events(self) -> list[TurnEvent]:
@@ -283,6 +297,7 @@ class TurnParser:
             if not tool or (call.name and tool != call.name):
                 raise CallSyntaxError(f"call {call.index + 1} names no known tool: expected {quoted(self._names)}")
             if not call.name:
+                self._release()
                 self._events.append(CallBegun(call.index, tool))
             call.name = tool
         elif slot is Slot.ARGUMENTS:
@@ -311,8 +326,29 @@ class TurnParser:
             self._say(char)
 
     def _say(self, text: str) -> None:
+        if not self._stop and text:
+            self._events.append(TextPiece(text))
+            return
+        for char in text if self.stopped is None else "":
+            self._held += char
+            self.stopped = next((stop for stop in self._stop if self._held.endswith(stop)), None)
+            if self.stopped is not None:
+                self._release(len(self.stopped))
+                self._held = ""
+                return
+            self._release(begun_stop(self._held, self._stop))
+
+    def _release(self, kept: int = 0) -> None:
+        """Makes an event of the text that is held back, but for its last characters."""
+        text, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
         if text:
             self._events.append(TextPiece(text))
+
+
+def begun_stop(text: str, stops: Sequence[str]) -> int:
+    """Returns the number of characters at the end of a text that may begin a stop string."""
+    ends = (n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n]))
+    return max(ends, default=0)
 
 
 @dataclass

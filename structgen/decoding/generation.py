@@ -145,6 +145,7 @@ class Generation(Generic[T]):
             from all rows of the call with this prompt, constraint and options: an unbiased estimate, after any number
             of texts; with "weights" the logarithm of the mean weight. Else None.
         log_validity_error: its standard error; 0 if every try has given a text.
+        stop: with `finish="stop"`, the string of `Limits(stop=...)` before which the text ends; else None.
         guarantee: "masked": no token that the constraint forbids could be chosen; "validated": a remote server was
             asked to keep the schema, and the complete value was checked, see `Remote`.
         error: why this row of a batch failed. A single prompt's failure is raised instead.
@@ -173,6 +174,7 @@ class Generation(Generic[T]):
     log_weight: float | None = None
     log_validity: float | None = None
     log_validity_error: float | None = None
+    stop: str | None = None
     error: StructgenError | None = None
     guarantee: Literal["masked", "validated"] = "masked"
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)

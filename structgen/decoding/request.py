@@ -151,6 +151,7 @@ class Request:
                 session.undone, vocabulary, ledger, tokens, entries, measured, is_json=is_json, prompt_end=healed
             ),
             seed=session.seed,
+            stop=session.stop,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
             **_thinking(session.thinking, vocabulary, ledger),
             **_exact(session),

@@ -63,6 +63,16 @@ class RowText:
         return bytes(self._transcript.said)
 
     @property
+    def stop(self) -> str | None:
+        """The stop string before which the text ends; None without one."""
+        return self._transcript.stop
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """The stop strings that may end the text."""
+        return self._transcript.stop_strings
+
+    @property
     def accepted(self) -> Accepted | None:
         """The text with the value that the type's validators made of it; None without validators."""
         validating = self._checks.validating

@@ -24,6 +24,7 @@ from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings, require_unstopped
+from structgen.decoding.refusals.transcript import Stops
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import (
     Wanted,
@@ -40,6 +41,7 @@ from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.patience import Deadline, Patience, stopped_by
 from structgen.phrases.progress import PhraseSet
+from structgen.vocabulary import Vocabulary
 
 ANY_TEXT = Regex(r"[\s\S]*")
 """The constraint of plain text with phrases: it tells how the text may end."""
@@ -149,8 +151,6 @@ class RowBuilder:
         model, grammar = self._model, self._grammars[id(plan.target)]
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
-        if plan.limits.stop and plan.target.constraint is not None:
-            raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
         self._require_seed(plan.sampling)
         if self._options.plan is not None:
             self._require_plannable(plan)
@@ -175,13 +175,15 @@ class RowBuilder:
 
     def _session_options(self, plan: RowPlan, grammar: Grammar | None) -> tuple[Checks, dict[str, Any]]:
         """The checks and the other options of a row's session."""
+        constrained = bool(plan.limits.stop) and plan.target.constraint is not None
+        stops = _stops(plan.target.constraint, self._model.vocabulary, plan.limits.stop) if constrained else None
         limits, bound = self._within_context(plan.prompt, plan.limits)
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
         checks = checks_for(
             self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
             canonical=str(self._options.canonical),
         )  # fmt: skip
-        return checks, {
+        return checks if stops is None else replace(checks, stops=stops), {
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
             "limits": limits,
@@ -244,6 +246,18 @@ class RowBuilder:
             raise OptionError(
                 f"{given}: each would choose other tokens; pass Sampling(seed=...), the same in all of them"
             )
+
+
+def _stops(constraint: Any, vocabulary: Vocabulary, stop: Sequence[str]) -> Stops:
+    """What finds stop strings in the free text that a constraint allows.
+
+    Raises:
+        OptionError: it allows none.
+    """
+    stops: Stops | None = constraint.stops(vocabulary, stop) if hasattr(constraint, "stops") else None
+    if stops is None:
+        raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
+    return stops
 
 
 def _require_searchable(plan: RowPlan) -> None:

@@ -87,7 +87,7 @@ class Session(RowText):
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers)
+        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers, checks.stops)
         self._transcript.budget = self.budget
         retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         recent = RecentLogits(RECENT if checks.watching else 1)

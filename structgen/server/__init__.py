@@ -1,6 +1,7 @@
 """An HTTP server of OpenAI's interface, for `structgen[server]`: `structgen serve MODEL`.
 
-`app` has the routes; `wire` and `responses_wire` read requests, `answers` and `responses_answers` write replies.
+`app` has the routes. `wire`, `responses_wire` and `messages_wire` read requests; `answers`, `responses_answers` and
+`messages_answers` write replies.
 `service` takes a request from admission to its answer and knows no HTTP; `asking` makes its turns. `compiling`
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
 `fields` translates what clients send; `tokens` counts the tokens of prompts; `observing` has metrics and the log.

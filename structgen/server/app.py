@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import uvicorn
@@ -26,16 +27,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.server.answers import Body
+from structgen.server.messages_wire import CountRequest, MessagesRequest
 from structgen.server.observing import Exchange, log_config, request_id
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import LARGE, RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
-from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, detokenize, tokenize
+from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, count_tokens, detokenize, tokenize
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
 
 logger = logging.getLogger(__name__)
-K = TypeVar("K", TokenizeRequest, DetokenizeRequest)
+K = TypeVar("K", TokenizeRequest, DetokenizeRequest, CountRequest)
 
 PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
@@ -48,6 +50,8 @@ LAST_WORDS = 3
 SWITCH = 0.0005
 """Seconds after which a thread that compiles a schema makes way for the thread that runs the model."""
 ID_HEADER, IGNORED_HEADER = "X-Request-Id", "X-Structgen-Ignored"
+MESSAGES = "/v1/messages"
+"""The route of Anthropic's interface. Its errors have another form, and its clients read the id from `request-id`."""
 COLLECT_AFTER = 3000
 """New containers after which Python looks for garbage among the young ones; each hundredth time it looks at all."""
 
@@ -174,6 +178,8 @@ class Routes:
         app.add_api_route("/v1/chat/completions", self._answering(ChatRequest), methods=["POST"])
         app.add_api_route("/v1/completions", self._answering(TextRequest), methods=["POST"])
         app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
+        app.add_api_route(MESSAGES, self._answering(MessagesRequest), methods=["POST"])
+        app.add_api_route(f"{MESSAGES}/count_tokens", self._reading(CountRequest, count_tokens), methods=["POST"])
         app.add_api_route("/tokenize", self._reading(TokenizeRequest, tokenize), methods=["POST"])
         app.add_api_route("/detokenize", self._reading(DetokenizeRequest, detokenize), methods=["POST"])
         app.add_exception_handler(Exception, _answer_to)
@@ -208,7 +214,9 @@ class Routes:
 
     async def models(self, request: Request) -> Response:
         self._require_key(request)
-        return JSONResponse({"object": "list", "data": [self._described()]})
+        name = self._settings.name
+        pages = {"has_more": False, "first_id": name, "last_id": name}
+        return JSONResponse({"object": "list", "data": [self._described()], **pages})
 
     async def model(self, request: Request, name: str) -> Response:
         self._require_key(request)
@@ -217,7 +225,10 @@ class Routes:
         return JSONResponse(self._described())
 
     def _described(self) -> dict[str, Any]:
-        return {"id": self._settings.name, "object": "model", "created": self._began, "owned_by": "structgen"}
+        """Returns what clients of OpenAI and of Anthropic read of a model."""
+        name, began = self._settings.name, datetime.fromtimestamp(self._began, timezone.utc)
+        about = {"type": "model", "display_name": name, "created_at": began.isoformat(), "lifecycle": "active"}
+        return {"id": name, "object": "model", "created": self._began, "owned_by": "structgen", **about}
 
     def _require_key(self, request: Request) -> None:
         """Refuses a request without the key."""
@@ -225,8 +236,9 @@ class Routes:
         if keys is None:
             return
         kind, _, bearer = request.headers.get("authorization", "").partition(" ")
-        given = (bearer if kind.lower() == "bearer" else "").strip().encode("latin-1")
-        if not any(secrets.compare_digest(given, key.encode()) for key in keys):
+        given = bearer if kind.lower() == "bearer" else request.headers.get("x-api-key", "")
+        sent = given.strip().encode("latin-1")
+        if not any(secrets.compare_digest(sent, key.encode()) for key in keys):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
     def _reading(
@@ -333,14 +345,18 @@ class _RequestIds:
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[ID_HEADER] = id_
+                if scope["path"].startswith(MESSAGES):
+                    MutableHeaders(scope=message)["request-id"] = id_
             await send(message)
 
         await self._app(scope, receive, sent)
 
 
 def _answer_to(request: Request, error: Exception) -> Response:
-    problem = Exchange(request.state.id, request.url.path).failed(error)
-    return JSONResponse(problem.body, problem.status, headers=problem.headers)
+    path = request.url.path
+    problem = Exchange(request.state.id, path).failed(error)
+    body = problem.message_body if path.startswith(MESSAGES) else problem.body
+    return JSONResponse(body, problem.status, headers=problem.headers)
 
 
 def _no_route(request: Request, error: Exception) -> Response:

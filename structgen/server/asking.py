@@ -24,6 +24,7 @@ from structgen.models.model import Model
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
+from structgen.server.messages_wire import MessagesRequest
 from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import ResponsesRequest, text_of
 from structgen.server.settings import Settings
@@ -66,9 +67,8 @@ class Asked:
 
 def texts_of(request: AnyRequest) -> int:
     """Returns how many texts a request asks for; each beam of a search counts as one."""
-    if isinstance(request, ResponsesRequest):
-        return request.chat.extras.beam_count
-    assert isinstance(request, Common)
+    if not isinstance(request, Common):
+        return request.extras.beam_count
     prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
     return prompts * (request.n or 1) * request.extras.beam_count
 
@@ -81,23 +81,26 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     """
     _check_size(request, settings)
     messages: Any = chat_messages(model, request.messages)
-    schema, options = _schema(request), _options(request, settings, request.max_completion_tokens)
+    schema = _schema(request)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-    options |= {
-        "call_format": settings.call_format,
-        "template_options": request.extras.template_options,
-        "prompt_schema": request.extras.prompt_schema,
-    }
     given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
     choice: str = given.function.name if isinstance(given, NamedChoice) else given  # type: ignore[assignment]
     if isinstance(given, AllowedChoice):
         choice, allowed = given.allowed_tools.mode, {each.function.name for each in given.allowed_tools.tools}
         tools = [tool for tool in tools if tool["function"]["name"] in allowed]
-    options |= _effort(model, request, options)
     if parallel is None:
         parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models
     if not tools:
         choice = "auto"  # some clients send a choice without tools
+    options = {
+        **_options(
+            request, settings, request.max_completion_tokens, free=schema is None and choice in ("auto", "none")
+        ),
+        "call_format": settings.call_format,
+        "template_options": request.extras.template_options,
+        "prompt_schema": request.extras.prompt_schema,
+    }
+    options |= effort_options(model, request, options)
     turns = []
     for sampling in _samplings(model, request, settings):
         own = {**options, "sampling": sampling}
@@ -106,7 +109,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request, "top_logprobs", request.logprobs)))
 
 
-def _effort(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
+def effort_options(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options for `reasoning_effort`: the template's variable of the name, and whether the model thinks."""
     effort, template = request.reasoning_effort, getattr(model.tokenizer, "chat_template", None)
     if effort is None:
@@ -115,7 +118,8 @@ def _effort(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> d
     if isinstance(template, str) and "reasoning_effort" in variables_of(template) and effort != "none":
         own["template_options"] = {"reasoning_effort": effort, **shown}
     if thinking_tags_of(model.tokenizer, model.vocabulary) is not None and options["thinking"] is None:
-        own["thinking"] = effort != "none"
+        limit = request._thinking_tokens
+        own["thinking"] = effort != "none" if limit is None else Thinking(max_tokens=limit)
     if not own:
         request._ignored.append("reasoning_effort")
     return own
@@ -127,12 +131,18 @@ def ask_response(model: Model, request: ResponsesRequest, settings: Settings) ->
     return ask_chat(model, request.chat, settings)
 
 
+def ask_message(model: Model, request: MessagesRequest, settings: Settings) -> Asked:
+    """Prepares the turn of a request of `/v1/messages`, with its first mask."""
+    return ask_chat(model, request.chat, settings)
+
+
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
     for text in _prompts(request):
         require_fits(model, [text] if isinstance(text, str) else [])
-    schema, options = _schema(request), {**_options(request, settings, None), "token_healing": False}
+    schema = _schema(request)
+    options = {**_options(request, settings, free=schema is None), "token_healing": False}
     prompts = GivenPrompts.of(_prompts(request))
     if request.extras.prompt_schema:
         shown = schema_text(schema)
@@ -224,14 +234,18 @@ def _schema(request: Common) -> Any:
     return constraints[0] if constraints else None
 
 
-def _options(request: Common, settings: Settings, also: int | None) -> dict[str, Any]:
+def _options(request: Common, settings: Settings, also: int | None = None, *, free: bool) -> dict[str, Any]:
     """Returns the options of `generate` but `sampling`.
 
     Args:
         also: `max_completion_tokens`, of requests that have it.
+        free: may the answer be free text? Else stop strings have no effect: they cut no value, and nothing follows it.
     """
     extras = request.extras
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    if stop and not free:
+        stop = []
+        request._ignored.append("stop")
     budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
     spaces, thinking = extras.whitespace, extras.thinking
     return {

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from structgen.errors import quoted
@@ -23,6 +22,12 @@ IGNORED = {
     "truncation": "a prompt that is too long is refused",
     "verbosity": "ask for it in the prompt",
     "access_programs": "there are none",
+    "cache_control": "there is no cache of prompts",
+    "diagnostics": "there is no cache of prompts",
+    "inference_geo": "the server is where it is",
+    "speed": "there is one speed",
+    "user_profile_id": "the server knows no users",
+    "workspace_id": "the server knows no workspaces",
 }
 """Fields that change nothing here, and why. An answer names them in the header `X-Structgen-Ignored`."""
 
@@ -57,7 +62,7 @@ RENAMED = {
 
 DATA = {
     "schema", "parameters", "arguments", "structgen", "json", "logit_bias", "metadata", "chat_template_kwargs",
-    "guided_json", "structured_outputs",
+    "guided_json", "structured_outputs", "input_schema", "input_examples",
 }  # fmt: skip
 """Fields whose content is the client's own: null may mean something there."""
 
@@ -79,22 +84,12 @@ def translated(given: Any) -> tuple[Any, list[str]]:
             del body[name]
     _rename(body)
     _structured(body)
-    constrained = body.get("tools") or _is_constrained(body)
-    if body.get("stop") and constrained:  # a stop string must not cut a value, and behind the value the text is over
-        del body["stop"]
-        ignored.append("stop")
     return body, ignored
-
-
-def _is_constrained(body: Mapping[str, Any]) -> bool:
-    format_, extras = body.get("response_format"), body.get("structgen")
-    typed = isinstance(format_, dict) and format_.get("type") not in (None, "text")
-    return typed or (isinstance(extras, dict) and any(extras.get(name) for name in ("regex", "choice", "grammar")))
 
 
 def _without_nulls(value: Any, name: str) -> Any:
     """Returns a field without members that are null or `cache_control`; messages keep the null of their content."""
-    if name in DATA:
+    if name in DATA or (name == "input" and isinstance(value, dict)):
         return value
     if isinstance(value, dict):
         return {

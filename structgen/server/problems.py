@@ -19,6 +19,11 @@ from structgen.errors import (
 OF_CLIENTS = RequestError, BudgetExhausted, DeadEnd, ValidationFailed
 """Errors that come of what a request asks for: asking again would give them again."""
 
+_KINDS = {
+    401: "authentication_error", 404: "not_found_error", 408: "timeout_error", 413: "request_too_large",
+    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error",
+}  # fmt: skip
+"""A status -> the kind of the error in Anthropic's interface."""
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -43,6 +48,13 @@ class Problem(Exception):
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         kind = {401: "authentication_error", 429: "rate_limit_error"}.get(self.status, kind)
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+    @property
+    def message_body(self) -> dict[str, Any]:
+        """The same as Anthropic's clients read it: `{"type": "error", "error": {"type", "message", ...}}`."""
+        kind = _KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+        error = {"type": kind, "message": str(self), "param": self.param, "code": self.code}
+        return {"type": "error", "error": error}
 
 
 class ShuttingDown(RunError):

@@ -16,9 +16,11 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
-from structgen.server.asking import Asked, ask_chat, ask_response, ask_text, texts_of
+from structgen.server.asking import Asked, ask_chat, ask_message, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
 from structgen.server.engine import Engine, EngineJob, News
+from structgen.server.messages_answers import MessageAnswer
+from structgen.server.messages_wire import MessagesRequest
 from structgen.server.observing import Exchange, Metrics
 from structgen.server.problems import Problem, ShuttingDown, problem_of
 from structgen.server.responses_answers import ResponseAnswer
@@ -34,6 +36,7 @@ _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]
     ChatRequest: (ask_chat, ChatAnswer),
     TextRequest: (ask_text, TextAnswer),
     ResponsesRequest: (ask_response, ResponseAnswer),
+    MessagesRequest: (ask_message, MessageAnswer),
 }
 """The kind of a request -> what makes its turns, and what makes its answer."""
 

@@ -1,7 +1,8 @@
-"""`/tokenize` and `/detokenize`, as vLLM has them: the tokens of a prompt, and the text of tokens."""
+"""The tokens of a prompt, and the text of tokens: `/tokenize` and `/detokenize` as in vLLM, and `count_tokens`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
@@ -11,7 +12,8 @@ from structgen.decoding.prompts.prompt import read_prompt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits
-from structgen.server.asking import chat_messages, require_fits
+from structgen.server.asking import chat_messages, effort_options, require_fits
+from structgen.server.messages_wire import CountRequest
 from structgen.server.problems import invalid
 from structgen.server.wire import AnyRequest, Message, ToolField
 from structgen.vocabulary import spelled
@@ -44,15 +46,34 @@ def tokenize(model: Model, request: TokenizeRequest) -> dict[str, Any]:
     if request.messages is None:
         require_fits(model, [request.prompt or ""])
         (prompt,) = GivenPrompts.of(request.prompt).each
-        ids = read_prompt(model, prompt).read
+        ids = list(read_prompt(model, prompt).read)
     else:
-        messages: Any = chat_messages(model, request.messages)
-        tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-        shown = {} if request.structgen is None else request.structgen.template_options
-        options = {"template_options": shown, "limits": Limits(1)}
-        call = prepared(model, messages, tools, choice="none", parallel=True, schema=None, options=options)
-        ids = call.turns[0].session.prompt
-    return {"count": len(ids), "max_model_len": model.context, "tokens": list(ids)}
+        ids = _chat_ids(model, request.messages, request.tools or (), request.extras.template_options, None)
+    return {"count": len(ids), "max_model_len": model.context, "tokens": ids}
+
+
+def count_tokens(model: Model, request: CountRequest) -> dict[str, Any]:
+    """Returns the number of tokens of a prompt of `/v1/messages`.
+
+    Raises:
+        Problem, RequestError: the model cannot read it.
+    """
+    chat = request.chat
+    own = effort_options(model, chat, {"template_options": chat.extras.template_options, "thinking": None})
+    shown = own.get("template_options", chat.extras.template_options)
+    ids = _chat_ids(model, chat.messages, chat.tools or (), shown, own.get("thinking"))
+    return {"input_tokens": len(ids)}
+
+
+def _chat_ids(
+    model: Model, given: Sequence[Message], tools: Sequence[ToolField], shown: Mapping[str, Any], thinking: Any
+) -> list[int]:
+    """Returns the tokens of a chat as the model reads them."""
+    messages: Any = chat_messages(model, given)
+    declared = [tool.model_dump(exclude_none=True) for tool in tools]
+    options = {"template_options": shown, "thinking": thinking, "limits": Limits(1)}
+    call = prepared(model, messages, declared, choice="none", parallel=True, schema=None, options=options)
+    return list(call.turns[0].session.prompt)
 
 
 def detokenize(model: Model, request: DetokenizeRequest) -> dict[str, Any]:

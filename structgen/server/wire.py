@@ -37,6 +37,8 @@ _REFUSED = {
     "image": "the server makes no images",
     "echo": "the answer has only new text: put your prompt before it",
     "suffix": "the text goes on behind the prompt only",
+    "container": "the server runs no code: pass a tool of your own",
+    "mcp_servers": "the server calls no tools itself: list those of the MCP server, and pass them as tools",
     "min_tokens": "a schema says how short a text may be",
     "stop_token_ids": "pass the texts of the tokens as stop",
     "ignore_eos": "a text ends where the model ends it: ask for a schema or a regex",
@@ -239,6 +241,7 @@ class AnyRequest(Strict):
     """
 
     _ignored: list[str] = PrivateAttr(default_factory=list)
+    _thinking_tokens: int | None = PrivateAttr(default=None)
     model: StrictStr
     temperature: Number | None = None
     top_p: Number | None = None
@@ -251,6 +254,11 @@ class AnyRequest(Strict):
     safety_identifier: Any = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
+
+    @property
+    def extras(self) -> Extras:
+        """The field `structgen`, or its defaults."""
+        return self.structgen or Extras()
 
 
 R = TypeVar("R", bound=AnyRequest)
@@ -268,11 +276,6 @@ class Common(AnyRequest):
     logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
     stop: StrictStr | list[StrictStr] | None = None
     stream_options: ChatStreamFields | None = None
-
-    @property
-    def extras(self) -> Extras:
-        """The field `structgen`, or its defaults."""
-        return self.structgen or Extras()
 
 
 class ChatRequest(Common):

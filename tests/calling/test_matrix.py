@@ -150,7 +150,10 @@ def test_every_combination_gives_validated_results(template, thinks, tools, sche
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "beams and thinking": ({"beams": 2, "thinking": True}, "thinking= and beams= do not go together"),
-    "stop beside tools": ({"tools": [weather], "limits": sg.Limits(9, stop=("x",))}, "stop= is for plain text"),
+    "stop without a text": (
+        {"tools": [weather], "choice": "required", "limits": sg.Limits(99, stop=("x",))},
+        "stop= is for plain text",
+    ),
     "stop beside a schema": ({"schema": Answer, "limits": sg.Limits(9, stop=("x",))}, "stop= is for plain text"),
     "a call without tools": ({"choice": "required"}, "no tools to call"),
     "a tool that is not there": ({"tools": [weather], "choice": book}, "choice=.*expected"),

@@ -45,7 +45,7 @@ def test_every_field_of_the_sdk_is_known(params, request_class):
         ({"top_k": -1, "min_p": 0.1}, {"structgen": {"top_k": 0, "min_p": 0.1}}, []),
         ({"guided_regex": "a", "structgen": {"top_k": 2}}, {"structgen": {"top_k": 2, "regex": "a"}}, []),
         ({"chat_template_kwargs": {"a": None}}, {"structgen": {"template_options": {"a": None}}}, []),
-        ({"structured_outputs": {"choice": ["a"]}, "stop": "x"}, {"structgen": {"choice": ["a"]}}, ["stop"]),
+        ({"structured_outputs": {"choice": ["a"]}}, {"structgen": {"choice": ["a"]}}, []),
         ({"guided_json": '{"type": "null"}'}, {"response_format": NULL}, []),
         ({"structured_outputs": {"json": {"type": "null"}, "regex": None}}, {"response_format": NULL}, []),
         ({"response_format": {"type": "json_object", "json_schema": None}},
@@ -54,8 +54,8 @@ def test_every_field_of_the_sdk_is_known(params, request_class):
         ({"min_tokens": 3, "echo": True}, {"min_tokens": 3, "echo": True}, []),
         ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": 1}], "name": None}]},
          {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}, []),
-        ({"tools": [{"type": "function", "function": {**FUNCTION, "strict": None}}], "stop": ["x"]},
-         {"tools": [{"type": "function", "function": FUNCTION}]}, ["stop"]),
+        ({"tools": [{"type": "function", "function": {**FUNCTION, "strict": None}}], "cache_control": {}},
+         {"tools": [{"type": "function", "function": FUNCTION}]}, ["cache_control"]),
     ],
 )  # fmt: skip
 def test_fields_are_read_as_clients_mean_them(given, read, ignored):
@@ -93,6 +93,9 @@ def test_what_clients_send_by_themselves_is_answered_and_told():
         allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "news"}}]}
         choice, _ = ask(tools=tools, tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
         assert [call.function.name for call in choice.message.tool_calls][:1] == ["news"]
+        assert ask(tools=tools, tool_choice="required", stop=["{"])[1] == "stop"
+        choice, ignored = ask(tools=tools, tool_choice="none", stop=["Moreau"])
+        assert ("Moreau" in choice.message.content, choice.finish_reason, ignored) == (False, "stop", None)
         called = {"id": "1", "type": "function", "function": {"name": "weather", "arguments": ""}}
         history = [
             *ASK,

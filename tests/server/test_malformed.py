@@ -68,9 +68,10 @@ def ask(server, seed):
         return answer.status, error and error["code"], data
     found = json.loads(text)
     if answer.status == 200:
-        assert {"choices", "output"} & found.keys()
+        assert {"choices", "output", "content"} & found.keys()
         return 200, None, data
     error = found["error"]
+    assert (found.get("type") == "error") == (route == "/v1/messages")
     assert error.keys() == {"message", "type", "param", "code"}
     assert isinstance(error["message"], str)
     assert "site-packages" not in error["message"]

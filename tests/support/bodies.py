@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from structgen.server.messages_wire import MessagesRequest
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.wire import ChatRequest, Extras, SchemaFormat, TextRequest, ToolField
 
@@ -15,6 +16,7 @@ ROUTES: dict[str, type[BaseModel]] = {
     "/v1/chat/completions": ChatRequest,
     "/v1/completions": TextRequest,
     "/v1/responses": ResponsesRequest,
+    "/v1/messages": MessagesRequest,
 }
 SCHEMAS: list[Any] = [
     {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
@@ -100,7 +102,7 @@ def body(rng: random.Random, model: str) -> tuple[str, bytes]:
     value = instance(schema, schema.get("$defs", {}), rng)
     value["model"] = model
     if route != "/v1/completions" and rng.random() < 0.7:
-        value["messages" if "chat" in route else "input"] = [{"role": "user", "content": rng.choice(TEXTS) or "x"}]
+        value["input" if "responses" in route else "messages"] = [{"role": "user", "content": rng.choice(TEXTS) or "x"}]
     elif rng.random() < 0.5:
         value["prompt"] = "Where?"
     for name, kind in (("response_format", SchemaFormat), ("tools", ToolField), ("structgen", Extras)):

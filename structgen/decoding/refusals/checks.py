@@ -14,7 +14,7 @@ from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
-from structgen.decoding.refusals.transcript import Follower
+from structgen.decoding.refusals.transcript import Follower, Stops
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
 from structgen.masks import Grammar
@@ -35,6 +35,7 @@ class Checks:
         steering: keeps a constrained row within its limits; without it the row may end in `BudgetExhausted`.
         canonical: keeps the row's tokens canonical.
         phrases: keeps the row from ending before it has said them.
+        stops: finds stop strings where they end a constrained text; it is no rule, and several rows may share it.
     """
 
     guards: Guarding | None = None
@@ -42,6 +43,7 @@ class Checks:
     steering: Steering | None = None
     canonical: CanonicalRow | None = None
     phrases: PhraseRow | None = None
+    stops: Stops | None = None
 
     @property
     def watching(self) -> list[RowCheck]:
@@ -70,7 +72,7 @@ class Checks:
         steering = None if self.steering is None else self.steering.fork(guards, phrases)
         canonical = None if self.canonical is None else self.canonical.fork()
         validating = None if self.validating is None else self.validating.fork()
-        return Checks(guards, validating, steering, canonical, phrases)
+        return Checks(guards, validating, steering, canonical, phrases, self.stops)
 
 
 def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:

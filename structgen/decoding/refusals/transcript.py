@@ -11,6 +11,8 @@ from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
+Stops = Callable[[Sequence[int], bytearray], "tuple[int, str] | None"]
+"""Finds a stop string in a constrained text, given its tokens and its bytes: where it begins, and the string."""
 Follower = Callable[[int, bytearray], None]
 """Goes back to the first tokens of a text, given their number and their text."""
 
@@ -22,6 +24,7 @@ class Transcript:
         matcher: of the row's constraint; None for plain text.
         row: what the model has to read.
         followers: called when it is cut.
+        stops: says where stop strings of a constrained text hold; None: everywhere.
 
     Attributes:
         entries: where each token is measured; None if the model was not asked.
@@ -29,6 +32,8 @@ class Transcript:
         forced: the number of tokens that were taken without asking the model.
         said: the tokens' text, without a stop string.
         healed: the number of tokens at the start that stand for the end of the row's token before them, see `heal`.
+        stop_strings: those that may end it.
+        stop: the one before which it ends; None without one.
         prompt_end: the prompt's last token, if the row has another one in its place; else empty.
     """
 
@@ -39,6 +44,7 @@ class Transcript:
         row: Row,
         stop: Sequence[str] = (),
         followers: Sequence[Follower] = (),
+        stops: Stops | None = None,
     ) -> None:
         self.matcher, self.row = matcher, row
         self.tokens: list[int] = []
@@ -47,7 +53,9 @@ class Transcript:
         self.said = bytearray()
         self._cut_off = b""  # the stop string and what follows it: the rest of the tokens' text
         self._vocabulary, self._followers = vocabulary, followers
-        self._stop = [text.encode() for text in stop]
+        self._stop, self._stops = [text.encode() for text in stop if stops is None], stops
+        self.stop: str | None = None
+        self.stop_strings = tuple(stop)
         self.healed = 0
         self.prompt_end: list[int] = []
         self.budget = sys.maxsize
@@ -101,7 +109,7 @@ class Transcript:
         taken_back = self._vocabulary.decode(gone)
         self.said += self._cut_off
         del self.said[len(self.said) - len(taken_back) :]
-        self._cut_off = b""
+        self._cut_off, self.stop = b"", None
         for follower in self._followers:
             follower(length, self.said)
         if length < self.healed:
@@ -114,15 +122,21 @@ class Transcript:
 
     def stopped(self) -> bool:
         """Does a stop string end in the last token? If so, cuts the text off before it."""
+        if self._stops is not None:
+            stop = self._stops(self.tokens, self.said)
+            return stop is not None and self._cut_before(*stop)
         if not self._stop:
             return False
         last = len(self._vocabulary.token(self.tokens[-1])) if self.tokens else 0
-        offsets = [self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)) for stop in self._stop]
-        first = min((offset for offset in offsets if offset >= 0), default=-1)
-        if first >= 0:
-            self._cut_off = bytes(self.said[first:])
-            del self.said[first:]
-        return first >= 0
+        offsets = [(self.said.find(stop, max(0, len(self.said) - last - len(stop) + 1)), stop) for stop in self._stop]
+        offset, stop_bytes = min((each for each in offsets if each[0] >= 0), default=(-1, b""))
+        return offset >= 0 and self._cut_before(offset, stop_bytes.decode())
+
+    def _cut_before(self, offset: int, stop: str) -> bool:
+        """Cuts the text off before its stop string."""
+        self._cut_off, self.stop = bytes(self.said[offset:]), stop
+        del self.said[offset:]
+        return True
 
     def begun_stop(self) -> int:
         """The number of bytes at the end that may begin a stop string."""

@@ -1,0 +1,69 @@
+"""Stop strings in the free text of a turn with calls: found wherever tokens are cut, never within a call."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+import structgen as sg
+from structgen.chat import call_format
+from structgen.chat.parser import CallEnded, TextPiece, TurnParser
+from structgen.chat.stopping import TextStops
+from structgen.testing import scripted_chat
+
+CALL = '<tool_call>\n{"name": "look", "arguments": {"place": "a STOP b"}}\n</tool_call>'
+
+
+@sg.tool
+def look(place: str) -> str:
+    """Looks at a place."""
+    return place
+
+
+@pytest.mark.parametrize(
+    ("said", "stop", "text", "stopped"),
+    [
+        ("One. STOP two", ("STOP",), "One. ", "STOP"),
+        ("Über. STOP", ("STOP", "er. S"), "Üb", "er. S"),
+        ("STOP" + CALL, ("STOP",), "", "STOP"),
+        ("STO", ("STOP",), "STO", None),
+        ("SSTOSTOP", ("STOP",), "SSTO", "STOP"),
+        (CALL, ("STOP", "</tool_call>", "\n"), "", None),
+        ("First.\n" + CALL, ("STOP",), "First.", None),
+    ],
+)
+def test_the_turn_ends_before_a_stop_string_of_its_text(said, stop, text, stopped):
+    model = scripted_chat(said)
+    options = {"parallel": True, "details": True, "limits": sg.Limits(200, stop=stop)}
+    reply = sg.call(model, "Go.", [look], **options)
+    assert reply.text == text
+    assert (reply.generation.finish == "stop", reply.generation.stop) == (stopped is not None, stopped)
+    called = CALL in said and stopped is None
+    assert [call.arguments for call in reply.calls] == [{"place": "a STOP b"}] * called
+    if stopped is not None:
+        assert reply.generation.text == text
+    del options["details"]
+    events = list(sg.stream_call(model, "Go.", [look], **options))
+    assert "".join(event.text for event in events) == text
+    assert sum(event.call is not None for event in events) == called
+
+
+def test_the_place_is_the_same_wherever_tokens_are_cut():
+    model = scripted_chat("x")
+    format_ = call_format(model.tokenizer, model.vocabulary)
+    parser = partial(TurnParser, format_, {"look": look.arguments_schema}, thought="closed", stop=("STOP", "halt"))
+    text = "Wait: <tool halt" + CALL
+    tokens = model.tokenizer.encode(text)
+    assert len(tokens) == len(text)
+    for step in (1, 2, 7, len(tokens)):
+        stops = TextStops(parser, model.vocabulary)
+        for end in [*range(step, len(tokens), step), len(tokens)]:
+            place = stops(tokens[:end], text[:end].encode())
+            assert place == ((12, "halt") if end >= 16 else None)
+        assert stops(tokens[:9], b"Wait: <to") is None  # it has gone back
+    events = [event for char in text for event in parser().feed(char)]
+    assert not any(isinstance(event, CallEnded) for event in events)
+    reading = parser()
+    assert "".join(e.text for e in reading.feed(text) if isinstance(e, TextPiece)) == "Wait: <tool "
+    assert (reading.stopped, reading.finish()) == ("halt", [])
