@@ -18,13 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +29,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the texts
 
-from quality_scores import Score, difference, score  # noqa: E402
+from quality_picture import PICTURE, picture  # noqa: E402
+from quality_report import report  # noqa: E402
+from quality_rows import judged, save, saved  # noqa: E402
 from quality_texts import TASKS, Case, cases  # noqa: E402
 from quality_ways import Answer, Models, Way, ways  # noqa: E402
 from structgen.kernels.folders import cache_directory  # noqa: E402
@@ -40,8 +39,6 @@ from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
 
 TURN = 4
 """Texts of a task in a row."""
-OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
-"""Our default on each engine: the other ways are compared with it."""
 
 
 def results_file(model: str) -> Path:
@@ -100,77 +97,14 @@ def _answer(way: Way, models: Models, case: Case) -> Answer:
         return Answer("", 0.0, 0, 0, f"{type(error).__name__}: {error}"[:300])
 
 
-def table(model: str, *, final: bool) -> list[str]:
-    """A table a task: each way's scores, and its difference to ours on the texts that both have answered."""
-    known, lines = results(model), []
-    for task in TASKS:
-        texts = {case.name: case for case in cases(task, final=final)}
-        answers: dict[str, dict[str, tuple[Answer, Score]]] = defaultdict(dict)
-        for (way, of, name, half), answer in known.items():
-            if of == task and half == final and name in texts:
-                answers[way][name] = answer, score(texts[name], answer.text, free=way.endswith(("free", "look-up")))
-        if answers:
-            lines += [f"### {model}, {task}", "", *_rows(answers), ""]
-    return lines
-
-
-def _rows(answers: dict[str, dict[str, tuple[Answer, Score]]]) -> Iterator[str]:
-    yield (
-        "| way | texts | valid | right | difference to structgen | fields right | invented | lost | CPU s a value "
-        "| ratio of CPU | forward passes | tokens |"
-    )
-    yield "| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    order = {name: place for place, name in enumerate(ways())}
-    for way in sorted(answers, key=lambda name: order.get(name, len(order))):
-        mine = answers[way]
-        ours = answers.get(OURS["llama.cpp" if "llama.cpp" in way else "torch"], {})
-        shared = [name for name in mine if name in ours]
-        runs, scores = [run for run, _ in mine.values()], [each for _, each in mine.values()]
-        count, fields = len(runs), sum(each.fields for each in scores)
-        against, ratio = "", ""
-        if shared and ours is not mine:
-            pair = [[float(each[name][1].whole) for name in shared] for each in (mine, ours)]
-            mean, low, high = difference(*pair)
-            against = f"{mean:+.1f}% ({low:+.1f} to {high:+.1f})"
-            both = [sum(each[name][0].cpu for name in shared) for each in (mine, ours)]
-            ratio = f"{both[1] / both[0]:.2f}" if both[0] else ""
-        yield (
-            f"| {way} | {count} | {sum(each.valid for each in scores)} | {sum(each.whole for each in scores)} "
-            f"| {against} | "
-            f"{sum(each.right for each in scores)} of {fields} | {sum(each.invented for each in scores)} | "
-            f"{sum(each.lost for each in scores)} | {sum(run.cpu for run in runs) / count:.2f} | {ratio} | "
-            f"{sum(run.forwards for run in runs) / count:.1f} | {sum(run.tokens for run in runs) / count:.1f} |"
-        )
-
-
-HEADER = """# Right answers of real models
-
-Made by `python benchmarks/quality.py table --write`, from answers to the {half} half of the texts, on {machine}.
-
-Greedy, one text at a time, one thread, CPU time. `smollm2` is SmolLM2-135M-Instruct (Q4_1); `qwen` is
-Qwen2.5-Coder-0.5B-Instruct (Q4_K_M, 491,400,064 bytes, sha256 1d9614638d18...). llama.cpp runs the file, torch the same
-weights in float32. A difference is that of the texts that are right, in percent of the texts, with the 95% interval of
-a paired bootstrap, to structgen's default on the same engine: below 0, the way is less right. The ratio is structgen's
-CPU time by the way's, on the same texts: below 1, structgen is faster. An interval with 0 in it leaves the matter open.
-"""
-
-
-def report(arguments: argparse.Namespace) -> None:
-    half = "final" if arguments.final else "first"
-    versions = {"torch", "transformers", "llama-cpp-python", "xgrammar", "llguidance", "outlines"}
-    known = [f"{name} {version(name)}" for name in sorted(versions) if _is_installed(name)]
-    lines = HEADER.format(half=half, machine=f"{platform.machine()} with {', '.join(known)}").splitlines()
-    lines += ["", *(line for model in arguments.model for line in table(model, final=arguments.final))]
+def table(arguments: argparse.Namespace) -> None:
+    rows = saved() if arguments.saved else [row for model in arguments.model for row in judged(model, results(model))]
+    lines = report(rows)
     if arguments.write:
+        save(rows)
         (HERE / "results" / "quality.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
+        PICTURE.write_text(picture(rows), encoding="utf-8")
     print("\n".join(lines))
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        return bool(version(name))
-    except PackageNotFoundError:
-        return False
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -187,9 +121,9 @@ def main(given: Sequence[str] | None = None) -> None:
     runs.set_defaults(call=run)
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
-    tables.add_argument("--final", action="store_true")
-    tables.add_argument("--write", action="store_true", help="write results/quality.md")
-    tables.set_defaults(call=report)
+    tables.add_argument("--saved", action="store_true", help="the rows of results/quality.json, no new answers")
+    tables.add_argument("--write", action="store_true", help="write results/quality.md and .json, and the picture")
+    tables.set_defaults(call=table)
     arguments = parser.parse_args(given)
     warnings.simplefilter("ignore")
     arguments.call(arguments)

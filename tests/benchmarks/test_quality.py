@@ -7,6 +7,8 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
+from quality_picture import PICTURE, picture
+from quality_rows import balanced, by_text, paired, saved
 from quality_scores import difference, score
 from quality_texts import TASKS, cases
 
@@ -47,3 +49,17 @@ def test_free_text_counts_by_its_last_number_or_the_label_it_names():
 def test_a_difference_has_an_interval():
     mean, low, high = difference([1.0] * 30 + [0.0] * 10, [1.0] * 20 + [0.0] * 20)
     assert (mean, low < 25 < high, low > 0) == (25.0, True, True)
+
+
+def test_the_picture_shows_the_results():
+    """Made from the rows in the repository, and the tables too."""
+    assert PICTURE.read_text(encoding="utf-8") == picture(saved())
+
+
+def test_ways_are_compared_on_the_texts_that_both_have_answered():
+    rows = saved()
+    texts = paired(rows, ["llama.cpp, free", "structgen on llama.cpp"])
+    assert {(text[0].model, text[0].task, text[0].name) for text in texts} <= {*by_text(rows, "llama.cpp, free")}
+    assert all(text[0].way == "llama.cpp, free" and text[0].name == text[1].name for text in texts)
+    middle, low, high = balanced(texts, lambda text: text[1].share - text[0].share)
+    assert low <= middle <= high

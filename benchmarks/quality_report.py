@@ -1,0 +1,129 @@
+"""The tables of `benchmarks/quality.py`: results/quality.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from itertools import product
+
+from quality_rows import Row, balanced, by_text, paired
+from quality_scores import difference
+from quality_texts import TASKS
+from quality_ways import ways
+from report import machine
+
+OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
+"""Our default on each engine: the other ways are compared with it."""
+VERSIONS = ("llama-cpp-python", "llguidance", "outlines", "torch", "transformers", "xgrammar")
+GROUPS = {
+    "extraction, labels": ("flat", "nested", "dates", "absent", "labels"),
+    "word problems": ("problems",),
+    "calls": ("calls",),
+}
+LEAST = 4
+"""Texts below which a way stands in no summary."""
+
+HEADER = """# Right answers of real models
+
+Made by `python benchmarks/quality.py table --write`; `quality.json` has a row for each answer. {machine}.
+
+Greedy, one text at a time, one thread, CPU time. `smollm2` is SmolLM2-135M-Instruct (Q4_1); `qwen` is
+Qwen2.5-Coder-0.5B-Instruct (Q4_K_M, 491,400,064 bytes, sha256 1d9614638d18...). llama.cpp runs the file, torch the same
+weights in float32.
+
+A difference is structgen's default less the way's, on the texts that both have answered, in points: above 0, structgen
+is more right. In brackets stands the 95% interval of a paired bootstrap; with 0 in it, the matter is open. *Right*
+counts whole answers, *fields* the share of an answer's fields. The ratio is structgen's CPU time by the way's on these
+texts: below 1, structgen is faster.
+"""
+
+
+def report(rows: Sequence[Row]) -> list[str]:
+    """All tables, for each half of the texts that has answers."""
+    known = [f"{name} {version(name)}" for name in VERSIONS if _is_installed(name)]
+    lines = HEADER.format(machine=f"{machine()['cpu']}; {', '.join(known)}").splitlines()
+    for final, title in ((True, "The half kept for the final run"), (False, "The first half")):
+        half = [row for row in rows if row.final == final]
+        if half:
+            lines += ["", f"## {title}", "", *_summary(half)]
+            for model in dict.fromkeys(row.model for row in half):
+                for task in TASKS:
+                    chosen = [row for row in half if (row.model, row.task) == (model, task)]
+                    if chosen:
+                        lines += ["", f"### {model}, {task}", "", *_table(chosen)]
+            lines += _failures(half)
+    return lines
+
+
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    """A row for each way, model and group of tasks, each task counting alike."""
+    yield f"Structgen's default against each way with at least {LEAST} texts, each task counting alike."
+    yield ""
+    yield "| model | tasks | against | texts | right | fields | ratio of CPU |"
+    yield "| --- | --- | --- | ---: | --- | --- | ---: |"
+    for model, (group, tasks) in product(dict.fromkeys(row.model for row in rows), GROUPS.items()):
+        of = [row for row in rows if row.model == model and row.task in tasks]
+        for way in _in_order({row.way for row in of}):
+            texts = paired(of, [ours_of(way), way])
+            if way == ours_of(way) or len(texts) < LEAST:
+                continue
+            right = balanced(texts, lambda text: 100.0 * (text[0].whole - text[1].whole))
+            share = balanced(texts, lambda text: 100 * (text[0].share - text[1].share))
+            cpu = [sum(text[place].cpu for text in texts) for place in (0, 1)]
+            yield (
+                f"| {model} | {group} | {way} | {len(texts)} | {_interval(*right)} | {_interval(*share)} "
+                f"| {cpu[0] / cpu[1]:.2f} |"
+            )
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    """One model and task: a row for each way."""
+    yield (
+        "| way | texts | valid | right | fields right | invented | lost | difference, right | difference, fields "
+        "| ratio of CPU | CPU s a value | forward passes | tokens |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: | ---: |"
+    for way in _in_order({row.way for row in rows}):
+        mine = [*by_text(rows, way).values()]
+        shared, count = paired(rows, [ours_of(way), way]), len(mine)
+        against = "| | | "
+        if shared and way != ours_of(way):
+            ours, others = ([text[place] for text in shared] for place in (0, 1))
+            right = difference([float(row.whole) for row in ours], [float(row.whole) for row in others])
+            share = difference([row.share for row in ours], [row.share for row in others])
+            ratio = sum(row.cpu for row in ours) / max(sum(row.cpu for row in others), 1e-9)
+            against = f"| {_interval(*right)} | {_interval(*share)} | {ratio:.2f} "
+        yield (
+            f"| {way} | {count} | {sum(row.valid for row in mine)} | {sum(row.whole for row in mine)} "
+            f"| {sum(row.right for row in mine)} of {sum(row.fields for row in mine)} "
+            f"| {sum(row.invented for row in mine)} | {sum(row.lost for row in mine)} {against}"
+            f"| {sum(row.cpu for row in mine) / count:.2f} | {sum(row.forwards for row in mine) / count:.1f} "
+            f"| {sum(row.tokens for row in mine) / count:.1f} |"
+        )
+
+
+def _failures(rows: Sequence[Row]) -> list[str]:
+    """Answers that ended in an exception: they count as wrong."""
+    failed = [f"- {row.model}, {row.way}, {row.task} {row.name}: {row.error}" for row in rows if row.error]
+    return ["", "Ended in an exception, and counted as wrong:", "", *failed] if failed else []
+
+
+def ours_of(way: str) -> str:
+    """The way that a way is compared with: our default on its engine."""
+    return OURS["llama.cpp" if "llama.cpp" in way else "torch"]
+
+
+def _in_order(names: set[str]) -> list[str]:
+    order = {name: place for place, name in enumerate(ways())}
+    return sorted(names, key=lambda name: (order.get(name, len(order)), name))
+
+
+def _interval(middle: float, low: float, high: float) -> str:
+    return f"{middle:+.0f} ({low:+.0f} to {high:+.0f})"
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
