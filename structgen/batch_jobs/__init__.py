@@ -1,8 +1,8 @@
 """Values from many inputs on one machine: what they are read from, a job that can be resumed, its results.
 
-`inputs` reads a folder, a file of rows (`files`), a table (`tables`) or an iterable, as `rows`. `job` runs them in one
-batch, gives freed rows to the next inputs, and `job_files` keeps what a stopped job goes on with. The run itself is
-`decoding`'s.
+`inputs` reads a folder, a file of rows (`files`), a table (`tables`) or an iterable, as `rows`. `running` runs them in
+one batch and gives freed rows to the next inputs, `job` counts their outcomes, `job_files` keeps what a stopped job
+goes on with, and `report` describes it. The run itself is `decoding`'s.
 """
 
 from structgen.batch_jobs.inputs import read_inputs

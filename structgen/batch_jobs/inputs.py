@@ -53,20 +53,23 @@ class Inputs:
     Attributes:
         stands: all of them are there, so reading some ahead waits for nobody.
         total: how many there are; None if that is not known.
+        several: how many values each has.
         broken: why the source has ended before its end; None if it has not.
     """
 
     def __init__(self, rows: Iterator[InputRow], total: int | Callable[[], int] | None, *, stands: bool = True) -> None:
-        self._rows, self._total, self.stands = rows, total, stands
+        self._rows, self._total, self.stands, self.several = rows, total, stands, 1
         self.broken: StructgenError | None = None
 
     @property
     def total(self) -> int | None:
-        return self._total if isinstance(self._total, int) else None
+        return self._total * self.several if isinstance(self._total, int) else None
 
     def counted(self) -> int | None:
         """The total, for which a file of rows is read once."""
-        return self._total() if callable(self._total) else self._total
+        if callable(self._total):
+            self._total = self._total()
+        return self.total
 
     def __iter__(self) -> Iterator[InputRow]:
         known: set[str] = set()
@@ -84,4 +87,4 @@ class Inputs:
                 why = f"an earlier input has the id {quoted(row.id)}, too"
                 row = InputRow(f"{row.id} (input {number})", error=why, source=source_of(row))
             known.add(row.id)
-            yield row
+            yield from row.samples(self.several)

@@ -4,7 +4,7 @@ For `out="people.jsonl"` there are
 
     people.jsonl                 a line for each result
     people.jsonl.errors.jsonl    a line for each input that failed, with the input
-    people.jsonl.job/            settings, the digest of each input with a result, a lock
+    people.jsonl.job/            settings, the digest of each input with a result, a lock, a report of the run
 
 A table (CSV, Parquet) is made from `people.csv.job/results.jsonl` when the run ends. What this module does not write it
 does not change: no file is removed or replaced but its own.
@@ -27,12 +27,13 @@ from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from typing_extensions import Self
 
 from structgen.arguments import require
+from structgen.batch_jobs.report import write_report
 from structgen.batch_jobs.rows import InputRow, source_of
 from structgen.batch_jobs.settings import MODEL
 from structgen.batch_jobs.tables import TABLES, arrow, write_table
@@ -40,6 +41,17 @@ from structgen.errors import OptionError, excerpt
 
 Entry = dict[str, Any]
 """A line of results: `id` with `value` and `finish`; or one of failures: `id` with `error` and `input`."""
+
+
+class Outcome(NamedTuple):
+    """What has become of an input."""
+
+    row: InputRow
+    number: int  # its place among all
+    entry: Entry  # its line of results or of failures
+    tokens: int = 0
+    seconds: float = 0.0
+
 
 SYNC_SECONDS = 1.0
 """Lines reach the system at once, and the disk at least so often."""
@@ -96,6 +108,11 @@ class Places:
     def digests(self) -> Path:
         return self.folder / "inputs.jsonl"
 
+    @property
+    def kept(self) -> tuple[Path, Path, Path]:
+        """The lines of results, of failures and of digests."""
+        return self.results, self.errors, self.digests
+
     def has(self, path: Path) -> bool:
         """Is it a file of this job?"""
         real = Path(os.path.realpath(path))
@@ -142,8 +159,7 @@ class JobFiles:
         with ExitStack() as stack:
             self._begin(stack)
             self._results, self._errors, self._digests = (
-                stack.enter_context(_Lines(path))
-                for path in (self.places.results, self.places.errors, self.places.digests)
+                stack.enter_context(_Lines(path)) for path in self.places.kept
             )
             self._results.open()
             self._stack = stack.pop_all()
@@ -198,7 +214,7 @@ class JobFiles:
         places, digests = self.places, {}
         for line in _whole_lines(places.digests):
             with suppress(ValueError):
-                id_, digest, _ = json.loads(line)
+                id_, digest, *_ = json.loads(line)
                 digests[id_] = digest
         lines = 0
         for line in _whole_lines(places.results):
@@ -220,19 +236,16 @@ class JobFiles:
         """Has the input a result, for what it says now?"""
         return row.id in self.done and self.done[row.id] == digest_of(row)
 
-    def add(self, row: InputRow, entry: Entry, number: int) -> None:
-        """Writes the outcome of an input.
-
-        Args:
-            number: the input's place among all.
-        """
+    def add(self, outcome: Outcome) -> None:
+        """Writes the outcome of an input."""
+        row, number, entry, tokens, seconds = outcome
         if row.id in self._failed:
             self._failed[row.id] = True
         if "error" in entry:
             self._errors.add(entry)
             return
         self._redone |= row.id in self.done
-        self._digests.add([row.id, digest_of(row), number])
+        self._digests.add([row.id, digest_of(row), number, tokens, round(seconds, 3)])
         self._results.add(entry)
 
     def __exit__(
@@ -249,6 +262,7 @@ class JobFiles:
                     self._settle_failures()
                 if self.places.is_table:
                     self._write_table()
+                write_report(self.places.out.name, self.places.folder, map(_whole_lines, self.places.kept))
 
     def _keep_last(self) -> None:
         """Removes results that later ones have replaced."""
@@ -278,7 +292,7 @@ class JobFiles:
             offset += len(line)
         numbers = {}
         for line in _whole_lines(self.places.digests):
-            id_, _, number = json.loads(line)
+            id_, _, number, *_ = json.loads(line)
             numbers[id_] = number
         order = sorted(offsets, key=lambda id_: numbers.get(id_, 0))
         read = partial(_entries_at, self.places.results, [offsets[id_] for id_ in order])
@@ -362,4 +376,4 @@ def _replace(path: Path, lines: Iterable[bytes]) -> None:
 
 def failed_entry(row: InputRow, error: Exception) -> Entry:
     """Returns the entry of an input that failed."""
-    return {"id": row.id, "error": {"type": type(error).__name__, "message": str(error)}, "input": source_of(row)}
+    return {**row.names, "error": {"type": type(error).__name__, "message": str(error)}, "input": source_of(row)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +28,7 @@ class InputRow:
         given: the prompt itself, if it is chat messages or token ids.
         error: why the input cannot be read; empty if it can.
         source: what a line of failures holds of it; None for the fields or the prompt.
+        sample: the number of its value, from 1, with `several=`; 0 where it has one.
     """
 
     id: str
@@ -35,6 +36,20 @@ class InputRow:
     given: Any = None
     error: str = ""
     source: Any = None
+    sample: int = 0
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """What its line of results or of failures begins with."""
+        if not self.sample:
+            return {"id": self.id}
+        return {"id": self.id, "input_id": self.id.rpartition("#")[0], "sample": self.sample}
+
+    def samples(self, count: int) -> list[InputRow]:
+        """The input once for each of its values; one that cannot be read fails once."""
+        if count == 1 or self.error:
+            return [self]
+        return [replace(self, id=f"{self.id}#{number}", sample=number) for number in range(1, count + 1)]
 
     def prompt(self, template: Prompt) -> Any:
         """Returns the prompt for the model. What comes from fields is data in it, and never a control token.

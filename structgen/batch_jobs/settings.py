@@ -9,6 +9,7 @@ from dataclasses import fields
 from hashlib import blake2b
 from typing import Any
 
+from structgen.batch_jobs.job_options import JobOptions
 from structgen.decoding.call_options import CallOptions
 from structgen.schema.python.types import from_type
 
@@ -19,18 +20,17 @@ WITHOUT_EFFECT = "batch_size", "fast_forward"
 DEEPEST = 50
 
 
-def job_settings(model: Any, schema: Any, given: Mapping[str, Any], options: CallOptions) -> dict[str, str]:
+def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions) -> dict[str, str]:
     """What must be equal where a job goes on: digests by name. Code counts by its name, not by what it does.
 
     Args:
         model: a loaded one, or what it is loaded from; a function's is unknown.
-        given: the arguments of the job's own.
     """
     module = getattr(model, "module", model)
     name = module if isinstance(module, str) else getattr(module, "name_or_path", "")
     described = from_type(schema)[0] if callable(schema) or hasattr(schema, "__origin__") else schema
     deciding = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in WITHOUT_EFFECT}
-    named = {MODEL: os.path.basename(name.rstrip("/")), "schema": described, **given, **deciding}
+    named = {MODEL: os.path.basename(name.rstrip("/")), "schema": described, **job.deciding, **deciding}
     if not name:
         del named[MODEL]
     return {each: _digest(value) for each, value in named.items()}

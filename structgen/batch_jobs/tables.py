@@ -98,6 +98,8 @@ def flat(entry: Mapping[str, Any]) -> Fields:
     carried, value = entry.get("input") or {}, entry["value"]
     own = value if isinstance(value, dict) else {"value": value}
     fixed = {name: entry[name] for name in entry if name not in ("input", "value")}
+    for name in [name for name, each in fixed.items() if isinstance(each, dict)]:
+        fixed |= {f"{name}.{part}": each for part, each in fixed.pop(name).items()}
     columns = {"id": fixed.pop("id")}
     columns |= {f"input.{name}" if name in own or name in columns else name: each for name, each in carried.items()}
     columns |= {f"value.{name}" if name in columns or name in fixed else name: each for name, each in own.items()}

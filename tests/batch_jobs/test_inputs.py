@@ -215,18 +215,40 @@ def test_tables_of_results(tmp_path):
             "input": {"n": None, "m": "y"},
             "value": {"n": 2, "t": [], "mixed": "1", "o": {}},
             "finish": "length",
+            "confidence": {"n": 0.5},
         },
     ]
     write_table(entries, entries, tmp_path / "t.parquet", ".parquet")
     table = parquet.read_table(tmp_path / "t.parquet")
     assert table.to_pylist() == [
-        {"id": "a", "input.n": 1, "m": "x", "n": 1.5, "t": [1], "mixed": "1", "finish": "complete", "o": None},
-        {"id": "b", "input.n": None, "m": "y", "n": 2.0, "t": [], "mixed": '"1"', "finish": "length", "o": "{}"},
+        {
+            "id": "a",
+            "input.n": 1,
+            "m": "x",
+            "n": 1.5,
+            "t": [1],
+            "mixed": "1",
+            "finish": "complete",
+            "o": None,
+            "confidence.n": None,
+        },
+        {
+            "id": "b",
+            "input.n": None,
+            "m": "y",
+            "n": 2.0,
+            "t": [],
+            "mixed": '"1"',
+            "finish": "length",
+            "o": "{}",
+            "confidence.n": 0.5,
+        },
     ]
     write_table(entries, entries, tmp_path / "t.csv", ".csv")
     with (tmp_path / "t.csv").open(newline="") as file:
         assert [*csv.DictReader(file)][1] == {
             "id": "b", "input.n": "", "m": "y", "n": "2", "t": "[]", "mixed": "1", "finish": "length", "o": "{}",
+            "confidence.n": "0.5",
         }  # fmt: skip
     for ending in (".csv", ".parquet"):
         write_table([], [], tmp_path / f"e{ending}", ending)

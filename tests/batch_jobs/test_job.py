@@ -1,6 +1,6 @@
 """Jobs: inputs of every kind, results on disk, failures set aside, jobs that go on.
 
-Covers `progress`.
+Covers `columns`, `job_options`, `progress` and `running`.
 """
 
 from __future__ import annotations
@@ -128,6 +128,40 @@ def test_rows_that_draw_have_a_seed_each(model):
     again = sg.extract_many(model, rows[::-1], Person, **options, batch_size=2).results
     assert len({str(entry["value"]) for entry in first}) > 2
     assert first == again[::-1]
+
+
+def test_an_input_may_have_several_values(model, tmp_path):
+    """Each with a seed of its own, in any batch; a job goes on with more of them."""
+    options = {"prompt": PROMPT, "sampling": sg.Sampling(temperature=1.5, seed=3), "columns": ["seed", "tokens"]}
+    rows, out = [{"id": "a", "text": TEXTS[0]}, {"id": "b", "text": TEXTS[1]}, 5], tmp_path / "o.jsonl"
+    job = sg.extract_many(model, rows, Person, **options, several=3)
+    named = [(entry["id"], entry.get("input_id"), entry.get("sample")) for entry in job.results]
+    assert named == [*((f"{i}#{n}", i, n) for i in "ab" for n in (1, 2, 3)), ("3", None, None)]
+    assert len({entry["seed"] for entry in job.results[:-1]}) == 6
+    for several, skipped in ((2, 0), (3, 4)):
+        report = sg.extract_many(model, rows, Person, **options, several=several, out=out, batch_size=2, resume=True)
+        assert (report.skipped, report.failed) == (skipped, 1)
+    assert sorted(lines(out), key=lambda entry: entry["id"]) == job.results[:-1]
+    for wrong in ({"several": 0}, {"several": 2, "sampling": sg.Sampling()}, {"columns": ["quotes"]}):
+        with pytest.raises(OptionError, match=r"several=|columns="):
+            sg.extract_many(model, rows, Person, **{**options, **wrong})
+    with pytest.raises(OptionError, match="another several"):
+        sg.extract_many(model, rows, Person, **options, out=out, resume=True)
+
+
+def test_columns_say_how_sure_the_model_was_and_what_was_cut(model):
+    columns = ["confidence", "truncated", "seed", "tokens", "seconds"]
+    options = {"prompt": PROMPT, "columns": columns}
+    entry = sg.extract_many(model, TEXTS[:1], Person, **options).results[0]
+    assert list(entry) == ["id", "value", "finish", *columns]
+    assert list(entry["confidence"]) == ["name", "age", "city"]
+    fields = sg.generate(model, PROMPT.format(text=TEXTS[0]), Person, details=True).fields
+    assert entry["confidence"] == {name: round(fields[f"/{name}"].probability, 4) for name in entry["confidence"]}
+    assert (entry["truncated"], entry["seed"], entry["tokens"] > 9, entry["seconds"] > 0) == ([], None, True, True)
+    cut = sg.extract_many(model, TEXTS[:1], Person, limits=sg.Limits(max_new_tokens=17), **options).results[0]
+    assert cut["truncated"] == ["/city"]
+    tags = sg.extract_many(scripted('["a", "b"]'), ["x"], {"type": "array"}, columns=["confidence"]).results[0]
+    assert list(tags["confidence"]) == ["value"]
 
 
 def test_results_have_fields_and_counts_of_what_was_cut(model):

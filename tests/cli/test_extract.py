@@ -1,6 +1,6 @@
 """`structgen extract`: lines and tables, from files and from the standard input.
 
-Covers `interrupts`.
+Covers `extracting`, `interrupts` and `parameters`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import threading
 import pytest
 from typer.testing import CliRunner
 
+import structgen as sg
 from structgen.cli import app
 from structgen.cli.interrupts import stopped_by_signals
 
@@ -57,6 +58,28 @@ def test_extract_makes_a_table(tmp_path):
     assert (result.exit_code, out.read_text().splitlines()) == (0, [
         "id,team,name,age,city,finish", "0,0,Ada Moreau,36,Lyon,complete", "1,1,Tom Berg,51,Oslo,complete",
     ])  # fmt: skip
+
+
+NO_LYON = sg.BannedWords(["Lyon"], scope="strings")
+
+
+def test_extract_takes_guards_samples_and_columns(tmp_path):
+    """And `check` judges what it has written."""
+    (tmp_path / "in.txt").write_text(PEOPLE[0])
+    out, name = tmp_path / "out.jsonl", "tests.cli.test_extract:NO_LYON"
+    command = ["extract", "demo", tmp_path / "in.txt", *PERSON, "--prompt", ASK, "--out", out, "--guard", name]
+    more = ["--several", 2, "--temperature", 1, "--seed", 0, "--column", "confidence", "--column", "truncated"]
+    result = run(*command, *more, "--banned-pattern", "^Ada", "--seconds", 60)
+    assert (result.exit_code, "report.html" in result.stderr) == (0, True)
+    entries = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(entry["sample"] for entry in entries) == [1, 2]
+    for entry in entries:
+        assert "Lyon" not in entry["value"].values()
+        assert not entry["value"]["name"].startswith("Ada")
+        assert list(entry["confidence"]) == ["name", "age", "city"]
+    assert run("check", PERSON[1], out).exit_code == 0
+    assert run(*command, "--several", 2, "--resume").exit_code == 1
+    assert run(*command[:-1], "no.such:guard", "--resume").exit_code == 2
 
 
 def test_extract_reads_lines_and_prints_them(tmp_path):

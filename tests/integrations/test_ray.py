@@ -29,10 +29,12 @@ def entries(path):
 
 def test_an_actor_makes_an_entry_of_each_row():
     rows = [json.dumps({"id": "a", "text": TEXTS[0]}), json.dumps({"id": "b"})]
-    made = Extractor(demo, Person, {"prompt": PROMPT})({"row": rows})["entry"]
-    first, second = map(json.loads, made)
-    assert (first["id"], first["value"]["age"], first["tokens"] > 5) == ("a", 20, True)
-    assert (second["id"], second["error"]["type"], second["tokens"]) == ("b", "OptionError", 0)
+    made = Extractor(demo, Person, {"prompt": PROMPT, "columns": ["seed"]})({"row": rows})
+    first, second = map(json.loads, made["entry"])
+    costs, nothing = map(json.loads, made["costs"])
+    assert (first.keys(), first["value"]["age"]) == ({"id", "value", "finish", "seed"}, 20)
+    assert (second["id"], second["error"]["type"]) == ("b", "OptionError")
+    assert (costs[0] > 5, costs[1] > 0, nothing) == (True, True, [0, 0])
 
 
 def test_without_ray_the_extra_is_named(monkeypatch, tmp_path):

@@ -1,0 +1,38 @@
+"""What a result says of its value, on request: how sure the model was, what was cut, seed and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from structgen.arguments import is_listed, require
+from structgen.decoding.generation import Generation
+
+CONFIDENCE = "confidence"
+
+
+def _confidence(made: Generation[Any]) -> dict[str, float]:
+    """Of each member of an object, or of the whole `value`: the probability of the scalar that was least sure."""
+    containers = {pointer.rpartition("/")[0] for pointer in made.fields if pointer}
+    has_names, least = made.text.lstrip()[:1] == "{", dict[str, float]()
+    for pointer, field in made.fields.items():
+        if pointer not in containers and (pointer or not has_names):
+            name = pointer.split("/")[1].replace("~1", "/").replace("~0", "~") if has_names else "value"
+            least[name] = min(least.get(name, 1.0), round(field.probability, 4))
+    return least
+
+
+COLUMNS: dict[str, Callable[[Generation[Any]], Any]] = {
+    CONFIDENCE: _confidence,
+    "truncated": lambda made: list(dict.fromkeys(cap.pointer for cap in made.caps)),
+    "seed": lambda made: made.seed,
+    "tokens": lambda made: made.stats.completion_tokens,
+    "seconds": lambda made: round(made.stats.prefill_seconds + made.stats.decode_seconds, 3),
+}
+"""The value of each column."""
+
+
+def require_columns(given: Any) -> Sequence[str]:
+    known = is_listed(given, str) and set(given) <= COLUMNS.keys()
+    require(known, "columns", given, f"a list of names among {', '.join(COLUMNS)}")
+    return tuple(given)

@@ -1,0 +1,91 @@
+"""A job's report as one HTML page that loads nothing and runs nothing; all texts in it are escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from structgen.trace.page import asset
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+STYLE = """
+table { border-collapse: collapse; width: 100%; font-size: 14px; } th { text-align: left; color: var(--soft); }
+td, th { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: anywhere; }
+.share { background: var(--heat); height: 9px; border-radius: 3px; min-width: 1px; }
+td.bar { width: 40%; } .bins { display: flex; align-items: flex-end; gap: 2px; height: 44px; max-width: 320px; }
+.bins i { flex: 1; background: var(--heat); min-height: 1px; border-radius: 2px 2px 0 0; }
+"""
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The page of what `report_of` gives."""
+    counts = f"{data['done']:,} done, {data['cut']:,} cut short, {data['failed']:,} failed"
+    state = "bad" if data["failed"] else "warn" if data["cut"] else "good"
+    badge = f'<span class="badge {state}">{counts}</span>'
+    cards = [
+        _card("Failures by cause", _table(("count", "cause", "inputs"), map(_failure, data["failures"]))),
+        _card("Slowest inputs", _table(("seconds", "input", "tokens"), map(_cells_of_slow, data["slowest"]))),
+        *(_field(pointer, each) for pointer, each in data["fields"].items()),
+    ]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<link rel="icon" href="data:,">
+<title>structgen job: {escape(data["out"])}</title>
+<style>{asset("page.css")}{STYLE}</style>
+</head>
+<body>
+<header><div class="brand"><b>structgen</b> {escape(data["out"])}</div>{badge}</header>
+<main><p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}</main>
+</body>
+</html>
+"""
+
+
+def _card(title: str, body: str) -> str:
+    return f'<section class="card"><h2>{escape(title)}</h2>{body}</section>' if body else ""
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of escaped cells; empty without rows."""
+    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>{lines}</table>" if lines else ""
+
+
+def _failure(cause: Mapping[str, Any]) -> Sequence[str]:
+    ids = ", ".join(map(escape, cause["ids"])) + (", …" if cause["count"] > len(cause["ids"]) else "")
+    return f"{cause['count']:,}", f"<b>{escape(cause['type'])}</b>: {escape(cause['message'])}", ids
+
+
+def _cells_of_slow(row: Mapping[str, Any]) -> Sequence[str]:
+    return f"{row['seconds']:.2f}", escape(row["id"]), f"{row['tokens']:,}"
+
+
+def _field(pointer: str, told: Mapping[str, Any]) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in told["kinds"].items())
+    distinct = f", {'more than ' if told['has_more'] else ''}{told['distinct']:,} different" if told["common"] else ""
+    body, size = f'<p class="note">{kinds}{distinct}</p>', told.get("size")
+    if size is not None:
+        of = "" if told["kinds"].get("number") else "length "
+        body += f"<p>{of}{size['least']:g} to {size['greatest']:g}, mean {size['mean']:.4g}</p>"
+        most = max(size["bins"], default=0)
+        bars = "".join(f'<i style="height:{100 * count / most:.0f}%" title="{count}"></i>' for count in size["bins"])
+        body += f'<div class="bins">{bars}</div>' if bars else ""
+    return _card(pointer or "the whole value", body + _common(told))
+
+
+def _common(told: Mapping[str, Any]) -> str:
+    """The most frequent values, where any value is frequent."""
+    if not told["common"] or told["common"][0][1] == 1:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(value)}</td><td>{count:,}</td>"
+        f'<td class="bar"><div class="share" style="width:{100 * count / told["count"]:.1f}%"></div></td></tr>'
+        for value, count in told["common"]
+    )
+    return f"<table>{rows}</table>"

@@ -1,0 +1,145 @@
+"""The inputs of a job in one batch, whose rows are given to the next inputs as they become free."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
+
+from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE
+from structgen.batch_jobs.job_files import Entry, Outcome, failed_entry
+from structgen.batch_jobs.job_options import JobOptions
+from structgen.batch_jobs.rows import InputRow
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.generation import Generation
+from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.request import Request, prepare
+from structgen.errors import StructgenError
+from structgen.given_prompts import GivenPrompts
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.model import Model
+from structgen.options import Limits, Sampling
+from structgen.patience import Deadline
+
+JOINING = 1.5
+"""New prompts cost a pass of their own, so they join together once free rows have wasted this much of a step."""
+AHEAD = 4
+"""Inputs that are read and sorted by length together, in batches."""
+
+
+class _Waiting(NamedTuple):
+    """An input that is ready to run."""
+
+    row: InputRow
+    number: int
+    request: Request
+
+    @property
+    def length(self) -> int:
+        return len(self.request.sessions[0].prompt)
+
+
+class ExtractionJob:
+    """A running job."""
+
+    def __init__(self, model: Model, schema: Any, job: JobOptions, options: CallOptions) -> None:
+        self._model, self._schema, self._job, self._options = model, schema, job, options
+        self._prompts = job.prompts_for(schema)
+        self._ready: deque[_Waiting] = deque()
+        self._running: list[tuple[_Waiting, Seat]] = []
+
+    def outcomes(self, rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
+        """Runs the inputs, and yields their outcomes as they come.
+
+        Args:
+            rows: each with its place among all.
+            ahead: read more inputs than there are rows, to sort them by their length.
+        """
+        size, more, wasted = self._options.batch_size, True, 0.0
+        with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
+            while more or self._ready or self._running:
+                free = size - len(self._running)
+                if more and len(self._ready) < free:
+                    wanted = size * AHEAD if ahead else free
+                    new = list(islice(rows, wanted - len(self._ready)))
+                    more = len(new) == wanted - len(self._ready)
+                    yield from self._prepare(new)
+                    self._ready = deque(sorted(self._ready, key=lambda each: -each.length))
+                wasted += free / size
+                if wasted >= JOINING or not self._running:
+                    wasted = 0.0
+                    for _ in range(min(free, len(self._ready))):
+                        self._join(batch)
+                if self._running:
+                    batch.step()
+                    yield from self._finished(batch)
+                if self._job.cancel is not None and self._job.cancel.is_set():
+                    return
+
+    def _join(self, batch: OpenBatch) -> None:
+        """Gives an input a row, and its time begins."""
+        waiting = self._ready.popleft()
+        session, limits = waiting.request.sessions[0], self._options.limits
+        if isinstance(limits, Limits) and limits.seconds is not None:
+            for each in {session.before or session, session}:
+                each.patience.deadline = Deadline(limits.seconds)
+        self._running.append((waiting, batch.join(session, record=CONFIDENCE in self._job.columns)))
+
+    def _prepare(self, new: Sequence[tuple[int, InputRow]]) -> Iterator[Outcome]:
+        """Makes inputs ready. Yields the outcomes of those that fail at once."""
+        fine: list[tuple[int, InputRow, GivenPrompts]] = []
+        for number, row in new:
+            try:
+                fine.append((number, row, self._prompts(row)))
+            except StructgenError as error:
+                yield Outcome(row, number, failed_entry(row, error))
+        if not fine:
+            return
+        try:
+            self._make_ready(fine)
+        except StructgenError:  # of one of them, which is found by trying each
+            for each in fine:
+                try:
+                    self._make_ready([each])
+                except StructgenError as error:
+                    yield Outcome(each[1], each[0], failed_entry(each[1], error))
+
+    def _make_ready(self, rows: Sequence[tuple[int, InputRow, GivenPrompts]]) -> None:
+        """Makes the requests of some inputs together, which costs less than one by one; all, or none."""
+        prompts = GivenPrompts([prompts.each[0] for _, _, prompts in rows], many=True)
+        sampling = [self._sampling_of(row) for _, row, _ in rows]
+        whole = prepare(self._model, prompts, self._schema, replace(self._options, sampling=sampling))
+        for place, (number, row, _) in enumerate(rows):
+            self._ready.append(_Waiting(row, number, whole.with_sessions({place: whole.sessions[place]})))
+
+    def _sampling_of(self, row: InputRow) -> Any:
+        """The sampling of an input, with its own seed."""
+        sampling = self._options.sampling
+        if not isinstance(sampling, Sampling) or sampling.greedy or sampling.seed is None:
+            return sampling
+        seed = blake2b(f"{sampling.seed}/{row.id}".encode(errors="replace"), digest_size=8).digest()
+        return replace(sampling, seed=int.from_bytes(seed, "little"))
+
+    def _finished(self, batch: OpenBatch) -> Iterator[Outcome]:
+        for each in [each for each in self._running if each[1].session.is_over]:
+            (row, number, request), seat = each
+            generation: Generation[Any] = request.result(0, seat)
+            batch.drop(seat)
+            self._running.remove(each)
+            error, stats = generation.error, generation.stats
+            entry = self._entry(row, generation) if error is None else failed_entry(row, error)
+            yield Outcome(row, number, entry, stats.tokens, stats.prefill_seconds + stats.decode_seconds)
+
+    def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
+        keep = self._job.keep
+        names = [name for name in row.fields if name != "text"] if keep is True else keep or ()
+        carried = {name: row.fields.get(name) for name in names}
+        value = to_jsonable_python(made.value)
+        entry = {**row.names, **({"input": carried} if carried else {}), "value": value, "finish": made.finish}
+        return entry | {name: COLUMNS[name](made) for name in self._job.columns}

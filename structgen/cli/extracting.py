@@ -1,0 +1,93 @@
+"""`structgen extract`: a job over many inputs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import structgen as sg
+from structgen.cli.interrupts import stopped_by_signals
+from structgen.cli.named import object_of, schema_of
+from structgen.cli.parameters import SCHEMA, Device, ModelName, Seed, Temperature
+from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
+
+INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
+OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
+COLUMN = "What a result says beside its value: confidence, truncated, seed, tokens, seconds. Give it several times."
+
+
+def extract(
+    model: ModelName,
+    inputs: Annotated[str, typer.Argument(help=INPUTS)],
+    schema: Annotated[str, typer.Option(help=SCHEMA)],
+    out: Annotated[Path | None, typer.Option(help=OUT)] = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="A text with names of fields in braces, as {text}; @FILE reads it.")
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
+    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
+    keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
+    column: Annotated[list[str] | None, typer.Option(help=COLUMN)] = None,
+    several: Annotated[int, typer.Option(help="Values of each input; needs a temperature.")] = 1,
+    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
+    guard: Annotated[
+        list[str] | None, typer.Option(help="`module:name`, a guard that Python can import; give it several times.")
+    ] = None,
+    banned_pattern: Annotated[
+        list[str] | None, typer.Option(help="A regular expression that no string may match; give it several times.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of files; UTF-8, or what a byte order mark says.")] = None,
+    max_failures: Annotated[int | None, typer.Option(help="Inputs that may fail before the job ends.")] = None,
+    progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
+    batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
+    seconds: Annotated[float | None, typer.Option(help="For one input, after which its value is closed.")] = None,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    device: Device = None,
+) -> None:
+    """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
+    import_engine()
+    with one_line_errors(), stopped_by_signals() as stop:
+        wanted = schema_of(schema)
+        text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
+        job: dict[str, Any] = {
+            "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
+            "limits": sg.Limits(max_new_tokens, seconds=seconds),
+            "sampling": sg.Sampling(temperature=temperature, seed=seed), "several": several, "columns": column or (),
+            "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
+            "guards": _guards(wanted, guard or (), banned_pattern or ()),
+            "encoding": encoding, "max_failures": max_failures, "cancel": stop,
+            "on_entry": None if out is not None else lambda entry: print_now(json.dumps(entry, ensure_ascii=False)),
+        }  # fmt: skip
+        _run(sg.load(model, device=device), inputs, wanted, out, job)
+
+
+def _guards(schema: Any, named: Sequence[str], patterns: Sequence[str]) -> list[Any]:
+    """The guards of the options. In JSON, patterns are searched in strings, since names are the schema's."""
+    from structgen.decoding.prompts.targets import targets_of
+
+    target = targets_of([schema], sg.Whitespace.SPACED, "schema")[0]
+    scope = "strings" if target.is_json else "text"
+    return [*map(object_of, named), *(sg.BannedPattern(pattern, scope=scope) for pattern in patterns)]
+
+
+def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, Any]) -> None:
+    from structgen.batch_jobs.inputs import inputs_of_lines
+
+    source = inputs_of_lines(standard_input().buffer) if inputs == "-" else inputs
+    try:
+        report = sg.extract_many(model, source, schema, out=out, **job)
+    except sg.Stopped as stopped:
+        errors.print(str(stopped).replace("resume=True", "--resume"), markup=False, highlight=False)
+        raise typer.Exit(130 if job["cancel"].is_set() else 1) from stopped
+    told = "" if out is None else f"; {out}.job/report.html describes them"
+    errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
+    if report.failed:
+        raise typer.Exit(2)

@@ -1,0 +1,59 @@
+"""The report of a job: what it counts, and a page in which no text acts as markup.
+
+Covers `report_page`.
+"""
+
+from __future__ import annotations
+
+import json
+
+import structgen as sg
+from structgen.batch_jobs.report import DISTINCT, SAMPLED, FieldSummary, report_of
+from structgen.testing import scripted
+
+EVIL = "<script>alert('1')</script>"
+
+
+def test_what_a_report_counts():
+    values = [{"n": n, "tags": ["x"] * (n % 3), "ok": n % 2 == 0, "o": {}, "who": {"a/b": None}} for n in range(10)]
+    results = [{"value": value, "finish": "length" if value["n"] == 3 else "end"} for value in values]
+    errors = [{"id": f"e{n}", "error": {"type": "OptionError", "message": f"row {n} is no '{n}'"}} for n in range(5)]
+    digests = [[f"r{n}", "", n, 7, n / 10] for n in range(20)]
+    data = report_of("o.jsonl", iter(results), iter(errors), iter(digests))
+    assert (data["done"], data["cut"], data["failed"], data["tokens"]) == (9, 1, 5, 140)
+    assert [(each["count"], each["message"], each["ids"]) for each in data["failures"]] == [
+        (5, "row 0 is no '0'", ["e0", "e1", "e2"])
+    ]
+    assert [each["id"] for each in data["slowest"]] == [f"r{n}" for n in range(19, 9, -1)]
+    assert list(data["fields"]) == ["/n", "/tags", "/ok", "/o", "/who/a~1b", "/tags/*"]
+    number, tags = data["fields"]["/n"], data["fields"]["/tags"]
+    bins = number["size"].pop("bins")
+    assert (number["size"], len(bins), sum(bins), bins[0]) == ({"least": 0, "mean": 4.5, "greatest": 9}, 12, 10, 1)
+    assert (tags["size"]["mean"], tags["kinds"], tags["distinct"]) == (0.9, {"array": 10}, 0)
+    assert data["fields"]["/ok"]["common"] == [["true", 5], ["false", 5]]
+    assert data["fields"]["/tags/*"]["share"] == 0.9
+
+
+def test_a_field_with_more_than_fits_into_memory():
+    summary = FieldSummary()
+    for number in [*range(3 * SAMPLED), 10**400]:
+        summary.add(number)
+    told = summary.to_dict(3 * SAMPLED)
+    assert (told["count"], told["distinct"], told["has_more"]) == (3 * SAMPLED + 1, DISTINCT, True)
+    assert len(summary.sample) == SAMPLED == sum(told["size"]["bins"])
+    assert abs(told["size"]["mean"] - 1.5 * SAMPLED) < 1
+
+
+def test_a_job_writes_its_report_at_each_end(tmp_path):
+    out, schema = tmp_path / "o.jsonl", {"type": "object", "additionalProperties": {"type": "string"}}
+    model = scripted(json.dumps({EVIL: EVIL}))
+    for rows in ({"id": EVIL, "text": ""}, {"id": "b" + EVIL, "text": "b"}):
+        sg.extract_many(model, [rows], schema, out=out, resume=True)
+    folder = tmp_path / "o.jsonl.job"
+    data, page = json.loads((folder / "report.json").read_text()), (folder / "report.html").read_text()
+    assert (data["done"], data["failed"], data["failures"][0]["ids"]) == (1, 1, [EVIL])
+    assert data["slowest"][0]["id"] == "b" + EVIL
+    assert data["fields"]["/" + EVIL.replace("/", "~1")]["common"] == [[json.dumps(EVIL), 1]]
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") == 3
+    assert "default-src 'none'" in page
