@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from statistics import mean
 
-from quality_rows import Row, balanced, paired
+from quality_rows import LEAST, Row, balanced, paired
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "quality.svg"
 NAMES = {"smollm2": "SmolLM2-135M", "qwen": "Qwen2.5-Coder-0.5B"}
@@ -32,6 +32,11 @@ class Panel:
     model: str
     tasks: tuple[str, ...]
     ways: dict[str, tuple[str, str]]
+
+    def texts(self, rows: Sequence[Row]) -> list[list[Row]]:
+        """For each text that all ways have answered, their rows."""
+        chosen = [row for row in rows if row.model == self.model and row.task in self.tasks]
+        return paired(chosen, [*self.ways], LEAST)
 
 
 READING = ("flat", "nested", "dates", "absent", "labels")
@@ -71,8 +76,7 @@ def picture(rows: Sequence[Row]) -> str:
 
 def _drawn(panel: Panel, rows: Sequence[Row]) -> list[str]:
     """One panel. Up is more right, left is faster."""
-    chosen = [row for row in rows if row.model == panel.model and row.task in panel.tasks]
-    texts = paired(chosen, [*panel.ways])
+    texts = panel.texts(rows)
     parts = [
         f'<text x="0" y="-32" font-size="13" font-weight="bold">{NAMES[panel.model]}</text>',
         f'<text x="0" y="-15" fill="#555">{panel.title}, {len(texts)} texts</text>',

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from itertools import product
+from pathlib import Path
 
-from quality_rows import Row, balanced, by_text, paired
+from quality_picture import NAMES, ON_LLAMA, ON_TORCH, PANELS
+from quality_rows import LEAST, Row, balanced, by_text, paired
 from quality_scores import difference
 from quality_texts import TASKS
 from quality_ways import ways
-from report import machine
+from report import inserted, machine
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "README.md", ROOT / "docs" / "project" / "quality.md"
 
 OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
 """Our default on each engine: the other ways are compared with it."""
@@ -20,8 +25,7 @@ GROUPS = {
     "word problems": ("problems",),
     "calls": ("calls",),
 }
-LEAST = 4
-"""Texts below which a way stands in no summary."""
+ENGINES = {"llama.cpp": ON_LLAMA, "transformers": ON_TORCH}
 
 HEADER = """# Right answers of real models
 
@@ -55,17 +59,75 @@ def report(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def filled(page: str, rows: Sequence[Row]) -> str:
+    """A page with its tables."""
+    for mark, make in (("quality", digest), ("quality by task", by_task)):
+        if f"<!-- {mark} -->" in page:
+            page = inserted(page, make(rows), mark)
+    return page
+
+
+def digest(rows: Sequence[Row]) -> str:
+    """The panels of the picture as a table: for the README and the page."""
+    lines = [
+        "| model, tasks, engine | texts | free text | peer's mask | structgen | CPU: to free text | to the peer |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for panel in PANELS:
+        texts = panel.texts(rows)
+        if not texts:
+            continue
+        shares = [_percent(texts, place) for place in range(len(panel.ways))]
+        cpu = [sum(text[place].cpu for text in texts) for place in range(len(panel.ways))]
+        peer = [name for name, _ in panel.ways.values()][1].removeprefix("+ ")
+        title = f"{NAMES[panel.model]}, {panel.title[0].lower()}{panel.title[1:]}"
+        for place in range(2, len(panel.ways)):
+            named = title if place == 2 else f'{title}, with `plan="free"`'
+            lines.append(
+                f"| {named} | {len(texts)} | {shares[0]} | {shares[1]} ({peer}) | {shares[place]} "
+                f"| {cpu[place] / cpu[0]:.2f} | {cpu[place] / cpu[1]:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def by_task(rows: Sequence[Row]) -> str:
+    """Fields and whole answers that are right in each task, on the texts that three ways have answered."""
+    lines = [
+        "| model, task, engine | texts | fields | free text | peer's mask | structgen | CPU: to free text "
+        "| to the peer |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for model, (engine, three) in product(dict.fromkeys(row.model for row in rows), ENGINES.items()):
+        for task in TASKS:
+            texts = paired([row for row in rows if (row.model, row.task) == (model, task)], [*three], LEAST)
+            if not texts:
+                continue
+            counts = [sum(text[place].right for text in texts) for place in range(3)]
+            whole = [sum(text[place].whole for text in texts) for place in range(3)]
+            cpu = [sum(text[place].cpu for text in texts) for place in range(3)]
+            cells = " | ".join(f"{right}; {all_of}" for right, all_of in zip(counts, whole, strict=True))
+            lines.append(
+                f"| {model}, {task}, {engine} | {len(texts)} | {sum(text[0].fields for text in texts)} | {cells} "
+                f"| {cpu[2] / cpu[0]:.2f} | {cpu[2] / cpu[1]:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def _percent(texts: Sequence[Sequence[Row]], place: int) -> str:
+    return f"{balanced(texts, lambda text: 100 * text[place].share)[0]:.0f}%"
+
+
 def _summary(rows: Sequence[Row]) -> Iterator[str]:
     """A row for each way, model and group of tasks, each task counting alike."""
-    yield f"Structgen's default against each way with at least {LEAST} texts, each task counting alike."
+    yield f"structgen's default against each way; tasks with at least {LEAST} texts of both, each counting alike."
     yield ""
     yield "| model | tasks | against | texts | right | fields | ratio of CPU |"
     yield "| --- | --- | --- | ---: | --- | --- | ---: |"
     for model, (group, tasks) in product(dict.fromkeys(row.model for row in rows), GROUPS.items()):
         of = [row for row in rows if row.model == model and row.task in tasks]
         for way in _in_order({row.way for row in of}):
-            texts = paired(of, [ours_of(way), way])
-            if way == ours_of(way) or len(texts) < LEAST:
+            texts = paired(of, [ours_of(way), way], LEAST)
+            if way == ours_of(way) or not texts:
                 continue
             right = balanced(texts, lambda text: 100.0 * (text[0].whole - text[1].whole))
             share = balanced(texts, lambda text: 100 * (text[0].share - text[1].share))

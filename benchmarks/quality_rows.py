@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -14,6 +15,8 @@ from quality_texts import TASKS, cases
 from quality_ways import Answer
 
 RESULTS = Path(__file__).resolve().parent / "results" / "quality.json"
+LEAST = 4
+"""Texts below which a way or a task stands in no summary."""
 ROUNDS = 2000
 """Samples of a bootstrap."""
 
@@ -77,11 +80,16 @@ def by_text(rows: Iterable[Row], way: str) -> dict[tuple[str, str, str], Row]:
     return {(row.model, row.task, row.name): row for row in rows if row.way == way}
 
 
-def paired(rows: Sequence[Row], ways: Sequence[str]) -> list[list[Row]]:
-    """For each text that all these ways have answered, the rows in the order of the ways."""
+def paired(rows: Sequence[Row], ways: Sequence[str], least: int = 1) -> list[list[Row]]:
+    """For each text that all these ways have answered, the rows in the order of the ways.
+
+    Args:
+        least: tasks with fewer such texts are left out.
+    """
     each = [by_text(rows, way) for way in ways]
     shared = [key for key in each[0] if all(key in other for other in each)]
-    return [[of[key] for of in each] for key in shared]
+    tasks = Counter(task for _, task, _ in shared)
+    return [[of[key] for of in each] for key in shared if tasks[key[1]] >= least]
 
 
 def balanced(texts: Sequence[Sequence[Row]], value: Callable[[Sequence[Row]], float]) -> tuple[float, float, float]:

@@ -282,15 +282,13 @@ def digest(result: Row) -> str:
     engines = {engine["engine"]: engine for engine in result["engines"]}
     names = [name for name in engines if name in compared]
     body = [
-        [f"{kind}, us: {column}"]
-        + [compared[name][kind][column] for name in names]
-        + [f"{row['ratio']:.2f} (at most {row['target']:g})"]
+        [f"{kind}, us: {column}"] + [compared[name][kind][column] for name in names] + [f"{row['ratio']:.2f}"]
         for row, (kind, column, _) in zip(compared["judged"], TARGETS, strict=True)
     ]
     body += [
         [f"schemas: {cause}", *(engines[name]["counts"][cause] for name in names), ""]
         for cause in ("right", *CAUSES)
-        if cause in engines[names[0]]["counts"]
+        if any(engines[name]["counts"].get(cause) for name in names)
     ]
     head = ["", *(f"{name} {engines[name]['version']}" for name in names), "ratio"]
     text = (
@@ -301,12 +299,12 @@ def digest(result: Row) -> str:
     return "\n".join([*_table(head, body), "", text])
 
 
-def inserted(page: str, text: str) -> str:
-    """The page with `text` between its two maskbench marks. Raises ValueError when it has none."""
-    before, begin, rest = page.partition("<!-- maskbench -->\n")
-    _, end, after = rest.partition("<!-- /maskbench -->\n")
+def inserted(page: str, text: str, mark: str = "maskbench") -> str:
+    """The page with `text` between its two marks. Raises ValueError when it has none."""
+    before, begin, rest = page.partition(f"<!-- {mark} -->\n")
+    _, end, after = rest.partition(f"<!-- /{mark} -->\n")
     if not begin or not end:
-        raise ValueError("the page has no <!-- maskbench --> and <!-- /maskbench --> lines")
+        raise ValueError(f"the page has no <!-- {mark} --> and <!-- /{mark} --> lines")
     return f"{before}{begin}{text}\n{end}{after}"
 
 

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from quality_picture import PICTURE, picture
+from quality_report import PAGES, filled
 from quality_rows import balanced, by_text, paired, saved
 from quality_scores import difference, score
 from quality_texts import TASKS, cases
@@ -52,8 +53,13 @@ def test_a_difference_has_an_interval():
 
 
 def test_the_picture_shows_the_results():
-    """Made from the rows in the repository, and the tables too."""
-    assert PICTURE.read_text(encoding="utf-8") == picture(saved())
+    """Made from the rows in the repository; so are the tables of the pages."""
+    rows = saved()
+    assert PICTURE.read_text(encoding="utf-8") == picture(rows)
+    for page in PAGES:
+        source = page.read_text(encoding="utf-8")
+        assert "<!-- quality -->" in source
+        assert filled(source, rows) == source
 
 
 def test_ways_are_compared_on_the_texts_that_both_have_answered():
