@@ -13,7 +13,7 @@ from structgen.arguments import require_flag
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
 from structgen.chat.messages import Messages
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece
-from structgen.chat.spellings import pattern
+from structgen.chat.spellings import begun_length, pattern
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
@@ -21,7 +21,6 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.tools import ToolCall
-from structgen.trace.records import Cap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,11 +246,9 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
             text, calls, thought = _read(asked, generation, known)
             if generation.thinking is None and thought:
                 generation = replace(generation, thinking=thought)
-            cut = None if calls else _cut_call(asked, generation)
-            if cut is not None:
-                why = (
-                    f"{cut.name}={cut.limit}: the model began a call, and the shortest one has no room; raise the limit"
-                )
+            limit = None if calls else _cut_call(asked, generation)
+            if limit is not None:
+                why = f"{limit}: the model began a call, and the shortest one has no room; raise the limit"
                 raise BudgetExhausted(why, text)
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
         except StructgenError as refusal:
@@ -259,17 +256,33 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     return Reply(calls, answer, text, generation.prompt, generation, error)
 
 
-def _cut_call(asked: TurnRequest, generation: Generation[Any]) -> Cap | None:
-    """Returns the limit that has forbidden what begins a call, so that the model wrote the rest of the call as text."""
+def _cut_call(asked: TurnRequest, generation: Generation[Any]) -> str | None:
+    """Returns the limit that has cut off a call in its beginning; None if none has.
+
+    It has forbidden what begins a call, so that the model wrote the rest of the call as text; or the text ends within
+    what begins a call.
+    """
     if asked.format is None or not asked.tools:
         return None
-    written = asked.request.model.vocabulary.decode(generation.token_ids)
-    triggers = [re.compile(f"(?:{pattern(each)})\\Z") for each in asked.format.spellings.triggers(list(asked.tools))]
+    triggers = asked.format.spellings.triggers(list(asked.tools))
+    written = asked.written(generation.token_ids)
+    patterns = [re.compile(pattern(each)) for each in triggers]
     for cap in generation.caps:
-        text = written[: cap.offset].decode("utf-8", errors="replace") + cap.wanted
-        if cap.name in ("max_new_tokens", "context") and cap.wanted and any(each.search(text) for each in triggers):
-            return cap
+        if cap.name in ("max_new_tokens", "context") and cap.wanted:
+            text = written[: cap.offset].decode("utf-8", errors="replace")
+            found = [match for each in patterns for match in each.finditer(text + cap.wanted)]
+            if any(match.end() > len(text) for match in found):
+                return f"{cap.name}={cap.limit}"
+    if generation.finish in ("length", "closed_by_budget") and asked.answer is None:
+        text = written.decode("utf-8", errors="replace")
+        begun = max(map(begun_length, triggers, [text] * len(triggers)), default=0)
+        if begun and (begun >= _CLEARLY or not text[: len(text) - begun].strip()):
+            return f"max_new_tokens={len(generation.token_ids)}"
     return None
+
+
+_CLEARLY = 4
+"""The number of characters of what begins a call from which on the end of a text is no text any more."""
 
 
 def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:

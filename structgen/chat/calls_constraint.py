@@ -143,6 +143,9 @@ class _TurnPlans:
         """Returns free text that does not contain what begins calls; if `mixed`, calls follow it."""
         spellings, literal = self._format.spellings, self._literal
         closers = [each for each in (*firsts(spellings.answered), *firsts(spellings.apart or ())) if each]
+        thinking = self._format.thinking
+        if thinking is not None and thinking.opening.strip() and not self._rules.thought:
+            closers.append(thinking.opening.strip())  # the parser would read a thought
         free = Text(before=tuple(map(Regex, [*self._stops, *map(escaped, closers)]))).plan()
         end: Plan = literal.spelling(spellings.answered) if firsts(spellings.answered) else Series(())
         if mixed:

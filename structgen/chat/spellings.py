@@ -159,6 +159,19 @@ def pattern(spelling: Spelling) -> str:
     return "".join(parts)
 
 
+def begun_length(spelling: Spelling, text: str) -> int:
+    """Returns how many characters at the end of a text may be the beginning of a spelling without slots."""
+    dfa = _automaton((pattern(spelling),))
+    for start in range(max(0, len(text) - LONGEST), len(text)):
+        if dfa.state_after(text[start:]) != 0:
+            return len(text) - start
+    return 0
+
+
+LONGEST = 200
+"""The number of characters at the end of a text that may be the beginning of a spelling."""
+
+
 def firsts(spelling: Spelling) -> list[str]:
     """Returns the texts with which the texts of a spelling may begin, behind white space; empty texts for a slot."""
     found: list[str] = []

@@ -6,6 +6,7 @@ All of it is read off what the chat template renders. A prompt may end within a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -43,9 +44,58 @@ def state_of(prompt: str, tags: Tags) -> Literal["open", "closed"] | None:
     text, opening, closing = prompt.rstrip(), tags.opening.strip(), tags.closing.strip()
     if opening and text.endswith(opening):
         return "open"
-    if closing and text.endswith(closing) and (len(TAG.findall(closing)) < 2 or (opening and opening in text)):
+    if not closing or not text.endswith(closing):
+        return None
+    if len(TAG.findall(closing)) < 2:
         return "closed"
-    return None
+    return "closed" if opening and opening in text and text.rpartition(opening)[2].count(closing) == 1 else None
+
+
+State = Literal["open", "closed", "free"] | None
+"""How a prompt leaves a thought: it ends within one, behind one, or where the model may open one by itself; None if it
+has no place for a thought."""
+
+
+def prompt_state(tokenizer: Any, vocabulary: Vocabulary, end: str) -> State:
+    """Returns how a prompt leaves a thought.
+
+    Args:
+        end: the end of the prompt, with the names of special tokens. It is free only where it ends as the prompts of
+            the chat template do: other texts leave no place for a thought.
+    """
+    template = getattr(tokenizer, "chat_template", None)
+    if template is None or not end.strip():
+        return None
+    free = _ends_as_turns_do(end, _header(tokenizer, str(template)))
+    if not free and _SPEAKS_OF_THOUGHT.search(end) is None:  # only then the template's tags are asked for
+        return None
+    tags = thinking_tags_of(tokenizer, vocabulary)
+    return None if tags is None else state_of(end, tags) or ("free" if free else None)
+
+
+_SPEAKS_OF_THOUGHT = re.compile(r"(?i)think|thought|reason|inner|channel")
+
+
+def _ends_as_turns_do(end: str, header: str | None) -> bool:
+    """Does a prompt end with the header of the model's turn or, if the template has none, with a tag?"""
+    if header is None:
+        return False
+    if header:
+        return end.rstrip().endswith(header)
+    last = TAG.findall(end)[-1:]
+    return bool(last) and end.rstrip().endswith(last[0])
+
+
+@once_per_object
+def _header(tokenizer: Any, template: str) -> str | None:
+    """Returns what the chat template writes before the model's turn alone, without white space at the ends; empty if
+    it writes nothing there; None if it writes no prompts."""
+    turns, render = [{"role": "user", "content": USER}], TokenizerTemplate(tokenizer).render
+    try:
+        without, prompt = (render(turns, (), prompt=wanted) for wanted in (False, True))
+    except CannotRender:
+        return None
+    return prompt.removeprefix(without).strip() if prompt.startswith(without) else ""
 
 
 def thought_options(

@@ -120,6 +120,7 @@ class Batch(Run[Session]):
         ready, logits = self._read()
         find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
         self._choose(ready, logits, ahead=self._overlap)
+        self._leave_done()  # a session that follows may choose from the same logits
         while back := [s for s in self._active if s.sent_back and not s.done]:  # its last token was taken back
             self._choose(back, logits, ahead=False)
         draw_texts(ready, logits)
@@ -161,7 +162,8 @@ class Batch(Run[Session]):
         following, place = session.following(), self._active.index(session)
         if following is not None:
             self._active[place] = following
-            following.row.reread()  # the logits read ahead were for the session before
+            if not following.sent_back:
+                following.row.reread()  # the logits read ahead were for the session before
         else:
             self._active[place] = self._active[-1]
             self._active.pop()

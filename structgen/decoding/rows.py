@@ -28,10 +28,11 @@ from structgen.decoding.refusals.transcript import Stops
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import (
     Wanted,
-    opens_thought,
+    opened_thinking,
     switch_of,
     thinking_of_rows,
     thinking_session,
+    thought_state,
 )  # fmt: skip
 from structgen.errors import OptionError, quoted
 from structgen.given_prompts import GivenPrompt
@@ -152,10 +153,13 @@ class RowBuilder:
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
         self._require_seed(plan.sampling)
+        may_think = False
         if self._options.plan is not None:
             self._require_plannable(plan)
         elif not isinstance(plan.thinking, Thinking):
-            plan = plan._replace(thinking=Thinking() if opens_thought(model, plan.prompt) else None)
+            state = thought_state(model, plan.prompt)
+            may_think = state == "free" and plan.thinking is None
+            plan = plan._replace(thinking=Thinking() if state == "open" else None)
         if self._options.token_healing:
             self._require_healable(plan)
         if plan.sampling.exact:
@@ -169,7 +173,10 @@ class RowBuilder:
             session.before = plan_session(model, plan.prompt, plan.limits, plan.target, session, plan.guards)
         elif isinstance(plan.thinking, Thinking):
             session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
-        elif self._heals:
+        elif may_think and self.beams is None:
+            constraint = plan.target.constraint
+            session.before = opened_thinking(model, plan.prompt, constraint, session, plan.guards)
+        if session.before is None and self._heals:
             session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
         return session
 

@@ -62,7 +62,7 @@ class Session(RowText):
         patience: bounds the time of the row's own work on the host.
     """
 
-    thinks: ClassVar[bool] = False
+    thinks = False
     _refusals_class: ClassVar[type[RowRefusals]] = RowRefusals
 
     def __init__(
@@ -214,6 +214,11 @@ class Session(RowText):
             self._checks.canonical.start(row.ids)
         row.ids += self.tokens
         self._transcript.row = row
+
+    def recall(self, known: KnownLogits) -> None:
+        """Makes the first choice from these logits, which another session has read in this row."""
+        self._refusals.recent.add(known)
+        self.sent_back = True
 
     def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
         """Goes on in a row whose last token replaces the prompt's last token and these, see `Transcript.heal`."""

@@ -6,6 +6,9 @@ is over, the answer's session takes over its row with all that the model has rea
 In most models that think, the tags are special tokens. Such a closing tag ends the thinking as its text would (see
 `compositions.Text`). If a model writes several special tokens and text between them, as in
 `<|end|><|start|>assistant`, the first one ends the thinking, and the rest is added.
+
+Some prompts neither open a thought nor close one, and the model opens it by itself or leaves it out. `OpenedThinking`
+lets it choose between the opening tag and the beginning of the answer.
 """
 
 from __future__ import annotations
@@ -17,19 +20,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+from torch import Tensor
+
 from structgen.chat import Tags
+from structgen.chat.calls_constraint import Turn
 from structgen.chat.known import thinking_tags_of
+from structgen.chat.thoughts import State, prompt_state
+from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Text
 from structgen.decoding.ahead.forced import plain_encoder
+from structgen.decoding.choosing.measure import Entry, KnownLogits
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, quoted
+from structgen.errors import OptionError, TokenRejected, quoted
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
+from structgen.masks import Matcher
+from structgen.masks.words import Words, pack
 from structgen.models.model import Model
 from structgen.options import Limits, Thinking
 from structgen.trace.records import Cap
@@ -105,6 +117,83 @@ class TaggedThinking(ThinkingSession):
         self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
 
 
+class OpenedThinking(TaggedThinking):
+    """Thinking that the model opens by itself, or leaves out.
+
+    Its first tokens are chosen among the opening tag's and those with which the answer may begin. If the model writes
+    the whole tag, it thinks. Else the answer chooses its tokens from the start, from the same logits.
+
+    Args:
+        prompt: without the opening tag.
+        written: how many tokens of `tags.opening` the model writes; the others are white space behind the tag.
+    """
+
+    def __init__(
+        self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, written: int, **options: Any
+    ) -> None:
+        self._written = written
+        self._matches: int | None = 0  # how many of these the model has written; None: all of them
+        self._first: KnownLogits | None = None
+        super().__init__(answer, tags, prompt, model, **options)
+
+    def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
+        if self._matches is None:
+            super().accept(token, logits, row, entry)
+            return
+        if self._matches == 0:
+            self._first = KnownLogits(0, logits, row, self._asked)
+        if token != self._tags.opening[self._matches]:
+            self.thinks, self.finish = False, "complete"
+            return
+        self._matches += 1
+        self.row.ids.append(token)
+        words = self._answer_words()
+        if self._matches == self._written or (words is not None and not words.any()):
+            self.row.ids += self._tags.opening[self._matches :]
+            self._matches = None
+
+    def following(self) -> Session | None:
+        """The answer."""
+        if self.thinks or self.error is not None:
+            return super().following()
+        self.row.truncate(len(self.row.ids) - (self._matches or 0))
+        self._answer.go_on_in(self.row)
+        if self._first is not None and not self._answer.tokens:
+            self._answer.recall(self._first)
+        return self._answer
+
+    def _mask(self) -> Words | None:
+        if self._matches is None:
+            return super()._mask()
+        words = self._answer_words()
+        return None if words is None else words | self._packed([self._tags.opening[self._matches]])
+
+    def _answer_words(self) -> Words | None:
+        """The tokens that the answer may have behind those of the opening tag so far; None for any token."""
+        begun, forced = self._tags.opening[: self._matches], self._answer.tokens
+        if len(begun) < len(forced):
+            return self._packed([forced[len(begun)]] if begun == forced[: len(begun)] else [])
+        if self._answer.matcher is None:
+            return None
+        matcher = self._answer.matcher.fork()
+        if self._answer.done or begun[: len(forced)] != forced or not takes(matcher, begun[len(forced) :]):
+            return self._packed([])
+        return matcher.mask()
+
+    def _packed(self, tokens: Sequence[int]) -> Words:
+        return pack(np.array(tokens, np.int64), self._vocabulary.width)
+
+
+def takes(matcher: Matcher, tokens: Sequence[int]) -> bool:
+    """Advances a matcher by tokens. False if it refuses one."""
+    try:
+        for token in tokens:
+            matcher.advance(token)
+    except TokenRejected:
+        return False
+    return True
+
+
 Wanted = Thinking | Literal[False] | None
 """What a row wants of thinking: its options; False for none; None for what its prompt has begun."""
 
@@ -128,17 +217,44 @@ def switch_of(thinking: Wanted) -> bool | None:
     return thinking
 
 
-def opens_thought(model: Model, prompt: Prompt) -> bool:
-    """Does a prompt end with the tag that opens a thought in the model's chat template?"""
-    end = spelled(model.vocabulary, prompt.read[-_TAG_LENGTH:])[-_TAG_LENGTH:]
-    if _SPEAKS_OF_THOUGHT.search(end) is None:  # only then the template's tags are asked for
-        return False
-    tags = thinking_tags_of(model.tokenizer, model.vocabulary)
-    return tags is not None and end.rstrip().endswith(tags.opening.strip().encode() or b"\0")
+def thought_state(model: Model, prompt: Prompt) -> State:
+    """How a prompt leaves the thought that the model's chat template knows."""
+    end = spelled(model.vocabulary, prompt.read[-TAIL:]).decode(errors="replace")
+    return prompt_state(model.tokenizer, model.vocabulary, end)
 
 
-_TAG_LENGTH = 48
-_SPEAKS_OF_THOUGHT = re.compile(rb"(?i)think|thought|reason|inner")
+TAIL = 200
+"""How many tokens at the end of a prompt tell whether a thought is open: a tag, and what stands behind it."""
+
+
+def opened_thinking(
+    model: Model, prompt: Prompt, constraint: Constraint | None, answer: Session, guards: Sequence[Guard[Any]]
+) -> OpenedThinking | None:
+    """The session in which the model may open a thought by itself; None if it cannot.
+
+    It cannot if its context has no room to think, if the answer has failed already, or if the opening tag belongs to
+    what the constraint wants.
+    """
+    marks = _marks(model, Thinking())
+    tag = marks.opening.strip()
+    encode = plain_encoder(model.tokenizer)
+    written = encode(tag) if tag else []
+    if not written or answer.error is not None:
+        return None
+    if answer.matcher is not None and not isinstance(constraint, Turn):
+        begun = spelled(model.vocabulary, answer.tokens)
+        spellings = written, model.vocabulary.trie.spelled(tag.encode())
+        taken = not begun and any(takes(answer.matcher.fork(), ids) for ids in spellings if ids)
+        if taken or begun.startswith(tag.encode()):
+            return None
+    behind = marks.opening[len(marks.opening.rstrip()) :]
+    tags = replace(_tags(model, marks), opening=[*written, *(encode(behind) if behind else [])])
+    size = len(prompt.read) + len(tags.opening) + len(tags.closing)
+    try:
+        options = _thinking_options(model, Thinking(), tags, size, answer, guards)
+    except OptionError:
+        return None
+    return OpenedThinking(answer, tags, prompt, model, len(written), **options)
 
 
 def thinking_session(
@@ -156,10 +272,17 @@ def thinking_session(
         return None
     opening = [] if _ends_with(model, read, tags.opening, marks.opening) else tags.opening
     taken = len(read) + len(opening) + len(tags.closing)
-    matcher = grammar_for(Text(until=tags.tag), model.vocabulary).matcher()
+    options = _thinking_options(model, thinking, tags, taken, answer, guards)
+    return TaggedThinking(answer, tags, prompt.followed_by(opening), model, **options)
+
+
+def _thinking_options(
+    model: Model, thinking: Thinking, tags: ThinkingTags, taken: int, answer: Session, guards: Sequence[Guard[Any]]
+) -> dict[str, Any]:
+    """The options of a session between two tags."""
     options = before_answer(model, "thinking", thinking.max_tokens, thinking.answer_share, taken, answer, guards)
-    options["limits"] = replace(options["limits"], stop=(tags.tag,))
-    return TaggedThinking(answer, tags, prompt.followed_by(opening), model, matcher=matcher, **options)
+    limits = replace(options["limits"], stop=(tags.tag,))
+    return {**options, "limits": limits, "matcher": grammar_for(Text(until=tags.tag), model.vocabulary).matcher()}
 
 
 def before_answer(

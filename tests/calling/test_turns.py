@@ -91,7 +91,7 @@ def test_a_model_that_wants_to_call_does_not_where_it_must_not(template):
 
 @pytest.mark.parametrize("template", ["hermes", "xml"])
 def test_a_call_that_has_no_room_is_no_answer(template):
-    for limit in (14, 20):
+    for limit in (2, 4, 8, 14, 20):  # within what begins a call, and behind it
         with pytest.raises(BudgetExhausted, match=f"max_new_tokens={limit}: the model began a call"):
             sg.call(scripted_chat(template, CALL[template]), "Rome?", [weather], limits=sg.Limits(limit))
     with warnings.catch_warnings():
@@ -100,6 +100,7 @@ def test_a_call_that_has_no_room_is_no_answer(template):
             sg.call(scripted_chat(template, "No idea, sorry."), "Rome?", [weather], limits=sg.Limits(10))
             == "No idea, s"
         )
+        assert sg.call(scripted_chat(template, "It is a <"), "?", [weather], limits=sg.Limits(9)) == "It is a <"
 
 
 def test_text_may_come_before_calls():

@@ -85,6 +85,39 @@ def test_a_thought_that_the_template_opens_is_told_apart_without_being_asked(tag
     assert (none.answer, none.calls) == ("Sunny.", [])
 
 
+@pytest.mark.parametrize("tags", [False, True])
+def test_a_thought_that_the_model_opens_by_itself_is_told_apart(tags):
+    """Where the prompt neither opens nor closes one; with tools, a schema, both, and neither. Nothing is read twice."""
+    question, thought = [{"role": "user", "content": "Rome?"}], f"Hm. {CALL}?\n"
+    said = f"<think>\n{thought}</think>\n\n"
+
+    def asked(text: str, **options: Any) -> tuple[Any, ...]:
+        reply = sg.call(chat(PLAIN, text, tags=tags), "Rome?", [weather], details=True, **options)
+        return reply.generation.thinking, [call.arguments for call in reply.calls], reply.answer
+
+    city = [{"city": "Rome"}]
+    for choice in ("auto", "required", weather):
+        assert asked(said + CALL, choice=choice) == (thought, city, None)
+        assert asked(CALL, choice=choice) == (None, city, None)
+    for options in ({}, {"choice": "none"}):
+        assert asked(said + "Sunny.", **options) == (thought, [], "Sunny.")
+        assert asked("Sunny.", **options) == (None, [], "Sunny.")
+    assert asked(said + "[4]", schema=list[int]) == (thought, [], [4])
+    assert asked(said + "Sunny.", thinking=False)[0] is None
+    for text, schema in (("Sunny.", None), ("[4]", list[int]), ("a", sg.Choice(["a"]))):
+        plain = sg.generate(chat(PLAIN, text, tags=tags), question, schema, details=True)
+        assert (plain.thinking, plain.text) == (None, text)
+        assert plain.stats.forwards <= max(len(plain.token_ids), 1)
+        run = sg.generate(chat(PLAIN, said + text, tags=tags), question, schema, details=True)
+        assert (run.thinking, run.text) == (thought, text)
+        events = list(sg.stream(chat(PLAIN, said + text, tags=tags), question, schema))
+        assert "".join(event.text for event in events if event.thinking) == thought
+        assert events[-1].result.text == text
+    own = sg.Sequence("<think>", sg.Text(until="</think>"))
+    assert sg.generate(chat(PLAIN, "<think>a</think>"), question, own) == "<think>a</think>"
+    assert sg.generate(chat(PLAIN, "<think>a</think>"), "Rome?", sg.Choice(["b"]), details=True).thinking is None
+
+
 def test_thinking_switches_the_template():
     model = chat(SWITCHED, "So.\n</think>\n\nSunny.", "Sunny.")
     question = [{"role": "user", "content": "Rome?"}]
