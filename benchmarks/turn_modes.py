@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,7 @@ def _backend() -> str:
     return byte_level_bpe(texts * 9, 400).backend_tokenizer.to_str()
 
 
+@lru_cache(1)
 def tokenizer_of(source: str) -> PreTrainedTokenizerFast:
     """A tokenizer of some 400 tokens, and the control tokens that a chat template has."""
     from tokenizers import Tokenizer

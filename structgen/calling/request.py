@@ -14,6 +14,7 @@ from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.messages import EXPECTED, Messages, as_messages, is_conversation, prompt_ids, turn_message
 from structgen.chat.named import NamedChat, named_chat
 from structgen.chat.parser import TurnParser
+from structgen.chat.proof import require_proved
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
@@ -182,6 +183,7 @@ def _plan(
     format_: CallFormat | None
     if declared:
         format_ = chat.format or call_format(owner.tokenizer, owner.vocabulary)
+        require_proved(format_)
     else:
         format_ = _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)

@@ -21,7 +21,7 @@ from structgen.chat.pieces import (
     one_of,
     shown,
 )
-from structgen.chat.spellings import canonical, changed, firsts, has_slot, leading, loosened, spelled, tidy
+from structgen.chat.spellings import canonical, changed, firsts, has_slot, leading, loosened, orders, spelled, tidy
 
 
 class WrittenCall(NamedTuple):
@@ -97,12 +97,18 @@ class Spellings:
                 return [(tag,) for tag in dict.fromkeys(known)]
         if _tells(self.begin):
             return [self.begin]
-        place = self.body.index(Slot.NAME) if Slot.NAME in self.body else 0
-        head = tidy([*self.begin, *(piece for piece in self.body[:place] if not has_slot((piece,)))])
-        if _tells(head):
-            return [head]
+        heads = [tidy([*self.begin, *_before_name(each)]) for each in orders(self.body)]
+        if all(map(_tells, heads)):
+            return heads
         named = OneOf(tuple((name,) for name in names))
-        return [tidy([*head, named, *leading(self.body[place + 1 :])])] if names else []
+        body = orders(self.body)[0]
+        return [tidy([*heads[0], named, *leading(body[body.index(Slot.NAME) + 1 :])])] if names else []
+
+
+def _before_name(body: Spelling) -> Spelling:
+    """Returns what stands before the name of a call, or before its arguments if they come first."""
+    slots = [body.index(slot) for slot in (Slot.NAME, Slot.ARGUMENTS) if slot in body]
+    return tuple(piece for piece in body[: min(slots, default=0)] if not has_slot((piece,)))
 
 
 def _tells(spelling: Spelling) -> bool:
@@ -118,7 +124,8 @@ _TELLING = 4
 class CallFormat:
     """How a model writes an answer and calls in its turn. The thinking before them is not part of it.
 
-    `render` writes one text for a call, the template's. `spellings` has all that the mask takes and the parser reads.
+    `render` writes one text for a call: the template's, or the model's where the template's cannot be read back.
+    `spellings` has all that the mask takes and the parser reads.
 
     A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the text
     within the tags `content`. A turn with text before its calls is `content.opening`, the text, `gap`, the calls and

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from structgen.chat.arguments import KeyedArguments
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Tags, thought_opening
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
 from structgen.chat.parser import TurnParser
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
-from structgen.chat.spellings import firsts, has_slot, pattern
+from structgen.chat.spellings import canonical, firsts, has_slot, orders, pattern
 from structgen.chat.stopping import TextStops
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
@@ -22,6 +22,7 @@ from structgen.errors import OptionError, quoted
 from structgen.memo import cached_method, kept_where_hashable
 from structgen.parts.parts import Either, Loop, Plan, Series, by_text
 from structgen.regular.texts import escaped
+from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
@@ -168,13 +169,13 @@ class _TurnPlans:
 
     def _call(self, body: Spelling, index: str | None) -> Plan:
         """Returns a call of any tool. `index`: the text of `Slot.INDEX`; None allows any number, for later calls."""
-        if Slot.NAME not in body:
-            place = next(n for n, piece in enumerate(body) if isinstance(piece, OneOf) and has_slot((piece,)))
-            options = body[place]
-            assert isinstance(options, OneOf)
-            return Either(
-                tuple(self._call((*body[:place], *each, *body[place + 1 :]), index) for each in options.options)
-            )
+        bodies = orders(body)
+        plans = [self._named(each, index) if _names_first(each) else self._arguments_first(each) for each in bodies]
+        taken = [plan for plan in plans if plan is not None]
+        return taken[0] if len(taken) == 1 else Either(tuple(taken))
+
+    def _named(self, body: Spelling, index: str | None) -> Plan:
+        """Returns a call of any tool that has the name before the arguments."""
         place = body.index(Slot.NAME)
         before = self._pieces(body[:place], "", index)
         plans: dict[bytes, Plan] = {}
@@ -187,6 +188,24 @@ class _TurnPlans:
                     text, rest = tool.name + first, ["".join(others), *behind[1:]] if others else behind[1:]
             plans[text.encode()] = self._pieces(tuple(rest), tool.name, index)
         return Series((before, by_text(plans)))
+
+    def _arguments_first(self, body: Spelling) -> Plan | None:
+        """Returns a call of any tool as a JSON object with the arguments before the name. None if the schemas of the
+        tools do not tell all, or are too many to be followed together until the name comes."""
+        tools = self._rules.tools
+        if len(tools) > _FOLLOWED or any(tool.type is not None and validators_of(tool.type) for tool in tools):
+            return None
+        arguments, name = (_key_before(body, slot) for slot in (Slot.ARGUMENTS, Slot.NAME))
+        objects = [
+            {
+                "type": "object",
+                "properties": {arguments: {"$id": f"tool:{n}", **tool.arguments_schema}, name: {"const": tool.name}},
+                "required": [arguments, name],
+                "additionalProperties": False,
+            }
+            for n, tool in enumerate(tools)
+        ]
+        return json_plan({"anyOf": objects}, [arguments, name])
 
     def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
         """Returns pieces of a call of this tool as one plan."""
@@ -214,4 +233,20 @@ class _TurnPlans:
     def _written(self, tool: Tool[..., Any]) -> Plan:
         if self._keyed is not None:
             return self._keyed.plan(tool.arguments_schema, tool.name, self._rules.order)
-        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order)
+        layout = self._format.arguments
+        deeper = layout.margin + 2 * (layout.indent or 0) if isinstance(layout, JsonLayout) else 0
+        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order, deeper)
+
+
+_FOLLOWED = 16
+"""The number of tools whose arguments may come before the name."""
+
+
+def _names_first(body: Spelling) -> bool:
+    return Slot.ARGUMENTS not in body[: body.index(Slot.NAME)]
+
+
+def _key_before(body: Spelling, slot: Slot) -> str:
+    """Returns the key of a JSON object whose value is this slot."""
+    pieces = canonical(body)
+    return str(pieces[pieces.index(slot) - 1]).split('"')[-2 if slot is Slot.ARGUMENTS else -3]

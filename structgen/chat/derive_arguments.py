@@ -139,9 +139,10 @@ def _format(probes: Probes, sample: Any, before: str, after: str) -> ArgumentFor
     containers = isinstance(sample, (list, dict))
     writers: list[ValueWriter] = [*layouts()] if containers else [*layouts(), PYTHON]
     for writer in writers:
-        pieces = read_off(text, {KEYS[0]: Slot.KEY, writer.write(sample): Slot.VALUE})
-        if pieces.count(Slot.VALUE) == 1 and Slot.KEY in pieces:
-            return _divided(pieces, writer)
+        before_, has_value, behind = text.rpartition(writer.write(sample))  # a type may be named as its value: `null`
+        pieces = [read_off(each, {KEYS[0]: Slot.KEY}) for each in (before_, behind)]
+        if has_value and Slot.KEY in pieces[0]:
+            return ArgumentFormat(pieces[0], writer, pieces[1])
     return None
 
 

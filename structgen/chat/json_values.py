@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from structgen.constraints.basic import JsonSchema
@@ -25,9 +26,14 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
 
-def json_plan(schema: Any, order: str | Sequence[str] = "any") -> Plan:
-    """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound."""
-    return JsonSchema(schema, order=order, whitespace=Whitespace.FLEXIBLE).plan()
+def json_plan(schema: Any, order: str | Sequence[str] = "any", deeper: int = 0) -> Plan:
+    """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound.
+
+    Args:
+        deeper: by how many blanks the bound is larger, for layouts with deep indentation.
+    """
+    blanks = Whitespace.FLEXIBLE
+    return JsonSchema(schema, order=order, whitespace=replace(blanks, bound=blanks.bound + deeper)).plan()
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

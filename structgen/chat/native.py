@@ -24,8 +24,8 @@ from structgen.chat.arguments import (
 )
 from structgen.chat.call_format import NINE, CallFormat, Spellings, Tags
 from structgen.chat.keyed.nested import LITERALS, Elements
-from structgen.chat.pieces import Blank, Maybe, Pieces, Slot, Spelling
-from structgen.chat.spellings import canonical, maybe, one_of, spelled
+from structgen.chat.pieces import Blank, Maybe, Pieces, Slot, Spelling, filled
+from structgen.chat.spellings import canonical, firsts, maybe, one_of, spelled
 
 NAME, ID, INDEX, ARGUMENTS, KEY = Slot.NAME, Slot.ID, Slot.INDEX, Slot.ARGUMENTS, Slot.KEY
 
@@ -59,7 +59,17 @@ class Native:
         return all(mark in text for mark in self.marks) and not any(mark in text for mark in self.without)
 
     def beside(self, format_: CallFormat) -> CallFormat:
-        """Returns the format that was derived from a template, with these spellings for what the model writes."""
+        """Returns the format that was derived from a template, with these spellings for what the model writes.
+
+        A template may write less than its model: no arrays, a number as a text, a string without escapes, or what
+        belongs to the prompt. Then `render` writes as the model.
+        """
+        begun = [each.strip() for each in firsts((*self.spellings.prefix, *self.spellings.begin))]
+        lead = format_.lead.strip()
+        if not _tells(self.arguments, format_.arguments) or not (not begun or any(map(lead.startswith, begun))):
+            own = self.alone()
+            parts = {name: getattr(own, name) for name in ("lead", "body", "between", "closing", "gap", "arguments")}
+            format_ = replace(format_, **parts)
         return replace(
             format_,
             name=self.name,
@@ -95,12 +105,29 @@ class Native:
         )
 
 
+def _tells(own: ArgumentWriter | None, written: ArgumentWriter) -> bool:
+    """Does a template write arguments so that they can be read as the model's own?
+
+    It does if values of all JSON types have a spelling, numbers are no texts in quotes, and strings have the escapes of
+    the model's.
+    """
+    if not isinstance(own, KeyedArguments):
+        return True
+    formats = dict(written.formats) if isinstance(written, KeyedArguments) else {}
+    if len(formats) < len(JSON_TYPES) or getattr(dict(own.formats)["string"].writer, "escaped", False):
+        return written == own
+    return not filled(formats["number"].before, {KEY: ""}).endswith(('"', "'"))
+
+
 def _object(name: str = "name", arguments: Sequence[str] = ("arguments", "parameters")) -> Spelling:
-    """A call as a JSON object with its name and its arguments."""
-    keys = [f'"{key}"' for key in arguments]
+    """A call as a JSON object with its name and its arguments, in either order."""
+    keys = one_of(*(f'"{key}"' for key in arguments))
     return spelled(
         "{", maybe('"type": "function", ', written=False), maybe('"id": "', ID, '", ', written=False),
-        f'"{name}": "', NAME, '", ', one_of(*keys) if len(keys) > 1 else keys[0], ": ", ARGUMENTS,
+        one_of(
+            (f'"{name}": "', NAME, '", ', keys, ": ", ARGUMENTS),
+            (keys, ": ", ARGUMENTS, f', "{name}": "', NAME, '"'),
+        ),
         maybe(', "id": "', ID, '"', written=False), "}",
     )  # fmt: skip
 

@@ -299,6 +299,8 @@ class TurnParser:
             if not call.name:
                 self._release()
                 self._events.append(CallBegun(call.index, tool))
+                if call.arguments:
+                    self._events.append(ArgumentsPiece(call.index, call.arguments))
             call.name = tool
         elif slot is Slot.ARGUMENTS:
             yield from self._arguments(call)
@@ -311,7 +313,8 @@ class TurnParser:
 
         def emit(text: str) -> None:
             pieces.append(text)
-            self._events.append(ArgumentsPiece(call.index, text))
+            if call.name:  # else the name comes behind them
+                self._events.append(ArgumentsPiece(call.index, text))
 
         if self._keyed is None:
             yield from json_text(self._stream, emit)

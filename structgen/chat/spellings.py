@@ -144,6 +144,16 @@ def has_slot(spelling: Spelling) -> bool:
     )
 
 
+def orders(body: Spelling) -> list[Spelling]:
+    """Returns the orders in which the parts of a call may come: its name, then its arguments, or the other way."""
+    if Slot.NAME in body:
+        return [body]
+    place = next(n for n, piece in enumerate(body) if isinstance(piece, OneOf) and has_slot((piece,)))
+    options = body[place]
+    assert isinstance(options, OneOf)
+    return [each for option in options.options for each in orders((*body[:place], *option, *body[place + 1 :]))]
+
+
 def pattern(spelling: Spelling) -> str:
     """Returns the pattern of the texts of a spelling that has no slots."""
     parts = []

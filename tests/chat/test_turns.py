@@ -187,7 +187,11 @@ def test_what_is_written_is_allowed_and_read_back_in_every_template(name, data):
     check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
 
 
-@pytest.mark.parametrize("name", [name for name in derivable() if name not in FAST][::4])
+AS_MODEL = ("tool_chat_template_llama4_pythonic", "MiniMax-M3")
+"""Templates that write less than their models, so that `render` writes as the model."""
+
+
+@pytest.mark.parametrize("name", [name for name in derivable() if name not in (*FAST, *AS_MODEL)][::4])
 @settings(max_examples=4)
 @given(st.data())
 def test_the_renderer_writes_what_the_template_writes(name, data):

@@ -210,7 +210,7 @@ def _elements(
         yield from _items(stream, elements, shapes, item, emit)
         yield from _BLANKS.read(stream)
         yield from expect(stream, stop, "the end of an array")
-    elif "object" in types and (begun := (yield from opening.read(stream))[1]):
+    elif "object" in types and (begun := (yield from _begun(stream, elements, opening))):
         yield from _members(stream, elements, shapes, opening, begun, emit)
         yield from _BLANKS.read(stream)
         yield from expect(stream, stop, "the end of an object")
@@ -225,6 +225,16 @@ def _elements(
             emit(next((empty[type_] for type_ in types if type_ in empty), "null"))
         else:
             emit(_json_of(text, dict.fromkeys(types, Raw())))
+
+
+def _begun(stream: CharacterStream, elements: Elements, opening: Alternatives) -> Read[str]:
+    """Reads the opening of an element's tag, and returns it; an empty text if a closing tag comes, or none."""
+    _, begun = yield from opening.read(stream)
+    behind = elements.closing.removeprefix(elements.opening)
+    if begun and behind and (yield from stream.peek()) == behind[0]:
+        stream.unread(begun)
+        return ""
+    return begun
 
 
 def _items(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structgen.chat.arguments import Raw
-from structgen.chat.json_values import only
+from structgen.chat.json_values import only, types_of
 from structgen.chat.keyed.nested import ESCAPES, LITERALS, SCALAR_WORDS, Elements, Nested
 from structgen.chat.literals import Literals, optional
 from structgen.chat.spellings import loosened
@@ -125,14 +125,15 @@ class NestedPlans:
             if shape.numbers is not None:
                 plans.append(_numbers(shape))
             if shape.strings is not None:
-                plans.append(self._string(shape))
+                plans.append(self._string(shape, types_of(shapes)))
             if depth < MAX_DEPTH and shape.arrays is not None:
                 plans.append(self._array(shape.arrays, depth))
             if depth < MAX_DEPTH and shape.objects is not None:
                 plans.append(self._object(shape.objects, depth))
         return Either(tuple(plans)) if plans else None
 
-    def _string(self, shape: Shape) -> Plan:
+    def _string(self, shape: Shape, types: Sequence[str]) -> Plan:
+        """Returns the strings of a shape. `types`: the JSON types that may stand in its place."""
         if self._writer.escaped:
             assert shape.strings is not None
             return _quoted_strings(shape.strings)
@@ -229,8 +230,8 @@ class ElementPlans(NestedPlans):
         mark = writer.opening.rpartition("<")[0] or writer.opening
         super().__init__(LITERALS, literal, mark)
 
-    def _string(self, shape: Shape) -> Plan:
-        return Either(tuple(raw_strings([shape], Raw(), self._behind, ["string"])))
+    def _string(self, shape: Shape, types: Sequence[str]) -> Plan:
+        return Either(tuple(raw_strings([shape], Raw(), self._behind, types)))
 
     def _array(self, arrays: Arrays, depth: int) -> Plan:
         if not arrays.only("rest", "min_items", "max_items") or arrays.rest is None:
