@@ -39,10 +39,11 @@ def test_so_do_the_formats_of_real_templates(name):
     assert proof(format_).wrong == ""
 
 
-PLAIN_TAGS = """{% for m in messages %}<|im_start|>{{ m.role }}
-{{ m.content }}{% for c in m.tool_calls or [] %}<call {{ c.function.name }}>\
-{% for k, v in c.function.arguments.items() %}<{{ k }}>{{ v if v is string else v | tojson }}</{{ k }}>{% endfor %}</call>{% endfor %}<|im_end|>
-{% endfor %}"""
+PLAIN_TAGS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
+    "<call {{ c.function.name }}>{% for k, v in c.function.arguments.items() %}<{{ k }}>"
+    "{{ v if v is string else v | tojson }}</{{ k }}>{% endfor %}</call>{% endfor %}<|im_end|>\n{% endfor %}"
+)
 
 
 def test_what_cannot_be_read_back_is_refused_by_name():
