@@ -31,6 +31,8 @@ from structgen.constraints.compositions import Sequence as Sequence
 from structgen.constraints.compositions import SpecialToken as SpecialToken
 from structgen.constraints.compositions import Text as Text
 from structgen.constraints.compositions import Union as Union
+from structgen.constraints.languages import EBNF as EBNF
+from structgen.constraints.languages import GBNF as GBNF
 from structgen.constraints.languages import ByteMachine as ByteMachine
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.languages import Machine as Machine

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike, fspath
 
 from structgen.arguments import require, require_unicode, several
 from structgen.constraints.compositions import Composition
+from structgen.constraints.grammars.bnf import EBNF as _EBNF
+from structgen.constraints.grammars.bnf import GBNF as _GBNF
+from structgen.constraints.grammars.bnf import Notation, read_bnf
+from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
 from structgen.parts.lalr.grammar import read_grammar
 from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
 from structgen.parts.parts import Plan
 
-__all__ = ["ByteMachine", "Lark", "Machine"]
+__all__ = ["EBNF", "GBNF", "ByteMachine", "Lark", "Machine"]
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,7 @@ class Lark(Composition):
     import_paths: Sequence[str | PathLike[str]] = ()
 
     def __post_init__(self) -> None:
-        require(isinstance(self.grammar, str), "grammar", self.grammar, "the grammar as text")
-        require(isinstance(self.start, str) and bool(self.start), "start", self.start, "the name of a rule")
-        for name in ("grammar", "start"):
-            require_unicode(name, getattr(self, name))
+        _require_texts(self.grammar, self.start)
         allowed = "a list of folders"
         paths = several("import_paths", self.import_paths, allowed)
         require(all(isinstance(path, (str, PathLike)) for path in paths), "import_paths", self.import_paths, allowed)
@@ -58,6 +60,80 @@ class Lark(Composition):
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
         return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
+
+
+@dataclass(frozen=True)
+class GBNF(Composition):
+    r"""The texts of a grammar in llama.cpp's notation.
+
+        GBNF(r'''
+            root ::= "[" (item ("," item)*)? "]"
+            item ::= [0-9]{1,3} | root      # rules may call themselves in any way
+        ''')
+
+    Attributes:
+        grammar: rules, alternatives, groups, `*`, `+`, `?`, `{m,n}`, texts and classes of characters with escapes, `.`,
+            comments, special tokens as `<think>`.
+        start: the rule of a whole text.
+
+    Raises (when it is compiled):
+        OptionError: the grammar is malformed, a rule is not defined, no text matches, or it has what is not supported:
+            `!<token>`. The message names the line.
+        LimitExceeded: when it is used: a text can be read in too many ways at once.
+    """
+
+    grammar: str
+    start: str = "root"
+
+    def __post_init__(self) -> None:
+        _require_texts(self.grammar, self.start)
+
+    def plan(self) -> Plan:
+        """The texts as a part of a composition."""
+        return _read(self.grammar, self.start, _GBNF)
+
+
+@dataclass(frozen=True)
+class EBNF(Composition):
+    r"""The texts of a grammar in EBNF, as xgrammar and the specifications of the W3C write it.
+
+        EBNF('''
+            root ::= item ("," item)*
+            item ::= [a-z]+ | #x28 root #x29
+        ''')
+
+    Attributes:
+        grammar: as for `GBNF`, and texts in single quotes, `#x20`, differences of characters `[a-z] - [xyz]`, comments
+            `/* ... */`.
+        start: the rule of a whole text.
+
+    Raises (when it is compiled):
+        OptionError: as for `GBNF`; what is not supported are look-aheads `(=...)` and macros as `TagDispatch(...)`.
+        LimitExceeded: when it is used: a text can be read in too many ways at once.
+    """
+
+    grammar: str
+    start: str = "root"
+
+    def __post_init__(self) -> None:
+        _require_texts(self.grammar, self.start)
+
+    def plan(self) -> Plan:
+        """The texts as a part of a composition."""
+        return _read(self.grammar, self.start, _EBNF)
+
+
+@lru_cache(maxsize=64)
+def _read(grammar: str, start: str, notation: Notation) -> Plan:
+    return plan_of(read_bnf(grammar, start, notation))
+
+
+def _require_texts(grammar: str, start: str) -> None:
+    """Both arguments of a grammar are texts."""
+    require(isinstance(grammar, str), "grammar", grammar, "the grammar as text")
+    require(isinstance(start, str) and bool(start), "start", start, "the name of a rule")
+    require_unicode("grammar", grammar)
+    require_unicode("start", start)
 
 
 @dataclass(frozen=True)

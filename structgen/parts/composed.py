@@ -17,6 +17,9 @@ begin together are one thread, because their automaton reads them in lockstep.
 Checks (see `automaton.checks`) are asked in a part that is called. If several threads are alive, a check would not know
 which text to look at, and raises an error that names it.
 
+A rule (see `Rule`) is a part too, if the bytes tell where its text ends: its frames are the same wherever it is called.
+Other rules are followed by threads whose continuations are `Callers`, the nodes of a graph-structured stack.
+
 Where a thread is in free text, most characters lead from a state to itself: the text goes on, and the part after it has
 not begun. Once that part has begun, most characters lead back to the state before it. So such states get blocks (see
 `text_loops`), and `masks.text_walk` computes their masks as it does for states of a `CharDfa`.
@@ -36,23 +39,24 @@ from structgen.automaton.checks import Check
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
-    CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KIND, MISS, NOTHING, PLAIN, POP, ROOM,
-    SPILL, TARGET, UNBOUNDED, ZERO, A, merged_edges,
+    ACTION, CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP,
+    ROOM, SPILL, TARGET, UNBOUNDED, ZERO, A, merged_edges, position as packed,
 )  # fmt: skip
-from structgen.automaton.tables import Tables
-from structgen.automaton.writing.text_classes import TEXT_CLASSES
-from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT, WIDE_BITS
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
+from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.part_reading import PartReading
-from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Words, parts_of
-from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind, opened
+from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Rule, Words, parts_of
+from structgen.parts.rules import Bytes, Facts, Start
+from structgen.parts.text_states import is_text, leaving, text_block
+from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
-_BITS: list[int] = BIT_OF[:128].tolist()
-MAX_THREADS = 64
+MAX_THREADS = 128
 """The largest number of threads that are followed in parallel."""
+MAX_NESTED = 16
+"""States that are made while another one is made, before further ones wait for a text that reaches them."""
 
 
 class Composed(Automaton):
@@ -63,7 +67,11 @@ class Composed(Automaton):
         self._entered: dict[Part, Entered] = {}  # in the order of entering, in which `_joined` takes them
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
+        self._nested = 0
+        self._ends: dict[int, bool] = {}  # of states of threads, written or not: may the frame end?
         self.walk = Bytewise(self)
+        self._facts = Facts(self._part_start, lambda part: Bytes(sum(1 << byte for byte in self.enter(part).extends)))
+        self._beginnings = Beginnings(self._may_be_empty, lambda part: self.enter(part).blank, self._facts.has_frames)
         self.has_values = False  # has the plan JSON, or other parts that are values?
         for part in parts_of(plan):
             self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
@@ -74,40 +82,65 @@ class Composed(Automaton):
 
     def reach(self, begun: Step) -> Reach:
         """The threads with which a step begins."""
-        return self._reached([(begun, False)])
+        return self._reached([(begun, Flags())])
 
     def behind(self, over: Iterable[Thread]) -> Reach:
         """The threads that begin after threads whose parts are over."""
         outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
-        return self._reached([(behind(thread.after, outcome), thread.part.blank) for thread, outcome in outcomes])
+        return self._reached(
+            (behind(thread.after, outcome), Flags(thread.part.blank, self._longer(thread)))
+            for thread, outcome in outcomes
+        )
 
-    def _reached(self, todo: list[tuple[Step, bool]]) -> Reach:
-        """The threads with which steps begin.
+    def _longer(self, thread: Thread) -> int:
+        """The bytes that make the complete text of a greedy part longer, as bits; none for other parts."""
+        return self._longer_at(thread.position) if thread.part.greedy else 0
 
-        Args:
-            todo: each step, and does it begin behind white space? Then no further white space begins: the same text
-                could be divided between the two in as many ways as it has blanks.
-        """
-        reach, seen = Reach(), set(todo)
-        while todo:
-            (plan, after), behind_blank = todo.pop()
-            if isinstance(plan, Part):
-                part = self.enter(plan)
-                more: list[Step] = [(None, after)]
-                if not (behind_blank and part.blank):
-                    reach.threads.add(Thread(part.start, part, after, part.extends))
-                    more = more if not part.begun and self.walk.over(part.start, refuse) else []
-                behind_blank = behind_blank or part.blank
-            elif plan is None and after is None:
-                reach.ends = True
-                continue
-            else:
-                more = opened(plan, after)
-            fresh = [step for step in ((each, behind_blank) for each in more) if step not in seen]
-            seen.update(fresh)
-            todo += fresh
+    @cached_method
+    def _longer_at(self, position: int) -> int:
+        after = self.walk.successors(position, refuse).tolist()
+        over = {target: self.walk.over(target, refuse) for target in set(after) if target}
+        return sum(1 << byte for byte, target in enumerate(after) if target and over[target])
+
+    def _reached(self, steps: Iterable[tuple[Step, Flags]]) -> Reach:
+        """The threads with which steps begin."""
+        return self._threads_of(*self._beginnings.of(steps))
+
+    def _threads_of(self, begins: Iterable[Begins], ends: bool) -> Reach:
+        reach = Reach((), ends)
+        for part, after, without in begins:
+            entered = self._entered_rule(part) if isinstance(part, Rule) else self.enter(part)
+            if without:
+                first = self._facts.start(part).bytes
+                first = first.other | first.blank
+                if not first & ~without:
+                    continue
+                without &= first
+            reach.threads.add(Thread(entered.start, entered, after, entered.extends, without=without))
         self._join(reach.threads)
         return reach
+
+    @cached_method
+    def _entered_rule(self, rule: Rule) -> Entered:
+        """A rule as a part of its own: its state is written when a text reaches it."""
+        start, extends = self.later(partial(self._expand_rule, rule)), self._facts.extends(rule)
+        self._ends[start] = self._facts.start(rule).empty
+        blanks = _bytes_of(extends.blank)
+        return Entered(start, _bytes_of(extends.other), begun=not self._ends[start], blanks=blanks)
+
+    def _expand_rule(self, rule: Rule, state: int) -> None:
+        self._lead(state, self._state(self._threads_of(*self._beginnings.of_rule(rule))))
+
+    def _may_be_empty(self, part: Part | Rule) -> bool:
+        if isinstance(part, Rule):
+            return self._facts.start(part).empty
+        entered = self.enter(part)
+        return not entered.begun and self.walk.over(entered.start, refuse)
+
+    def _part_start(self, part: Part) -> Start:
+        """How the texts of a part begin."""
+        first = self.walk.successors(self.enter(part).start, refuse).nonzero()[0].tolist()
+        return Start(self._may_be_empty(part), Bytes(sum(1 << byte for byte in first)))
 
     def _join(self, threads: set[Thread]) -> None:
         """Joins threads of JSON values that begin together and continue alike: one thread reads them in lockstep."""
@@ -156,7 +189,20 @@ class Composed(Automaton):
         """The state in which the continuation of a part begins, or a return that chooses it by the part's outcome."""
         if isinstance(after, Chosen):
             return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
-        return self._state(self.reach((None, after)))
+        if self._nested >= MAX_NESTED:  # an ambiguous grammar may have endless states one behind the other
+            return self.later(partial(self._expand_after, after))
+        self._nested += 1
+        try:
+            return self._state(self.reach((None, after)))
+        finally:
+            self._nested -= 1
+
+    def _expand_after(self, after: Continuation, state: int) -> None:
+        self._lead(state, self._state(self.reach((None, after))))
+
+    def _lead(self, state: int, target: int) -> None:
+        """Writes a state that is equal to another."""
+        self.tables.ranges(state, (), miss=(GOTO, target, 0) if target else (NOTHING, 0, 0))
 
     def _state(self, reach: Reach) -> int:
         """The state of a set of threads; 0 for none."""
@@ -175,7 +221,9 @@ class Composed(Automaton):
             (alone,) = threads
             state = self._state_alone(alone, ends)
         else:
-            state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in threads)), 0)
+            going = [thread for thread in threads if not thread.fresh]  # what only continues another one is fresh
+            calling = (going or threads) if len(going) < 2 else ()
+            state = next(filter(None, (self._state_implying(each, threads - {each}, ends) for each in calling)), 0)
         # The thread that is counted comes first, then the others in the order in which their parts were entered.
         ordered = sorted(threads, key=lambda thread: (not thread.counted, thread.part.start, thread.position))
         return state or self._later_set(tuple(ordered), ends)
@@ -183,14 +231,14 @@ class Composed(Automaton):
     def _later_set(self, threads: tuple[Thread, ...], ends: bool) -> int:
         """The state of threads that are followed byte by byte."""
         state = self.later(partial(self._expand, threads, ends))
-        self._threads[state] = threads
+        self._threads[state], self._ends[state] = threads, ends
         self.tables.states[state, HI] = self._limit(threads)
         return state
 
     def _state_alone(self, thread: Thread, ends: bool) -> int:
         """The state that calls the part of a single thread; 0 if the thread must be followed byte by byte."""
-        own_end = thread.after is None and ends and self.walk.over(thread.position, refuse)
-        if self._ambiguous(thread) or (ends and not own_end):
+        own_end = thread.after is None and ends and self._over(thread.position)
+        if thread.without or self._ambiguous(thread) or (ends and not own_end):
             return 0
         if thread.fresh and thread.after is not None:
             return self.later(partial(self._expand_call, thread))
@@ -199,7 +247,7 @@ class Composed(Automaton):
     def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
         """The state that calls the part of one thread, if the other threads are just its continuation, and begin with
         bytes that the part does not take; else 0."""
-        if thread.after is None or self._ambiguous(thread) or not self.walk.over(thread.position, refuse):
+        if thread.after is None or thread.without or self._ambiguous(thread) or not self._over(thread.position):
             return 0
         return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
 
@@ -209,12 +257,20 @@ class Composed(Automaton):
 
     def _ambiguous(self, thread: Thread) -> bool:
         """May one byte both extend the complete part and begin what comes after it?"""
-        return bool(thread.extends) and not thread.extends.isdisjoint(self._first_bytes(thread.after))
+        if not thread.extends and not thread.part.blanks:
+            return False
+        first = self._first_after(thread.after)
+        either = first.other | first.blank
+        return any(either >> byte & 1 for byte in thread.extends) or any(
+            first.other >> byte & 1 for byte in thread.part.blanks
+        )
 
     @cached_method
-    def _first_bytes(self, after: Continuation) -> frozenset[int]:
-        rows = [self.walk.successors(t.position, refuse) for t in self.reach((None, after)).threads]
-        return frozenset(int(byte) for row in rows for byte in row.nonzero()[0])
+    def _first_after(self, after: Continuation) -> Bytes:
+        """The bytes with which a continuation may begin."""
+        first = self._facts.first_after(after)
+        assert first is not None, "all callers are known between two bytes"
+        return first
 
     def _called(self, thread: Thread) -> int:
         """The state in which the thread continues in frames of its own; 0 if it has counted something."""
@@ -258,7 +314,11 @@ class Composed(Automaton):
 
     def _columns(self, threads: tuple[Thread, ...]) -> Int64:
         """int64[threads, 256]: the position to which each byte leads each thread (0: the byte is refused)."""
-        return np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
+        columns = np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
+        for column, thread in zip(columns, threads, strict=True):
+            if thread.without and thread.fresh:
+                column[list(_bytes_of(thread.without))] = 0
+        return columns
 
     def _shortcut(self, state: int, threads: tuple[Thread, ...], columns: Int64, row: list[int]) -> tuple[int, int]:
         """The mode of a state and its block; those of free text if a thread is in it (see `masks.text_walk`)."""
@@ -306,13 +366,31 @@ class Composed(Automaton):
                     position &= (1 << COUNT_SHIFT) - 1
                     flags |= 0 if self._goes_on(position) else ZERO
                 alive.append(Thread(position, thread.part, thread.after, extends, counted))
-                if self.walk.over(position, refuse):
+                if self._over(position):
                     over.append(alive[-1])
         reach = self.behind(over)
         # A complete thread stays only if it is counted: the byte that completed it must have respected the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
         state = self._state(reach)
         return state and state | flags
+
+    def _over(self, position: int) -> bool:
+        """May the text of a part end at a position? To know it, no set of threads must be written."""
+        state, frame = position & TARGET, position >> FRAME_SHIFT & FRAME_MASK
+        while True:
+            if state not in self._ends:
+                self.expand(state)
+                action, outcome = self.tables.row(state)[MISS : A + 1]
+                if action & ACTION != POP:
+                    return self.walk.over(packed(state, frame), refuse)
+            elif not self._ends[state]:
+                return False
+            else:
+                outcome = 0
+            if not frame:
+                return True
+            ret, frame, _ = (int(x) for x in self.tables.frames[frame, :3])
+            state = ret if ret > 0 else self.resolved(-ret, outcome)
 
     def _goes_on(self, position: int) -> bool:
         """May another byte of the part follow? True may be wrong; False is certain."""
@@ -334,44 +412,6 @@ def refuse(check: Check, taken: bool) -> bool:
     )
 
 
-def is_text(tables: Tables, position: int) -> bool:
-    """Is a position in free text, in frame 0? Its state must be written."""
-    state = position & TARGET
-    mode, block = tables.row(state)[KIND] >> 4 & 15, tables.row(state)[KIND] >> 8
-    return mode == CHARS and not position >> FRAME_SHIFT and bool(tables.blocks[block, 5])
-
-
-def leaving(tables: Tables, position: int, state: int, row: list[int], alone: list[bool]) -> int:
-    """The buckets of the characters that lead away from `state`.
-
-    Args:
-        position: the position of a thread of the state that is in free text.
-        row: the edge of each byte.
-        alone: for each byte, is this the only thread that takes it? A byte that others take leads away.
-
-    Returns:
-        The buckets as bits, including `ODD`; 0 if every character leads away.
-    """
-    stays = [row[byte] & TARGET == state and alone[byte] for byte in range(128)]
-    if not any(stays):
-        return 0
-    bits = int(ODD_BIT)
-    for bucket, stay in zip(_BITS, stays, strict=True):
-        if not stay:
-            bits |= bucket
-    first, _, _, _, _, where = tables.blocks[tables.row(position & TARGET)[KIND] >> 8].tolist()
-    own = int(tables.exits[where + (position & TARGET) - first, 0])
-    return bits | (own & WIDE_BITS if all(alone[128:]) else WIDE_BITS)
-
-
-def text_block(tables: Tables, position: int, state: int, leave: int, home: int) -> int:
-    """A block for `state` alone.
-
-    Args:
-        position: the position of a thread of the state that is in free text.
-        leave: the result of `leaving`.
-        home: the state to which most characters lead, or 0.
-    """
-    slack = int(tables.blocks[tables.row(position & TARGET)[KIND] >> 8, 4])
-    depths = np.zeros((len(TEXT_CLASSES), 1), np.uint8)
-    return tables.block(state, depths, slack, np.array([[leave, -home]], np.int64))
+def _bytes_of(bits: int) -> frozenset[int]:
+    """The bytes of a set that is written as bits."""
+    return frozenset(byte for byte in range(256) if bits >> byte & 1)

@@ -2,7 +2,7 @@
 
 A *part* is a language with an automaton of its own, which is entered in the tables of the composition. A part is over
 when a walk that began in frame 0 leaves this frame. A *plan* is a part, or several plans combined by `Series`,
-`Either`, `Loop`, `Switch` or `Unordered`.
+`Either`, `Loop`, `Switch` or `Unordered`. A `Rule` is a plan that may contain itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import POP
@@ -48,6 +49,8 @@ class Entered:
         value: is it a value without quotes, as `Words.value`?
         blank: see `Words.blank`.
         begun: True if no text of the part is empty; False if this is not known.
+        greedy: see `Words.greedy`.
+        blanks: the bytes of white space at its end, if a piece of white space behind it would be no more than one.
     """
 
     start: int
@@ -59,6 +62,8 @@ class Entered:
     value: bool = False
     blank: bool = False
     begun: bool = False
+    greedy: bool = False
+    blanks: frozenset[int] = frozenset()
 
 
 class Part(ABC):
@@ -84,6 +89,7 @@ class Words(Part):
         maximum: the longest length in code points, beside what the language says; None for no further bound.
         value: are its texts values, for which the caps of `Limits` hold, and not free text?
         blank: is it white space, of which two pieces in a row are no more than one?
+        greedy: does it end only where the next character makes no longer text of the language, as a lexer's token?
     """
 
     late = True
@@ -91,17 +97,31 @@ class Words(Part):
     maximum: int | None = None
     value: bool = False
     blank: bool = False
+    greedy: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum).start
-        bounded = self.maximum is not None
-        return Entered(start, more_bytes(self.language), bounded=bounded, value=self.value, blank=self.blank)
+        bounded, extends = self.maximum is not None, more_bytes(self.language, greedy=self.greedy)
+        blanks, extends = (extends, frozenset[int]()) if self.blank else (frozenset[int](), extends)
+        return Entered(
+            start, extends, ANY_BYTE, NEVER, None, bounded, self.value, self.blank, False, self.greedy, blanks
+        )
 
 
-def more_bytes(language: CharDfa) -> frozenset[int]:
-    """The first bytes of the texts that extend a member to a longer member."""
+def more_bytes(language: CharDfa, *, greedy: bool = False) -> frozenset[int]:
+    """The first bytes of the texts that extend a member to a longer member.
+
+    If the language is greedy, only those bytes with which a complete text may continue or not.
+    """
     final = np.array([mask != 0 for mask in language.final])
-    going_on = language.next[final].any(axis=0)
+    going_on = language.next[final]
+    if greedy:
+        going_on = going_on * ~final[going_on]
+    return first_bytes(language, going_on.any(axis=0))
+
+
+def first_bytes(language: CharDfa, going_on: npt.NDArray[np.bool_]) -> frozenset[int]:
+    """The first bytes of the characters of some classes, bool[classes]."""
     kinds = language.classes[np.searchsorted(language.bounds, np.arange(128), side="right") - 1]
     beyond = going_on[wide_classes(language.bounds, language.classes)].any()
     return frozenset(np.flatnonzero(going_on[kinds]).tolist()) | frozenset(range(0xC2, 0xF5) if beyond else ())
@@ -239,6 +259,14 @@ class Unordered:
         return self._states[taken]
 
 
+@dataclass(eq=False)
+class Rule:
+    """A plan with a name, which may contain itself. `body` is set when all rules of a grammar are there."""
+
+    name: str
+    body: Plan
+
+
 def by_text(plans: Mapping[bytes, Plan]) -> Plan:
     """Returns the alternatives of several texts, each with the plan that follows it.
 
@@ -255,7 +283,23 @@ def by_text(plans: Mapping[bytes, Plan]) -> Plan:
     return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))
 
 
-Plan = Part | Series | Either | Loop | Switch | Unordered
+Plan = Part | Series | Either | Loop | Switch | Unordered | Rule
+
+
+def children(plan: Plan) -> list[Plan]:
+    """The plans of which a plan is made, in their order."""
+    if isinstance(plan, (Series, Either)):
+        return list(plan.items)
+    if isinstance(plan, Loop):
+        return [plan.next]
+    if isinstance(plan, Switch):
+        return [plan.texts, *plan.plans]
+    if isinstance(plan, Rule):
+        return [plan.body]
+    if isinstance(plan, Unordered):
+        separators = [] if plan.separator is None else [plan.separator]
+        return [*separators, plan.prefix, *(plan for begun, _ in plan.members for plan in begun.values())]
+    return []
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:
@@ -267,14 +311,6 @@ def parts_of(plan: Plan) -> Iterator[Part]:
         if each in seen:
             continue
         seen.add(each)
-        if isinstance(each, (Series, Either)):
-            todo += reversed(each.items)
-        elif isinstance(each, Loop):
-            todo.append(each.next)
-        elif isinstance(each, Switch):
-            todo += (*reversed(each.plans), each.texts)
-        elif isinstance(each, Unordered):
-            todo += [plan for begun, _ in reversed(each.members) for plan in begun.values()]
-            todo += (each.prefix, *(() if each.separator is None else (each.separator,)))
-        else:
+        if isinstance(each, Part):
             yield each
+        todo += reversed(children(each))

@@ -14,7 +14,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either, Entered, Families, Loop, Part, Plan, Series, Switch, Words, more_bytes,
+    Either, Entered, Families, Loop, Part, Plan, Rule, Series, Switch, Words, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 
@@ -90,8 +90,15 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan for a vocabulary that has only the special tokens with these names, including all needed ones."""
 
+    rules: dict[Rule, Rule] = {}
+
     @cache
     def changed(plan: Plan) -> Plan:
+        if isinstance(plan, Rule):
+            if plan not in rules:
+                rules[plan] = Rule(plan.name, plan.body)  # first: the body may lead to the rule again
+                rules[plan].body = changed(plan.body)
+            return rules[plan]
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Switch):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from structgen.parts.parts import Either, Entered, Loop, Plan, Series, Switch, Unordered
+from structgen.parts.parts import Either, Entered, Loop, Plan, Rule, Series, Switch, Unordered
 
 
 class Then(NamedTuple):
@@ -30,7 +30,35 @@ class Chosen(NamedTuple):
     after: Continuation
 
 
-Continuation = Then | Again | Chosen | None
+class Callers:
+    """What comes after a rule: one of these continuations, each from a place at which the rule was called.
+
+    This is a node of the graph-structured stack of a GLR parser. Equal nodes are one object: see `beginning`.
+
+    Attributes:
+        after: the continuations; they may lead to this object again, if the rule is left-recursive.
+        group: the callers of all rules that are left-recursive together, among them these; empty without recursion.
+    """
+
+    __slots__ = ("after", "group")
+
+    def __init__(self, after: frozenset[Continuation], group: Mapping[Rule, Callers]) -> None:
+        self.after, self.group = after, group
+
+
+class Begun(NamedTuple):
+    """A rule that begins between these two bytes, as long as its callers are not all known.
+
+    Attributes:
+        behind_blank, without: see `beginning.Flags`.
+    """
+
+    rule: Rule
+    behind_blank: bool
+    without: int
+
+
+Continuation = Then | Again | Chosen | Callers | Begun | None
 """What comes after a part; None: the end of the text."""
 
 Step = tuple[Plan | None, Continuation]
@@ -46,6 +74,7 @@ class Thread(NamedTuple):
         after: what comes after the part.
         extends: the bytes with which the part may continue when it is complete.
         counted: does the state of the composition count the characters of the part? Otherwise `position` does.
+        without: the bytes with which it must not begin, as bits: they would make the text before it longer.
     """
 
     position: int
@@ -53,6 +82,7 @@ class Thread(NamedTuple):
     after: Continuation
     extends: frozenset[int]
     counted: bool = False
+    without: int = 0
 
     @property
     def fresh(self) -> bool:
@@ -85,6 +115,8 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
     if isinstance(plan, Unordered):
         steps: list[Step] = [(None, after)] if plan.complete else []
         return steps if plan.next is None else [*steps, (plan.next, after)]
+    if isinstance(after, Callers):
+        return [(None, each) for each in after.after]
     if isinstance(after, Then):
         rest = Then(after.items[1:], after.after) if len(after.items) > 1 else after.after
         return [(after.items[0], rest)] if after.items else [(None, after.after)]

@@ -1,6 +1,6 @@
 """Compositions: every text of the language and no other, at every split, with late checks and real tokenizers.
 
-Covers `parts.composed`.
+Covers `parts.composed` and `parts.text_states`.
 """
 
 from __future__ import annotations
@@ -234,8 +234,8 @@ def test_what_cannot_be_composed_is_refused_by_name():
     with pytest.raises(UnsupportedSchema, match=r"FreshItem: .* Text\(until=\.\.\.\)"):
         plain_verdict(Sequence(Text(), DISTINCT).compile(byte_vocabulary()), b'["a", "a"]')
     nested = Sequence(Text(), {"type": "array", "items": {"type": "array"}})
-    with pytest.raises(LimitExceeded, match="more than 64 ways"):
-        plain_verdict(nested.compile(byte_vocabulary()), b"[" * 99)
+    with pytest.raises(LimitExceeded, match="more than 128 ways"):
+        plain_verdict(nested.compile(byte_vocabulary()), b"[" * 300)
 
 
 BOUNDED = [

@@ -1,0 +1,298 @@
+"""From rules to the plan of a composition.
+
+What is regular becomes one `Words`, however many rules it is written in, because masks in it are cheap: an automaton
+over characters instead of a set of threads. That includes rules that call themselves only at their end, or only at
+their beginning. All else becomes a `Rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from structgen.constraints.grammars.rules import EMPTY, Embedded, Expression, Language, Ref, Rules, Token
+from structgen.errors import LimitExceeded, OptionError
+from structgen.memo import BoundedCache, cached_method
+from structgen.parts.parts import Either, Loop, Plan, Rule, Series, Words
+from structgen.regular.chardfa import CharDfa, from_tree, literals
+from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
+
+MAX_NODES = 3_000
+"""Nodes of a regular rule that is written out where it is called."""
+MAX_STATES = 3_000
+"""States of the automaton of a regular part; a larger one is taken apart."""
+
+
+def plan_of(rules: Rules) -> Plan:
+    """The plan of a grammar.
+
+    Raises:
+        OptionError: no text matches.
+    """
+    return _Plans(rules).whole()
+
+
+class _Plans:
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._productive = self._with_texts()
+        self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=True)
+        self._made: dict[str, Rule] = {}
+        self._open: set[str] = set()
+        self._parts: dict[Hashable, Plan] = {}
+        self._blank = rules.ignored
+
+    def whole(self) -> Plan:
+        """The plan of the start."""
+        start = self._rules.start
+        if start not in self._productive:
+            raise OptionError(f"no text matches the rule {start}: every way to complete it needs the rule again")
+        plan = self._plan(Ref(start))
+        return plan if self._ignored is None else Series((self._ignored, plan))
+
+    def _with_texts(self) -> set[str]:
+        """The rules that have a text."""
+        known, size = set[str](), -1
+        while size < len(known):
+            size = len(known)
+            known |= {name for name, each in self._rules.expressions.items() if _has_text(each, known)}
+        return known
+
+    def _plan(self, expression: Expression) -> Plan:
+        tree = self._regular(expression)
+        if tree is not None:
+            try:
+                return self._words(tree)
+            except LimitExceeded:
+                if isinstance(expression, Chars):
+                    raise
+        if isinstance(expression, Ref):
+            return self._rule(expression.name)
+        if isinstance(expression, Token):
+            return self._token(expression)
+        if isinstance(expression, Language):
+            return self._language(expression.language)
+        if isinstance(expression, Embedded):
+            return expression.plan
+        if isinstance(expression, Concatenation):
+            return self._series(expression.items)
+        if isinstance(expression, Alternation):
+            return self._either(expression.options)
+        assert isinstance(expression, Repetition), expression
+        return self._repeated(expression)
+
+    def _series(self, items: tuple[Expression, ...]) -> Plan:
+        plans: list[Plan] = []
+        regular: list[Node] = []
+
+        def add_regular() -> None:
+            if regular:
+                plans.extend(self._in_pieces(tuple(regular)))
+                regular.clear()
+
+        for item in items:
+            tree = self._regular(item)
+            if tree is None:
+                add_regular()
+                plans.append(self._plan(item))
+            else:
+                regular.append(tree)
+        add_regular()
+        return plans[0] if len(plans) == 1 else Series(tuple(plans))
+
+    def _in_pieces(self, items: tuple[Node, ...]) -> list[Plan]:
+        """A regular sequence: one part, or several if that is too large."""
+        for at in (0, -1) if len(items) > 1 else ():
+            if _is_star(items[at]):  # alone, it may be known as white space
+                rest = items[1:] if at == 0 else items[:-1]
+                pieces = [self._in_pieces(rest), [self._words(items[at])]]
+                return [plan for piece in (reversed(pieces) if at == 0 else pieces) for plan in piece]
+        try:
+            return [self._words(Concatenation(items))]
+        except LimitExceeded:
+            if len(items) == 1:
+                return [self._plan(items[0])]
+            half = len(items) // 2
+            return self._in_pieces(items[:half]) + self._in_pieces(items[half:])
+
+    def _either(self, options: tuple[Expression, ...]) -> Plan:
+        live = [option for option in options if _has_text(option, self._productive)]
+        regular = [tree for tree in map(self._regular, live) if tree is not None]
+        plans = [self._plan(option) for option in live if self._regular(option) is None]
+        empty = EMPTY in regular
+        regular = [tree for tree in regular if tree != EMPTY]
+        if regular:
+            try:
+                plans.append(self._words(Alternation(tuple(regular))))
+            except LimitExceeded:
+                plans += map(self._plan, regular)
+        plans += [Series(())] * empty
+        return plans[0] if len(plans) == 1 else Either(tuple(plans))
+
+    def _repeated(self, repetition: Repetition) -> Plan:
+        item, minimum, maximum = repetition.item, repetition.minimum, repetition.maximum
+        if not _has_text(item, self._productive):
+            return Series(())
+        plan = self._plan(item)
+        if maximum is not None:
+            return Either((plan, Series(()))) if (minimum, maximum) == (0, 1) else Loop(plan, minimum, maximum)
+        # Left recursion: the callers of a nested repetition are then equal to those of the repetition around it.
+        again = Rule("*", plan)
+        again.body = Either((Series(()), Series((again, plan))))
+        return Series((*[plan] * minimum, again)) if minimum else again
+
+    def _rule(self, name: str) -> Plan:
+        rule = self._made.get(name)
+        if rule is None:
+            rule = self._made[name] = Rule(name, Series(()))
+            rule.body = self._plan(self._rules.expressions[name])
+        return rule
+
+    def _token(self, token: Token) -> Plan:
+        words = self._greedy(token.language)
+        return words if self._ignored is None or not token.spaced else Series((words, self._ignored))
+
+    @cached_method
+    def _greedy(self, language: CharDfa) -> Words:
+        return Words(language, greedy=True)
+
+    @cached_method
+    def _language(self, language: CharDfa) -> Words:
+        return Words(language)
+
+    def _words(self, tree: Node) -> Plan:
+        key = _key(tree)
+        if key not in self._parts:
+            language = _automata.kept(key, _automaton, tree)
+            blank = language is self._blank or (self._blank is None and _is_blank(language))
+            if blank:
+                self._blank = language
+            self._parts[key] = Series(()) if tree == EMPTY else Words(language, blank=blank)
+        return self._parts[key]
+
+    def _regular(self, expression: Expression) -> Node | None:
+        """The tree of a regular expression, with the rules that it calls written out; None if it is not regular."""
+        if isinstance(expression, Ref):
+            return self._regular_rule(expression.name)
+        if isinstance(expression, (Token, Language, Embedded)) or not _has_text(expression, self._productive):
+            return None
+        trees: list[Node | None] = []
+        if isinstance(expression, Alternation):
+            live = [option for option in expression.options if _has_text(option, self._productive)]
+            expression = Alternation(tuple(live))
+        for child in children(expression):
+            tree = self._regular(child)
+            if tree is None:
+                return None
+            trees.append(tree)
+        following = iter(trees)
+        return rebuilt(expression, lambda child: next(following))  # type: ignore[arg-type,return-value]
+
+    def _regular_rule(self, name: str) -> Node | None:
+        if name in self._open:
+            return None
+        self._open.add(name)
+        try:
+            return self._written_out(name)
+        finally:
+            self._open.discard(name)
+
+    @cached_method
+    def _written_out(self, name: str) -> Node | None:
+        expression = self._rules.expressions[name]
+        tree = self._regular(self._without_recursion(name, expression))
+        return tree if tree is not None and _size(tree) <= MAX_NODES else None
+
+    def _without_recursion(self, name: str, expression: Expression) -> Expression:
+        """An equal expression that does not call the rule, if it calls itself at the end or at the beginning only."""
+        options = expression.options if isinstance(expression, Alternation) else (expression,)
+        rows = [option.items if isinstance(option, Concatenation) else (option,) for option in options]
+        calls = [row for row in rows if Ref(name) in row]
+        if not calls or any(_calls(item, name) for row in rows for item in row if item != Ref(name)):
+            return expression
+        others = Alternation(tuple(Concatenation(row) for row in rows if row not in calls))
+        for at, rest in ((-1, slice(None, -1)), (0, slice(1, None))):
+            if all(row[at] == Ref(name) and Ref(name) not in row[rest] for row in calls):
+                loop = Repetition(Alternation(tuple(Concatenation(row[rest]) for row in calls)), 0, None)
+                return Concatenation((loop, others) if at else (others, loop))
+        return expression
+
+
+def _unwrapped(tree: Node) -> Node:
+    """The only item of a sequence, the only option of an alternation."""
+    while isinstance(tree, (Concatenation, Alternation)) and len(children(tree)) == 1:
+        (tree,) = children(tree)
+    return tree
+
+
+def _is_star(tree: Node) -> bool:
+    """Is it any number of characters of some ASCII set?"""
+    tree = _unwrapped(tree)
+    return isinstance(tree, Repetition) and (tree.minimum, tree.maximum) == (0, None) and isinstance(tree.item, Chars)
+
+
+def _is_blank(language: CharDfa) -> bool:
+    """Is it any number of blanks? Then two such texts in a row are one."""
+    return len(language.final) == 2 and language.matches("") and language.matches(" ") and not language.matches("a")
+
+
+def _has_text(expression: Expression, known: set[str]) -> bool:
+    """Has an expression a text, if the rules `known` have one?"""
+    if isinstance(expression, Ref):
+        return expression.name in known
+    if isinstance(expression, (Token, Language)):
+        return not expression.language.empty
+    if isinstance(expression, Alternation):
+        return any(_has_text(option, known) for option in expression.options)
+    if isinstance(expression, Repetition) and not expression.minimum:
+        return True
+    if isinstance(expression, Chars):
+        return bool(expression.ranges)
+    return isinstance(expression, Embedded) or all(_has_text(child, known) for child in children(expression))
+
+
+def _calls(expression: Expression, name: str) -> bool:
+    """Is a rule called somewhere in an expression?"""
+    if isinstance(expression, Ref):
+        return expression.name == name
+    if isinstance(expression, (Token, Language, Embedded)):
+        return False
+    return any(_calls(child, name) for child in children(expression))
+
+
+def _size(tree: Node) -> int:
+    times = (tree.maximum or tree.minimum or 1) if isinstance(tree, Repetition) else 1
+    return 1 + times * sum(map(_size, children(tree)))
+
+
+def _key(tree: Node) -> Hashable:
+    """Equal for equal trees. The nodes themselves are tuples: a sequence equals the alternation of the same items."""
+    tree = _unwrapped(tree)
+    if isinstance(tree, Repetition):
+        return Repetition, _key(tree.item), tree.minimum, tree.maximum
+    return (type(tree), *map(_key, children(tree))) if children(tree) else (type(tree), tree)
+
+
+_automata = BoundedCache[Hashable, CharDfa](2_000)
+
+
+def _automaton(tree: Node) -> CharDfa:
+    """The texts of a tree."""
+    text = _text(tree)
+    return from_tree("", tree, anchored=True, limit=MAX_STATES) if text is None else literals((text,))
+
+
+def _text(tree: Node) -> str | None:
+    """The one text of a tree; None for other trees."""
+    items = tree.items if isinstance(tree, Concatenation) else (tree,)
+    letters = []
+    for item in items:
+        if isinstance(item, Concatenation):
+            inner = _text(item)
+            if inner is None:
+                return None
+            letters.append(inner)
+        elif isinstance(item, Chars) and len(item.ranges) == 1 and item.ranges[0][0] == item.ranges[0][1]:
+            letters.append(chr(item.ranges[0][0]))
+        else:
+            return None
+    return "".join(letters)

@@ -1,0 +1,85 @@
+"""A grammar as rules, whatever notation it was written in.
+
+What a rule may be is an expression: the nodes of patterns (`regular.regex.nodes`), and those below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from structgen.parts.parts import Plan
+from structgen.regular.chardfa import CharDfa
+from structgen.regular.regex.charsets import Ranges
+from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
+
+
+class Ref(NamedTuple):
+    """The rule of this name."""
+
+    name: str
+
+
+class Token(NamedTuple):
+    """What a lexer reads at once: it ends where no longer text is a token, and white space may follow it."""
+
+    language: CharDfa
+    spaced: bool = True
+
+
+class Language(NamedTuple):
+    """A regular language that no pattern's tree was kept of."""
+
+    language: CharDfa
+
+
+class Embedded(NamedTuple):
+    """A constraint of another kind: JSON, free text, a special token."""
+
+    plan: Plan
+
+
+Expression: TypeAlias = "Node | Ref | Token | Language | Embedded"
+
+EMPTY = Concatenation(())
+
+
+@dataclass
+class Rules:
+    """A grammar.
+
+    Attributes:
+        expressions: each rule.
+        start: the rule of a whole text.
+        ignored: what may stand before, between and behind tokens.
+    """
+
+    start: str
+    expressions: dict[str, Expression] = field(default_factory=dict)
+    ignored: CharDfa | None = None
+
+
+def literal(text: str) -> Node:
+    """A text."""
+    each = [Chars(((ord(char), ord(char)),)) for char in text]
+    return each[0] if len(each) == 1 else Concatenation(tuple(each))
+
+
+def chars(ranges: Ranges) -> Node:
+    """One character of a set."""
+    return Chars(ranges)
+
+
+def series(items: list[Expression]) -> Expression:
+    """One after the other."""
+    return items[0] if len(items) == 1 else Concatenation(tuple(items))  # type: ignore[arg-type]
+
+
+def either(options: list[Expression]) -> Expression:
+    """One of several."""
+    return options[0] if len(options) == 1 else Alternation(tuple(options))  # type: ignore[arg-type]
+
+
+def repeated(item: Expression, minimum: int, maximum: int | None) -> Expression:
+    """Several times; None: without a bound."""
+    return Repetition(item, minimum, maximum)  # type: ignore[arg-type]
