@@ -14,6 +14,8 @@ import jsonschema
 from quality_texts import Case
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+BOXED = re.compile(r"\\boxed\{[^{}]*?(-?\d[\d,]*(?:\.\d+)?)[^{}]*\}")
+"""How models that learned from mathematics mark a result: `\\boxed{18} years old in 6 years`."""
 MISSING = object()
 
 
@@ -42,7 +44,7 @@ def score(case: Case, text: str, *, free: bool) -> Score:
 
     Args:
         free: the text may hold the answer anywhere: the first JSON object in it counts, else the only label that it
-            names or its last number, as a caller would read it.
+            names, or the number in its last box, or its last number, as a caller would read it.
     """
     value = _first_object(text) if free else _parsed(text)
     valid = value is not MISSING and jsonschema.Draft202012Validator(case.schema).is_valid(value)
@@ -115,7 +117,7 @@ def _first_object(text: str) -> Any:
 def _read(case: Case, text: str, value: Any) -> Any:
     """The answer in a text without a valid object: the one label it names, or its last number."""
     if case.task == "problems":
-        numbers = NUMBER.findall(text)
+        numbers = BOXED.findall(text) or NUMBER.findall(text)
         return {"answer": float(numbers[-1].replace(",", ""))} if numbers else value
     if case.task == "labels":
         named = {label for label in case.schema["properties"]["label"]["enum"] if label in text.lower()}

@@ -44,6 +44,7 @@ def test_free_text_counts_by_its_last_number_or_the_label_it_names():
     answer, name = problem.gold["answer"], label.gold["label"]
     assert score(problem, f"2 and 3 make {answer}.", free=True).whole
     assert not score(problem, f"{answer}, not 1,000.", free=True).whole
+    assert score(problem, f"She is \\(\\boxed{{{answer}}}\\) years old in 1,000 years.", free=True).whole
     assert score(label, f"It is {name}.", free=True).whole
 
 
