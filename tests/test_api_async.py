@@ -144,3 +144,37 @@ def test_an_error_of_a_step_comes_to_all_calls_and_the_next_ones_run(model):
         assert (await sg.agenerate(model, PROMPT, Person)).age == 36
 
     asyncio.run(check())
+
+
+def test_other_event_loops(model):
+    """Calls, streams and cancelling under trio; what needs asyncio says so."""
+    trio = pytest.importorskip("trio", reason="trio is not installed")
+
+    async def check():
+        values = []
+
+        async def one():
+            values.append(await sg.agenerate(model, PROMPT, Person))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(one)
+        assert values == [Person(name="Ada Moreau", age=36, city="Lyon")] * 3
+        events = [event async for event in sg.astream(model, PROMPT, Person)]
+        assert events[-1].result.value == values[0]
+        began = trio.current_time()
+        with trio.move_on_after(0.1) as scope:
+            await sg.agenerate(model, PROMPT, sg.Regex("([a-z]{9} ){45}"), sampling=sg.Sampling(temperature=1.0))
+        assert scope.cancelled_caught
+        assert trio.current_time() - began < 2
+        (call,) = await sg.acall(model, "2 and 3?", [max_of], choice="required")
+        for wait in (call.ainvoke(), sg.arun(model, "2 and 3?", [max_of])):
+            with pytest.raises(OptionError, match="needs a running event loop of asyncio"):
+                await wait
+
+    trio.run(check)
+
+
+def max_of(a: int, b: int) -> int:
+    """The larger one."""
+    return max(a, b)

@@ -13,6 +13,7 @@ from structgen.calling.turns import Reply, replies, values
 from structgen.chat.messages import Messages
 from structgen.decoding.run import in_thread
 from structgen.tools import ToolCall
+from structgen.tools.invoking import require_asyncio
 from structgen.waiting import waiting
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ async def arun(
     Arguments, results and errors are those of `run`. If it is cancelled, the `CancelledError` has the `conversation`.
     """
     require_flag("details", details)
+    require_asyncio("arun")
     loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     options = {"parallel": True, **options, "details": True}
     images = reads_images(model, options.get("tokenizer"))

@@ -49,7 +49,7 @@ class Cuts:
 
     def _message(self) -> str:
         if self._many:
-            each = [f"prompt[{row}]{_places(caps)}" for row, caps in self._caps.items()]
+            each = [excerpt(f"prompt[{row}]{_places(caps)}") for row, caps in self._caps.items()]
             return f"{len(each)} of {self._rows} values are cut short: {_few(each, '; ')}"
         caps = self._caps[0]
         wanted = [

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from contextvars import copy_context
 from threading import Event
@@ -43,6 +44,8 @@ async def in_thread(call: Callable[[], T]) -> T:
     context.run(stopped_by.set, stop)
     context.run(sharing.set, True)
     begun = _threads.submit(context.run, call)
+    if "trio" in sys.modules and not _in_asyncio():
+        return await _in_trio(begun, stop)
     # not a task: the end of `asyncio.run` cancels every task, and nobody would wait for the thread
     future = asyncio.wrap_future(begun)
     try:
@@ -55,6 +58,29 @@ async def in_thread(call: Callable[[], T]) -> T:
                     await asyncio.wait([future])
             future.exception()
         raise
+
+
+def _in_asyncio() -> bool:
+    with suppress(RuntimeError):
+        return asyncio.get_running_loop() is not None
+    return False
+
+
+async def _in_trio(begun: Future[T], stop: Event) -> T:
+    """Waits for a call in trio's event loop, as `in_thread` does in asyncio's."""
+    import trio
+
+    loop, over = trio.lowlevel.current_trio_token(), trio.Event()
+    begun.add_done_callback(lambda _: loop.run_sync_soon(over.set))
+    try:
+        await over.wait()
+    except trio.Cancelled:
+        stop.set()
+        if not begun.cancel():
+            with trio.CancelScope(shield=True):
+                await over.wait()
+        raise
+    return begun.result()
 
 
 class RunRow(Protocol):

@@ -275,13 +275,16 @@ class Session(RowText):
         close = [] if text.matcher is None else None if steering is None else steering.close_now(text, seconds)
         if close is None:
             return False
-        for token in close:
-            text.take(token, None)
-        for check in self._checks.watching:
-            veto = check.read(text.tokens, text.said, over=True)
-            if veto is not None:
-                text.cut(kept)
-                raise DeadEnd(veto.reason)
+        try:
+            for token in close:
+                text.take(token, None)
+            for check in self._checks.watching:
+                veto = check.read(text.tokens, text.said, over=True)
+                if veto is not None:
+                    raise DeadEnd(veto.reason)
+        except StructgenError:
+            text.cut(kept)
+            raise
         self.finish, self.sent_back = "length" if text.matcher is None else "closed_by_budget", False
         return True
 

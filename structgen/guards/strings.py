@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -62,7 +61,7 @@ class StringFinder:
 
     def finds(self, pointer: str) -> bool:
         """Is a value at a JSON pointer wanted?"""
-        return self._matches is None or self._matches(pointer)
+        return self._matches is None or _is_match(self._matches, pointer)
 
     def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
         """The scan after further bytes, and the pieces of the wanted values.
@@ -158,8 +157,12 @@ def _name(spelled: bytes) -> str:
         return spelled.decode("utf-8", errors="replace")
 
 
-def _glob(where: str) -> Callable[[str], bool]:
-    """A function that tells whether a pointer matches a glob."""
+def _glob(where: str) -> re.Pattern[str]:
+    """The pattern of pointers that match a glob."""
     parts = [re.escape(part).replace(r"\*\*", "\0").replace(r"\*", "[^/]*") for part in where.split("/")]
-    pattern = re.compile("/".join(parts).replace("/\0", "(?:/[^/]*)*"))
-    return lru_cache(maxsize=4096)(lambda pointer: pattern.fullmatch(pointer) is not None)
+    return re.compile("/".join(parts).replace("/\0", "(?:/[^/]*)*"))
+
+
+@lru_cache(maxsize=4096)
+def _is_match(pattern: re.Pattern[str], pointer: str) -> bool:
+    return pattern.fullmatch(pointer) is not None

@@ -31,6 +31,7 @@ class ValueVeto(Veto):
     pointer: str  # JSON pointer of the value
     end: int  # the offset of the byte after it
     message: str  # the validators' message
+    is_alone: bool = False  # nothing beside the value decides
 
 
 class Accepted(NamedTuple):
@@ -90,7 +91,8 @@ class ValueGuard(Guard[PointerReader]):
                 reason = (
                     f"{excerpt(span.pointer) or 'the whole value'} is refused by its validators ({excerpt(message)})"
                 )
-                return ValueVeto(span.start, reason, span.pointer, span.end, message)
+                is_alone = self._validators.judges_alone(span.path, begun[: span.start])
+                return ValueVeto(span.start, reason, span.pointer, span.end, message, is_alone)
         return None
 
     @cached_up_to(REMEMBERED)

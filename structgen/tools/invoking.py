@@ -45,6 +45,15 @@ def require_options(tool: Any) -> None:
     require_flag("concurrent", tool.concurrent)
 
 
+def require_asyncio(name: str) -> None:
+    """Refuses a coroutine that works only in an event loop of asyncio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError as error:
+        advice = "under trio, use `await trio.to_thread.run_sync(call.invoke)` and `acall`"
+        raise OptionError(f"{name} needs a running event loop of asyncio: {advice}") from error
+
+
 _lock = threading.Lock()
 _background: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
 
@@ -92,7 +101,12 @@ class Invoking:
                 raise OptionError(f"{told}: use `await call.ainvoke()` or `await arun(...)`")
 
     async def ainvoke(self, call: Callable[[], Any]) -> Any:
-        """Makes a call without blocking the event loop, as `invoke` does: a sync function runs in a thread."""
+        """Makes a call without blocking the event loop, as `invoke` does: a sync function runs in a thread.
+
+        Raises:
+            OptionError: there is no event loop of asyncio.
+        """
+        require_asyncio("ainvoke")
         if self.home not in (None, asyncio.get_running_loop()):
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.ainvoke(call), self.home))
         for left in range(self.retries, -1, -1):

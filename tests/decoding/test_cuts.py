@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import linecache
 import warnings
 from typing import Any
@@ -119,3 +120,11 @@ def test_a_stream_that_is_left_early_says_nothing():
         warnings.simplefilter("error")
         next(events)
         events.close()
+
+
+def test_a_warning_is_short_whatever_the_names():
+    name = "k" * 300
+    schema = {"type": "object", "properties": {name: {"type": "array"}}, "required": [name]}
+    with pytest.warns(sg.BudgetWarning) as caught:
+        sg.generate(scripted(json.dumps({name: 9 * ["x" * 9]})), ["x"] * 9, schema, limits=sg.Limits(max_characters=6))
+    assert 1000 < len(str(caught[0].message)) < 1200  # five prompts of 200 characters each

@@ -131,6 +131,29 @@ def test_an_event_ends_a_call(options):
             sg.Limits(seconds=wrong)
 
 
+class SlowGuard(sg.Guard[int]):
+    """Takes 10 ms for each token, also for those that close the value."""
+
+    def start(self):
+        return 0
+
+    def feed(self, state, text):
+        time.sleep(0.01)
+        return state
+
+    def finish(self, state):
+        return None
+
+
+def test_checks_of_the_close_end_in_time():
+    many = {"type": "array", "items": {"type": "integer"}, "minItems": 60}
+    began = time.monotonic()
+    with pytest.raises(sg.Stopped, match=r"seconds=0\.1 are over") as caught:
+        sg.generate(scripted(f"[{', '.join(60 * ['7'])}]"), "x", many, limits=limits(0.1), guards=[SlowGuard()])
+    assert time.monotonic() - began < 0.5  # the whole close would take 0.7 s
+    assert not caught.value.text.endswith("]")
+
+
 def test_each_input_of_a_job_has_its_time():
     job = sg.extract_many(slow(), ["x"] * 3, CITY, limits=limits(0.08), batch_size=1)
     assert (job.done, job.cut, job.failed) == (0, 3, 0)

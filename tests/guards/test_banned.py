@@ -207,6 +207,8 @@ def test_the_most_that_can_be_banned_takes_seconds(words):
 def test_a_ban_can_be_pickled_before_and_behind_its_use(guard):
     """Processes that share work send it to each other."""
     vocabulary = byte_vocabulary()
+    somewhere = BannedWords(["ab"], scope="/a/*")
+    assert pickle.loads(pickle.dumps(somewhere)) == somewhere
     for _ in range(2):
         copied = pickle.loads(pickle.dumps(guard))
         for other in (copied, copy.deepcopy(guard)):

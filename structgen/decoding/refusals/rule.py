@@ -24,6 +24,7 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import GuardWatch
 from structgen.masks.words import Words
+from structgen.patience import check_patience
 from structgen.vocabulary import Vocabulary
 
 
@@ -76,6 +77,7 @@ class RowCheck(RowRule):
             veto = watch.feed(text if length <= len(said) else bytes(said[watch.length :]))
             if veto is not None:
                 return veto
+            check_patience()
         return watch.finish() if over else None
 
     @abstractmethod

@@ -4,7 +4,8 @@ The policy. Each value is judged as soon as it is complete. A refused value must
 else is forbidden. The row goes back to a place where the model would rather have said something else (`retry_tree`).
 First it looks only within the last scalar value, which is the refused field itself unless that is a container. After
 `PATIENCE` tries, or when nothing else is allowed there, it looks within the last two scalar values, then four, and so
-on: a rule about two fields may need the first one changed.
+on: a rule about two fields may need the first one changed. If nothing but the refused value decides, the row stays
+within it as long as anything else is allowed there.
 
 The retries end: each is a new text, and there are at most `Limits(validations=...)`. And the result was accepted: no
 row is done before its whole value was judged.
@@ -71,7 +72,8 @@ class Validating(RowCheck):
         if not starts or starts[-1] < veto.offset:
             starts.append(veto.offset)
         retries.refused_values[veto.pointer] += 1
-        widths = _widths(retries.refused_values[veto.pointer], len(starts))
+        own = sum(start >= veto.offset for start in starts) if veto.is_alone else len(starts)
+        widths = _widths(retries.refused_values[veto.pointer], len(starts), own)
         depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
         return Refusal(self._vetoed(text), depths, veto.message, lambda: error, veto.pointer)
 
@@ -87,9 +89,13 @@ class Validating(RowCheck):
         return ValidationFailed(refused, veto.pointer, text, veto.message)
 
 
-def _widths(refused: int, count: int) -> Iterator[int]:
-    """How many of the last `count` scalar values may be changed: first few, then 2, 4, ... times as many."""
-    width = 1 << (refused - 1) // PATIENCE
+def _widths(refused: int, count: int, own: int) -> Iterator[int]:
+    """How many of the last `count` scalar values may be changed: first few, then 2, 4, ... times as many.
+
+    Args:
+        own: beyond these values nothing counts, so they are changed before any other.
+    """
+    width = min(1 << (refused - 1) // PATIENCE, own)
     while width <= count:
         yield width
         width *= 2

@@ -90,6 +90,11 @@ class Validators:
         """
         return not path or self._ask(self._described(path, begun))
 
+    def judges_alone(self, path: Path, begun: bytes = b"") -> bool:
+        """Does nothing but the value's own text decide? `path` and `begun` as for `judges`."""
+        parts = self._described(path, begun) if path else []
+        return bool(parts) and not any(part.owner is not None and self._core.wants_data(part.node) for part in parts)
+
     def whole(self, text: bytes) -> tuple[Any, str | None]:
         """The value of a whole text and None; or None and the reason why it is refused.
 

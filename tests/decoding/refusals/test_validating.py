@@ -205,6 +205,27 @@ def test_only_the_field_is_said_again(name):
     assert wanted.index(json.dumps(place), first.tokens - len(json.dumps(place))) <= first.tokens
 
 
+def test_a_field_that_is_judged_alone_is_tried_in_other_words_and_no_other_field_changes():
+    """Also where everything is refused: each try is another value."""
+    tried = []
+
+    def refused(value: Any) -> Any:
+        tried.append(value)
+        raise ValueError("never")
+
+    class Person(BaseModel):
+        name: str
+        age: Annotated[int, AfterValidator(refused)]
+
+    model, prompt = sg.Model.of(*load_demo()), "Text: Ada Moreau, 36.\nJSON: "
+    schema = {name: each for name, each in Person.model_json_schema().items() if name != "title"}
+    plain = sg.generate(model, prompt, schema)
+    with pytest.raises(sg.ValidationFailed, match="20 other values were refused") as caught:
+        sg.generate(model, prompt, Person, limits=sg.Limits(validations=20))
+    assert len(tried) == len(set(tried)) == 21
+    assert json.loads(caught.value.text + "}")["name"] == plain["name"]
+
+
 def test_the_text_that_was_refused_is_not_said_again_and_its_neighbours_are_not_lost():
     """The only good value is behind refused ones that begin alike."""
     asked: list[str] = []
