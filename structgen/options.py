@@ -242,6 +242,10 @@ class Sampling:
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
 
 
+CAPS = "max_digits", "max_blanks", "max_equal_characters", "max_equal_items", "max_items", "max_characters"
+"""The fields of `Limits` that bound single values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one request.
@@ -260,6 +264,7 @@ class Limits:
             may exceed them. They hold for JSON alone, in calls and in compositions, and for a call's strings without
             quotes. None is no cap.
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
+        max_equal_characters: the most equal characters of ASCII in a row in a string or name.
         max_equal_items: the most consecutive items of an array with the same spelling.
         max_items: the most items of an array.
         max_characters: the most bytes of a string or name, as it is written.
@@ -278,6 +283,7 @@ class Limits:
     strict: bool = False
     max_digits: int | None = 128
     max_blanks: int | None = 128
+    max_equal_characters: int | None = 128
     max_equal_items: int | None = 128
     max_items: int | None = 16_384
     max_characters: int | None = 65_536
@@ -286,7 +292,7 @@ class Limits:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters"):
+        for name in CAPS:
             cap = getattr(self, name)
             require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
         for name in ("max_new_tokens", "exact_forwards", "max_plan_tokens"):

@@ -24,14 +24,14 @@ from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.http_client import httpx
-from structgen.options import BEYOND_OPENAI, Limits, Sampling, Whitespace
+from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
 from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
-_OWN_LIMITS = ("rollbacks", "max_digits", "max_blanks", "max_equal_items", "max_items", "max_characters")
+_OWN_LIMITS = "rollbacks", *CAPS
 _NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "cancel"
 
 

@@ -75,6 +75,7 @@ class Budget(Strict):
     rollbacks: StrictInt = 256
     max_digits: StrictInt | None = 128
     max_blanks: StrictInt | None = 128
+    max_equal_characters: StrictInt | None = 128
     max_equal_items: StrictInt | None = 128
     max_items: StrictInt | None = 16_384
     max_characters: StrictInt | None = 65_536

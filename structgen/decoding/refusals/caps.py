@@ -72,6 +72,7 @@ class CapReader:
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
+        self._alike = sys.maxsize if limits.max_equal_characters is None else limits.max_equal_characters
         self._items = [cap for cap in (limits.max_items, limits.max_equal_items) if cap is not None]
         self._states: list[CapState] = []
         self.until = 0
@@ -114,12 +115,15 @@ class CapReader:
                 items = min(items, limits.max_equal_items - level.equal)
             level = level.parent
         of_items = state.end + max(items - 1, 0)
-        return min(string + self._characters, scalar + self._digits, blank + self._blanks, of_items)
+        alike = len(said) - _alike_at_end(said, self._alike) + self._alike
+        return min(string + self._characters, scalar + self._digits, blank + self._blanks, alike, of_items)
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
         limits, length = self.limits, len(said) - state.start
         if state.kind == STRING and length > self._characters:
             return "max_characters"
+        if state.kind == STRING and _alike_at_end(said, self._alike) > self._alike:
+            return "max_equal_characters"
         if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
             return "max_digits"
         if said[-1] in _MAY_BE_BLANK and _ends_blank(said, state.end, self._blanks):
@@ -162,8 +166,10 @@ class PartCaps:
 
     def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
         self.limits, self._vocabulary = limits, vocabulary
-        caps = (limits.max_digits, limits.max_blanks, limits.max_characters, limits.max_items, limits.max_equal_items)
-        self._digits, self._blanks, self._characters, *items = (sys.maxsize if cap is None else cap for cap in caps)
+        alike, items_alike = limits.max_equal_characters, limits.max_equal_items
+        caps = limits.max_digits, limits.max_blanks, alike, limits.max_characters, limits.max_items, items_alike
+        bounds = (sys.maxsize if cap is None else cap for cap in caps)
+        self._digits, self._blanks, self._alike, self._characters, *items = bounds
         self._items = min(items)
         self._readings: list[tuple[int, PartReading]] = [(0, reading)]  # behind so many tokens
         self._start, self.bare = 0, False
@@ -188,7 +194,7 @@ class PartCaps:
         value = reading.open_value
         if value is None:
             self._inner = None
-            self.until = before + min(self._digits, self._blanks, self._items)
+            self.until = before + min(self._digits, self._blanks, self._alike, self._items)
             return None
         offset, is_json = value
         start = before - (reading.length - offset)
@@ -197,7 +203,10 @@ class PartCaps:
             self._inner = None
             too_long = len(said) - start > self._characters
             blank = _ends_blank(said[start:], len(said) - start, self._blanks)
-            return "max_characters" if too_long else "max_blanks" if blank else None
+            alike = _alike_at_end(said[start:], self._alike) > self._alike
+            return (
+                "max_characters" if too_long else "max_blanks" if blank else "max_equal_characters" if alike else None
+            )
         if self._inner is None or start != self._start:
             self._start, self._inner = start, CapReader(self.limits)
         name = self._inner.read(said[start:], before - start)
@@ -231,6 +240,7 @@ class PartCaps:
         left = (
             self._digits - len(number) + len(number.rstrip(NUMBER)),
             self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
+            self._alike - _alike_at_end(said, self._alike),
             self._items - said.count(b","),
             self._characters - len(said),
         )
@@ -309,6 +319,12 @@ def _with_item(top: Level | None, said: bytes | bytearray, start: int, end: int)
     first, last = top.last
     again = top.items > 0 and said[first:last] == said[start:end]
     return top._replace(items=top.items + 1, equal=top.equal + 1 if again else 1, last=(start, end))
+
+
+def _alike_at_end(said: bytes | bytearray, cap: int) -> int:
+    """How many equal bytes a text ends in, counted to `cap + 1`."""
+    tail = said[-min(cap, len(said)) - 1 :]
+    return len(tail) - len(tail.rstrip(tail[-1:]))
 
 
 def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:

@@ -49,6 +49,7 @@ def run(text: str, schema: Any = PERSON, **options: Any) -> Any:
         ('{"name": "a", "n": -1e' + "2" * 99, {"max_digits": 3}, "/n", {"n": -1e22}),
         ('{"name": "a' + " " * 99, {"max_blanks": 7}, "/name", {"name": "a" + " " * 7}),
         ('{"name": "a' + "\\n" * 99, {"max_blanks": 7}, "/name", {"name": "a" + "\n" * 7}),
+        ('{"name": "a+' + "0" * 99, {"max_equal_characters": 7}, "/name", {"name": "a+" + "0" * 7}),
         ('{"name": "a", "tags": [' + '"t", ' * 50, {"max_equal_items": 5}, "/tags", {"tags": ["t"] * 5}),
         ('{"name": "a", "tags": [' + "[0], " * 50, {"max_equal_items": 5}, "/tags", {"tags": [[0]] * 5}),
         ('{"name": "a", "tags": [' + "12, " * 50, {"max_equal_items": 5}, "/tags", {"tags": [12] * 5}),
@@ -76,7 +77,11 @@ def test_a_value_is_closed_at_its_cap_and_the_text_goes_on(
     ("schema", "text", "caps"),
     [
         ({"type": "string", "minLength": 30}, '"' + "x" * 30 + '"', {"max_characters": 7}),
-        ({"type": "string", "pattern": "^x{30}$"}, '"' + "x" * 30 + '"', {"max_characters": 7}),
+        (
+            {"type": "string", "pattern": "^x{30}$"},
+            '"' + "x" * 30 + '"',
+            {"max_characters": 7, "max_equal_characters": 5},
+        ),
         ({"enum": ["x" * 50, "y"]}, '"' + "x" * 50 + '"', {"max_characters": 7}),
         ({"enum": [int("1" * 50), 2]}, "1" * 50, {"max_digits": 7}),
         ({"type": "array", "minItems": 20, "items": {"type": "integer"}}, str([*range(20)]), {"max_items": 7}),
@@ -154,7 +159,12 @@ def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int)
     text = json.dumps(value, indent=draw.choice([None, 1])).encode()
     most = draw.choice([0, 3, 12])
     limits = sg.Limits(
-        max_digits=2 + most, max_blanks=2 + most, max_equal_items=2 + most, max_items=3 + most, max_characters=4 + most
+        max_digits=2 + most,
+        max_blanks=2 + most,
+        max_equal_items=2 + most,
+        max_items=3 + most,
+        max_characters=4 + most,
+        max_equal_characters=1 + most,
     )
     reader, at = CapReader(limits), 0
     for _ in range(300):
@@ -178,6 +188,7 @@ def test_random_models_stay_below_every_cap() -> None:
         "minProperties": 1,
     }
     caps = {"max_digits": 3, "max_items": 3, "max_characters": 6, "max_blanks": 2, "max_equal_items": 2}
+    caps["max_equal_characters"] = 3
     for vocabulary in byte_vocabulary(), rich_vocabulary():
         grammar = JsonSchema(schema).compile(vocabulary)
         capped = 0
