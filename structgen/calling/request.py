@@ -132,12 +132,11 @@ def prepared(
         return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
 
     wanted = [switch_of(row) for row in thinking_of_rows(options.get("thinking"), count)]
-    columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), each("schema", schema)
+    answers = each("schema", schema)
+    columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), answers, wanted
     plans = shared(partial(_plan, owner, chat, layout), *columns)
     prompts = []
-    for plan, (name, conversation), answer, thinks in zip(
-        plans, conversations.items(), columns[-1], wanted, strict=True
-    ):
+    for plan, (name, conversation), answer, thinks in zip(plans, conversations.items(), answers, wanted, strict=True):
         prompt: GivenPrompt = ChatPrompt(conversation, name)
         if shown and plan.lead is not None:
             prompt = prompt.with_schema(schema_text(answer, plan.lead))
@@ -176,6 +175,7 @@ def _plan(
     choice: Choice,
     parallel: Parallel,
     schema: Any,
+    thinks: bool | None,
 ) -> _SharedRequest:
     """Returns what the turn may contain, and how it is written."""
     order, whitespace = layout
@@ -206,7 +206,7 @@ def _plan(
         text=not forced and answer is None,
         answer=None if forced or answer is None else _composable(answer),
         order="any" if order is None else order,
-        thought=False,
+        thought=False if thinks is False else None,
     )
     constraint = turn(format_, rules, owner.vocabulary)
     guards = judges(format_, rules, owner.vocabulary) if max_calls != 0 else ()

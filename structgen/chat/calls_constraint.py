@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
-from structgen.chat.call_format import CallFormat, Tags, thought_opening
+from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
 from structgen.chat.json_values import json_plan
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
 from structgen.chat.parser import TurnParser
-from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
+from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, common_prefix
 from structgen.chat.spellings import canonical, firsts, has_slot, orders, pattern
 from structgen.chat.stopping import TextStops
 from structgen.constraints.basic import Regex
@@ -57,7 +57,8 @@ class TurnRules:
         text: may the turn be an answer in free text?
         answer: the constraint of an answer that is not free text; None allows no such answer.
         order: the order of a call's arguments, as in `JsonSchema`.
-        thought: may the model think first, within the tags of its format?
+        thought: may the model think first, within the tags of its format? None: what it thinks is read before this
+            turn. False: it does not think, and a call does not begin as a thought does.
     """
 
     tools: tuple[Tool[..., Any], ...]
@@ -66,7 +67,7 @@ class TurnRules:
     text: bool = True
     answer: Composable | None = None
     order: str | Sequence[str] = "any"
-    thought: bool = True
+    thought: bool | None = True
 
 
 @kept_where_hashable(32)
@@ -87,6 +88,8 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
 
 class _TurnPlans:
     def __init__(self, format_: CallFormat, rules: TurnRules, literal: Literals) -> None:
+        if rules.thought is False and format_.thinking is not None:
+            format_ = replace(format_, known=_apart(format_.spellings, format_.thinking.opening.strip()))
         self._format, self._rules, self._literal = format_, rules, literal
         names = [tool.name for tool in rules.tools]
         for name in names:
@@ -240,6 +243,21 @@ class _TurnPlans:
 
 _FOLLOWED = 16
 """The number of tools whose arguments may come before the name."""
+
+
+def _apart(spellings: Spellings, opening: str) -> Spellings:
+    """Returns the spellings without those of a call that have more in common with the opening of a thought than the
+    beginning of an answer has: a model that may not think would be led from the one into the other."""
+    answers = max((common_prefix(first, opening) for first in firsts(spellings.opening)), default=0)
+    begin: list[Any] = []
+    for piece in spellings.begin:
+        kept = piece
+        if isinstance(piece, OneOf):
+            shared = {each: max(common_prefix(first, opening) for first in firsts(each)) for each in piece.options}
+            options = tuple(each for each in piece.options if shared[each] <= answers)
+            kept = OneOf(options) if options else piece
+        begin.append(kept)
+    return replace(spellings, begin=tuple(begin))
 
 
 def _names_first(body: Spelling) -> bool:

@@ -19,6 +19,8 @@ KNOWN = (
     Tags("<|START_THINKING|>", "<|END_THINKING|>"),
     Tags("<|inner_prefix|>", "<|inner_suffix|>"),
     Tags("<|channel>thought\n", "<channel|>"),
+    Tags("<reasoning>\n", "</reasoning>\n\n"),
+    Tags("<longcat_think>\n", "\n</longcat_think>\n"),
     Tags("Here is my thought process:", "Here is my response:"),
 )
 """Common tags, for templates whose messages have no field for the thinking. They are searched in the text before an

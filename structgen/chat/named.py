@@ -14,8 +14,9 @@ from typing import Any
 
 from structgen.arguments import nearest
 from structgen.chat.call_format import CallFormat, WrittenCall
+from structgen.chat.formats import NATIVE, by_name
 from structgen.chat.known import call_format, told_format
-from structgen.chat.native import NATIVE, Native, by_name
+from structgen.chat.native import Native
 from structgen.chat.probes import DECLARED, NAMES, USER
 from structgen.chat.templates import CannotRender, TokenizerTemplate
 from structgen.errors import OptionError, quoted

@@ -234,8 +234,8 @@ class TurnParser:
                     stream.unread(text)
                     return True
             if ends is not None and ends.begins(char):
-                ended, _ = yield from ends.read(stream)
-                if ended >= 0:
+                _, text = yield from ends.read(stream)
+                if text:
                     return False
             yield from stream.take()
             self._say(char)

@@ -66,24 +66,27 @@ def prompt_state(tokenizer: Any, vocabulary: Vocabulary, end: str) -> State:
     template = getattr(tokenizer, "chat_template", None)
     if template is None or not end.strip():
         return None
-    free = _ends_as_turns_do(end, _header(tokenizer, str(template)))
-    if not free and _SPEAKS_OF_THOUGHT.search(end) is None:  # only then the template's tags are asked for
-        return None
+    header = _header(tokenizer, str(template))
+    if _TAGGED.search(end) is None and not (header and end.rstrip().endswith(header)):
+        return None  # only elsewhere the template's tags are asked for
     tags = thinking_tags_of(tokenizer, vocabulary)
-    return None if tags is None else state_of(end, tags) or ("free" if free else None)
+    return None if tags is None else state_of(end, tags) or ("free" if _ends_as_turns_do(end, header, tags) else None)
 
 
-_SPEAKS_OF_THOUGHT = re.compile(r"(?i)think|thought|reason|inner|channel")
+_TAGGED = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|(?i:think|thought|reason)")
+"""What stands at the end of prompts that chat templates write, or where a thought begins."""
 
 
-def _ends_as_turns_do(end: str, header: str | None) -> bool:
+def _ends_as_turns_do(end: str, header: str | None, tags: Tags) -> bool:
     """Does a prompt end with the header of the model's turn or, if the template has none, with a tag?"""
     if header is None:
         return False
+    for tag in (tags.opening.strip(), tags.closing.strip()):  # by itself the template may open a thought, or close one
+        header = header.partition(tag)[0].rstrip() if tag and tag in header else header
     if header:
         return end.rstrip().endswith(header)
-    last = TAG.findall(end)[-1:]
-    return bool(last) and end.rstrip().endswith(last[0])
+    last = [*_TAGGED.finditer(end.rstrip())][-1:]
+    return bool(last) and last[0].end() == len(end.rstrip())
 
 
 @once_per_object

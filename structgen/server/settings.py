@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from structgen.arguments import is_number, require, require_count, require_one_of
-from structgen.chat.native import NATIVE
+from structgen.chat.formats import NATIVE
 
 
 @dataclass(frozen=True, slots=True)

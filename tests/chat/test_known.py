@@ -7,8 +7,8 @@ import pytest
 from structgen.chat import Tags, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.formats import native_of
 from structgen.chat.messages import prompt_ids
-from structgen.chat.native import native_of
 from structgen.chat.parser import CallEnded, TurnParser
 from structgen.chat.templates import JinjaTemplate
 from structgen.testing import scripted_chat

@@ -9,8 +9,8 @@ import pytest
 import structgen as sg
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
+from structgen.chat.formats import NATIVE
 from structgen.chat.named import CHATML, named_chat, told
-from structgen.chat.native import NATIVE
 from structgen.chat.parser import CallEnded, TurnParser
 from structgen.errors import OptionError
 from structgen.models.model import Model

@@ -15,8 +15,8 @@ import pytest
 from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.formats import NATIVE, native_of
 from structgen.chat.keyed.value_plans import python_escaped
-from structgen.chat.native import NATIVE, native_of
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
 from structgen.chat.pieces import Blank, Slot
 from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
@@ -162,6 +162,42 @@ TEXTS: list[tuple[str, str, list[Any]]] = [
      [["look", ROME]]),
     ("xlam", '[{"name": "look", "arguments": {"city": "Rome"}}, {"name": "look_up", "arguments": {"city": "Rome"}}]',
      [["look", ROME], ["look_up", ROME]]),
+    ("hermes", 'Hm.\n<tool_call>{"arguments":{"city": "Rome"}, "name": "look"}</tool_call>', ["Hm.", ["look", ROME]]),
+    (
+        "longcat", '<longcat_tool_call>{"name": "look", "arguments": {"city": "Rome"}}</longcat_tool_call>',
+        [["look", ROME]],
+    ),
+    (
+        "longcat-xml",
+        "<longcat_tool_call>\nlook\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>Rome</longcat_arg_value>"
+        "\n</longcat_tool_call>",
+        [["look", ROME]],
+    ),
+    (
+        "step-3",
+        'Hm.<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="look">'
+        '<steptml:parameter name="city">Rome</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
+        ["Hm.", ["look", ROME]],
+    ),
+    (
+        "ernie-4.5",
+        '<response>\n1 < 2\n</response>\n<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>',
+        ["1 < 2", ["look", ROME]],
+    ),
+    (
+        "gigachat-3",
+        'Hm.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "look", "arguments": {"city": "Rome"}}',
+        ["Hm.", ["look", ROME]],
+    ),
+    ("pangu", '[unused11][{"name": "look", "arguments": {"city": "Rome"}}][unused12]', [["look", ROME]]),
+    ("hunyuan-a13b", "助手：Sunny.", ["Sunny."]),
+    ("xlam", '```json\n[{"name": "look", "arguments": {"city": "Rome"}}]\n```', [["look", ROME]]),
+    (
+        "command-r7b",
+        '<|START_RESPONSE|>1 < 2<|END_RESPONSE|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "look", '
+        '"parameters": {"city": "Rome"}}]<|END_ACTION|>',
+        ["1 < 2", ["look", ROME]],
+    ),
 ]  # fmt: skip
 
 

@@ -9,35 +9,9 @@ import pytest
 import structgen as sg
 from structgen.chat import call_format
 from structgen.chat.arguments import JsonLayout, KeyedArguments
-from structgen.chat.native import NATIVE
-from structgen.chat.proof import TEXTS, proof, require_proved
+from structgen.chat.proof import require_proved
 from structgen.errors import OptionError
 from tests.support.calling_models import scripted_chat
-from tests.support.chat_templates import templates
-from tests.support.thinning import thinned
-
-NAMES = [each.name for each in NATIVE]
-
-
-@pytest.mark.parametrize("name", thinned(NAMES, 5))
-def test_a_known_format_reads_back_whatever_its_mask_takes(name):
-    """It writes every value of every type, but for strings with the text that ends a value."""
-    found = proof(call_format(name))
-    assert found.wrong == ""
-    assert found.lost.keys() <= {"string"}
-    assert not set(found.lost.get("string", ())) & set(TEXTS)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not templates(), reason="no chat templates")
-@pytest.mark.parametrize("name", templates())
-def test_so_do_the_formats_of_real_templates(name):
-    try:
-        format_ = call_format(templates()[name])
-    except OptionError:
-        pytest.skip("no call format")
-    assert proof(format_).wrong == ""
-
 
 PLAIN_TAGS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}{% for c in m.tool_calls or [] %}"
