@@ -84,9 +84,9 @@ def _drawn(panel: Panel, rows: Sequence[Row]) -> list[str]:
     if not texts:
         return parts
     points = []
-    for place, (name, colour) in enumerate(panel.ways.values()):
-        right = balanced(texts, lambda text, place=place: 100 * text[place].share)  # type: ignore[misc]
-        points.append((mean(text[place].cpu for text in texts), right, name, colour))
+    for number, (name, colour) in enumerate(panel.ways.values()):
+        right = balanced([[text[number]] for text in texts], lambda rows: 100 * rows[0].share)
+        points.append((mean(text[number].cpu for text in texts), right, name, colour))
     low = math.floor(math.log2(min(point[0] for point in points)) - 0.4)
     high = math.ceil(math.log2(max(point[0] for point in points)) + 0.4)
 
