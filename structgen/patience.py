@@ -25,6 +25,9 @@ class CancelEvent(Protocol):
         """Has it come?"""
 
 
+LOOK_SECONDS = 0.03
+"""Who waits looks so often whether the call must end."""
+
 stopped_by: ContextVar[CancelEvent | None] = ContextVar("stopped_by", default=None)
 """An event that ends the calls of this context; may be set from another thread."""
 
@@ -48,6 +51,16 @@ class Deadline:
     def restart(self) -> None:
         """The time begins now."""
         self._until = math.inf if self.seconds is None else time.monotonic() + self.seconds
+
+    @property
+    def is_bounded(self) -> bool:
+        """May it ever come?"""
+        return self._until < math.inf or bool(self._events)
+
+    @property
+    def left(self) -> float | None:
+        """The seconds that are left, above 0; None for no limit."""
+        return None if self._until == math.inf else max(self._until - time.monotonic(), 1e-6)
 
     @property
     def is_cancelled(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import require_flag
-from structgen.calling.conversation import Conversation, Given, ToolLoop, reads_images
+from structgen.calling.conversation import Conversation, Given, ToolLoop, deadline_of, limits_of, reads_images
 from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
@@ -175,11 +175,12 @@ async def arun(
     require_asyncio("arun")
     loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     options = {"parallel": True, **options, "details": True}
-    images = reads_images(model, options.get("tokenizer"))
+    images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
     with loop.resumable():
         for turn in loop.turns():
             with loop.refusals():
-                loop.take(await acall(model, loop.messages, loop.tools, **turn, **options))
-            for result in await aresults([*loop.open], confirm, images=images):
+                turn |= {**options, **limits_of(options, deadline)}
+                loop.take(await acall(model, loop.messages, loop.tools, **turn))
+            for result in await aresults([*loop.open], confirm, images=images, deadline=deadline):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
@@ -16,6 +16,8 @@ from structgen.chat.messages import as_messages, shows_images, turn_message
 from structgen.chat.templates import Message
 from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt
 from structgen.models.model import as_model
+from structgen.options import Limits
+from structgen.patience import Deadline, stopped_by
 from structgen.tools import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -130,7 +132,8 @@ def run(
     run side by side (see `Tool`); their results stand in the order of the calls.
 
     Args:
-        model, tools, parallel, options: as for `call`, of one conversation.
+        model, tools, parallel, options: as for `call`, of one conversation. `Limits(seconds=...)` and `cancel` end the
+            whole run, tools included: it is `Stopped`, and a tool that has begun is not waited for.
         messages: a string or chat messages, as for `call`; or a `Conversation`, which goes on.
         schema: the type of the answer; None for text.
         max_turns: the number of turns of the model at most. In the last one it cannot call: it answers.
@@ -157,14 +160,26 @@ def run(
     loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
     for each in loop.tools:
         each.invoking.require_other_home()
-    images = reads_images(model, options.get("tokenizer"))
+    images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
     with loop.resumable():
         for turn in loop.turns():
+            turn |= {**options, **limits_of(options, deadline), "parallel": parallel, "details": True}
             with loop.refusals():
-                loop.take(call(model, loop.messages, loop.tools, parallel=parallel, details=True, **turn, **options))
-            for result in results([*loop.open], confirm, images=images):
+                loop.take(call(model, loop.messages, loop.tools, **turn))
+            for result in results([*loop.open], confirm, images=images, deadline=deadline):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer
+
+
+def deadline_of(options: Mapping[str, Any]) -> Deadline:
+    """When a conversation must end, by its `limits` and `cancel`."""
+    limits = options.get("limits")
+    return Deadline(limits.seconds if isinstance(limits, Limits) else None, [options.get("cancel"), stopped_by.get()])
+
+
+def limits_of(options: Mapping[str, Any], deadline: Deadline) -> dict[str, Any]:
+    """The `limits` of the next turn, which has the time that is left."""
+    return {} if deadline.left is None else {"limits": replace(options["limits"], seconds=deadline.left)}
 
 
 class ToolLoop:

@@ -8,15 +8,18 @@ import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.errors import excerpt
+from structgen.patience import ENDLESS, LOOK_SECONDS, Deadline
 from structgen.tools import Tool, ToolCall
 from structgen.tools.invoking import MAX_RESULT, in_background, in_thread
 
+T = TypeVar("T")
 Consent = bool | str
 Confirm = Callable[[ToolCall[Any]], Consent | Awaitable[Consent]]
 """Decides whether a call is made: True; False; or a text that tells the model why it is not. It may be async."""
@@ -31,29 +34,48 @@ class Result(NamedTuple):
     error: Exception | None = None
 
 
-def results(calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False) -> Iterator[Result]:
+def results(
+    calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False, deadline: Deadline = ENDLESS
+) -> Iterator[Result]:
     """Makes calls and yields their results in order.
 
     Args:
         images: can the model read images in the results of tools?
+        deadline: then nobody waits for a call that has begun, as it cannot be stopped, unless it runs in this thread.
 
-    A person is asked about all of them first. Several run side by side, each in a thread; a single one, and calls of
-    tools with `concurrent=False`, run in this thread.
+    A person is asked about all of them first. Several run side by side, each in a thread; a single one without a
+    deadline, and calls of tools with `concurrent=False`, run in this thread.
+
+    Raises:
+        Stopped: the deadline has come.
     """
     refusals = [_refusal(_waited(confirm, each)) for each in calls]
     allowed = [each for each, refusal in zip(calls, refusals, strict=True) if refusal is None]
-    side_by_side = [each for each in allowed if len(allowed) > 1 and _concurrent(each)]
+    in_threads = len(allowed) > 1 or deadline.is_bounded
+    side_by_side = [each for each in allowed if in_threads and _concurrent(each)]
     futures = {id(each): in_thread(partial(_made, each, images)) for each in side_by_side}
     for each, refusal in zip(calls, refusals, strict=True):
+        deadline.check()
         future = futures.get(id(each))
-        yield refusal or (_made(each, images) if future is None else future.result())
+        yield refusal or (_made(each, images) if future is None else _in_time(future, deadline))
 
 
-async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False) -> list[Result]:
+def _in_time(future: Future[T], deadline: Deadline) -> T:
+    while deadline.is_bounded and not wait([future], LOOK_SECONDS).done:
+        deadline.check()
+    return future.result()
+
+
+async def aresults(
+    calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False, deadline: Deadline = ENDLESS
+) -> list[Result]:
     """Makes calls without blocking the event loop, and returns their results in order.
 
     They run side by side: async ones in the loop, others in threads. Calls of tools with `concurrent=False` wait for
-    each other.
+    each other. At the deadline async ones are cancelled, and nobody waits for others.
+
+    Raises:
+        Stopped: the deadline has come.
     """
     refusals = [_refusal(await _consent(confirm, each)) for each in calls]
     one_by_one = asyncio.Lock()
@@ -61,7 +83,14 @@ async def aresults(calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, i
     async def made(call: ToolCall[Any], refusal: Result | None) -> Result:
         return refusal or await _amade(call, one_by_one, images)
 
-    return await asyncio.gather(*map(made, calls, refusals))
+    every = asyncio.gather(*map(made, calls, refusals))
+    while deadline.is_bounded and not every.done():
+        await asyncio.wait([every], timeout=LOOK_SECONDS)
+        if deadline.is_over and not every.done():
+            every.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it
+            every.cancel()
+            deadline.check()
+    return await every
 
 
 def _concurrent(call: ToolCall[Any]) -> bool:

@@ -25,7 +25,7 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.decoding.shared_batch import ALONE, LOOK_SECONDS, SharedBatch
+from structgen.decoding.shared_batch import ALONE, SharedBatch
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
@@ -33,7 +33,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
-from structgen.patience import sharing
+from structgen.patience import LOOK_SECONDS, sharing
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
 

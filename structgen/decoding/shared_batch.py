@@ -18,12 +18,9 @@ from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.session import Session
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
-from structgen.patience import Deadline
+from structgen.patience import LOOK_SECONDS, Deadline
 
 T = TypeVar("T")
-
-LOOK_SECONDS = 0.03
-"""A waiting call looks so often whether it must end."""
 
 ALONE = threading.BoundedSemaphore(4)
 """How many runs that cannot be shared, as beam searches, go on at once in this context."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
+
 import pytest
 from pydantic import BaseModel
 
 import structgen as sg
+from structgen.calling.results import aresults, results
 from structgen.errors import OptionError, RunError
+from structgen.patience import Deadline
 from structgen.testing import scripted_chat
 
 
@@ -127,3 +133,40 @@ def test_text_may_stand_before_calls_although_the_answer_has_a_schema():
         answer = sg.run(scripted_chat(*says), "q", [add], schema=Plan, text_before_calls=True, max_turns=turns,
                         limits=sg.Limits(40), details=True).answer  # fmt: skip
         assert isinstance(answer, Plan)
+
+
+STOP = threading.Event()
+
+
+@sg.tool
+def sleep(seconds: float) -> str:
+    """Sleeps."""
+    STOP.set()
+    time.sleep(seconds)
+    return "done"
+
+
+@sg.tool
+async def asleep(seconds: float) -> str:
+    """Sleeps in the event loop."""
+    STOP.set()
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@pytest.mark.parametrize("tool", [sleep, asleep], ids=["sync", "async"])
+def test_a_run_ends_while_its_tools_run(tool):
+    """The conversation says that the call was interrupted."""
+    for runs in (sg.run, lambda *given, **more: asyncio.run(sg.arun(*given, **more))):
+        STOP.clear()
+        model = scripted_chat(call_text(tool.name, '{"seconds": 30}'), "Well.")
+        began = time.monotonic()
+        with pytest.raises(sg.Stopped, match="cancelled") as caught:
+            runs(model, "Go.", [tool], cancel=STOP, limits=sg.Limits(seconds=600))
+        assert time.monotonic() - began < 20
+        assert "interrupted" in caught.value.conversation.messages[-1]["content"]
+    (made,) = sg.call(model, "Go.", [tool], choice="required")
+    with pytest.raises(sg.Stopped, match=r"seconds=0\.2 are over"):
+        [*results([made], None, deadline=Deadline(0.2))]
+    with pytest.raises(sg.Stopped, match=r"seconds=0\.2 are over"):
+        asyncio.run(aresults([made], None, deadline=Deadline(0.2)))
