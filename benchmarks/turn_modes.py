@@ -106,7 +106,7 @@ def tokenizer_of(source: str) -> PreTrainedTokenizerFast:
     made: Any = PreTrainedTokenizerFast
     tokenizer = made(tokenizer_object=Tokenizer.from_str(_backend()))
     special = sorted({*control_tokens(format_), *marks} - {end})
-    tokenizer.add_special_tokens({"eos_token": end, "additional_special_tokens": special})
+    tokenizer.add_special_tokens({"bos_token": "<|bos|>", "eos_token": end, "additional_special_tokens": special})
     tokenizer.chat_template = source
     return tokenizer
 
@@ -174,8 +174,10 @@ def _wrong(reply: sg.Reply[Any], *, thinks: bool, calls: bool, said: list[str]) 
         return f"thought and answer are mixed: {told}"
     if [each.arguments for each in reply.calls] != ([{"city": "Rome"}] if calls else []):
         return f"calls: {told}"
-    begun = TAG.sub("", said[-2]) if len(said) > 1 else ""  # a call in plain letters, of which the mask takes the first
-    if not reply.calls and TAG.sub("", reply.text).strip() not in (ANSWER, "") and not begun.startswith(reply.text):
+    text = reply.text if TAG.sub("", reply.text).strip() in (ANSWER, "") else ""
+    refused = said[-2] if len(said) > 1 else ""  # a call in plain letters, of which the mask takes the first
+    begun = any(each.startswith(reply.text) for each in (refused, TAG.sub("", refused)))
+    if not reply.calls and reply.text != text and not begun:
         return f"answer: {told}"
     return None
 

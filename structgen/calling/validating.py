@@ -19,7 +19,7 @@ from structgen.chat.pieces import Slot, filled
 from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import holding
-from structgen.guards.validators import ValidatorGuard
+from structgen.guards.validators import ArgumentVeto, ValidatorGuard
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
@@ -169,7 +169,7 @@ class CallGuard(Guard[_CallState]):
                 continue
             after = guard.feed(guard.start(), call.json)
             if isinstance(after, Veto):
-                return Veto(call.offset(after.offset), f"{call.name}: {after.reason}")
+                return ArgumentVeto(call.offset(after.offset), f"{call.name}: {after.reason}")
             if self._is_json and call is calls[-1] and call.json and not call.ended and after.is_inside:
                 return _CallState(extended, replace(call), after)
         return _CallState(extended)
@@ -181,7 +181,7 @@ class CallGuard(Guard[_CallState]):
         for piece in pieces:
             after = guard.feed(reader, piece)
             if isinstance(after, Veto):
-                return Veto(call.start + after.offset, f"{call.name}: {after.reason}")
+                return ArgumentVeto(call.start + after.offset, f"{call.name}: {after.reason}")
             if not after.is_inside:
                 return None
             reader = after

@@ -34,6 +34,11 @@ class ValueVeto(Veto):
     is_alone: bool = False  # nothing beside the value decides
 
 
+@dataclass(frozen=True, slots=True)
+class ArgumentVeto(Veto):
+    """The veto of a tool's validators against a value in a call."""
+
+
 class Accepted(NamedTuple):
     """A whole text that its type accepts."""
 

@@ -225,6 +225,15 @@ class Booking(BaseModel):
         return guest
 
 
+class Stubborn(Booking):
+    """Books a room for nobody."""
+
+    @field_validator("guest")
+    @classmethod
+    def nobody(cls, guest: str) -> str:
+        raise ValueError("nobody with an A, and nobody else")
+
+
 BOOKING = {
     "hermes": '<tool_call>\n{"name": "Booking", "arguments": {"guest": "Ada", "rooms": 2}}\n</tool_call>',
     "mistral": 'Booking123456789{"guest": "Ada", "rooms": 2}',
@@ -241,6 +250,10 @@ def test_what_validators_refuse_is_said_in_another_way(template):
     assert not call.arguments.guest.startswith("A")
     assert reply.generation.stats.rollbacks > 0
     assert "nobody with an A" in reply.generation.trace[0].reason
+    model = scripted_chat(template, BOOKING[template].replace("Booking", "Stubborn"))
+    for tries in (0, 2):
+        with pytest.raises(ValidationFailed, match=rf"nobody with an A.*; {tries} other values .*allows more tries"):
+            sg.call(model, "Book.", [Stubborn], choice=Stubborn, limits=sg.Limits(validations=tries))
 
 
 def test_a_stream_tells_no_arguments_that_are_taken_back():

@@ -176,7 +176,8 @@ TEXTS: list[tuple[str, str, list[Any]]] = [
     (
         "step-3",
         'Hm.<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="look">'
-        '<steptml:parameter name="city">Rome</steptml:parameter></steptml:invoke><｜tool_call_end｜><｜tool_calls_end｜>',
+        '<steptml:parameter name="city">Rome</steptml:parameter></steptml:invoke><｜tool_call_end｜>'
+        "<｜tool_calls_end｜>",
         ["Hm.", ["look", ROME]],
     ),
     (

@@ -104,7 +104,7 @@ def checks_for(
         OptionError: the budget is too small for any text.
         VocabularyError: no text can be spelled.
     """
-    guarding = Guarding(guards, vocabulary) if guards else None
+    guarding = Guarding(guards, vocabulary, limits.validations) if guards else None
     phrase_row = None if phrases is None else PhraseRow(phrases, vocabulary)
     steering = None
     if grammar is not None:

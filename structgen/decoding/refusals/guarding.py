@@ -24,9 +24,10 @@ from structgen.decoding.choosing.masking import count, existing
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.errors import DeadEnd, excerpt, quoted
+from structgen.errors import DeadEnd, ValidationFailed, excerpt, quoted
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.guards.lookahead import GuardSet, States
+from structgen.guards.validators import ArgumentVeto
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
 from structgen.values.json_automaton import JsonAutomaton
@@ -54,8 +55,9 @@ class Guarding(RowCheck):
         plain: the mask of every token that exists.
     """
 
-    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
+    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, validations: int | None = None) -> None:
         super().__init__(guards, vocabulary)
+        self._validations, self._refused = validations, 0  # values in calls that validators refused
         self.looks_ahead = False
         self.plain = existing(vocabulary)
 
@@ -64,7 +66,14 @@ class Guarding(RowCheck):
 
         Raises:
             DeadEnd: they did already, or there is no token to take back.
+            ValidationFailed: `Limits(validations=...)` values in calls were refused before.
         """
+        if isinstance(veto, ArgumentVeto):
+            self._refused += 1
+            if self._validations is not None and self._refused > self._validations:
+                told = f"{veto.reason}; {self._validations} other values were refused before"
+                advice = f"Limits(validations=...) allows more tries than {self._validations}"
+                raise ValidationFailed(f"{told}: {advice}", "", text.text(), veto.reason)
         tokens = text.tokens
         first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
         why = partial(conflict, veto, quoted(text.text()), text.matcher, tokens[:first])
