@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 
 class TurnWatch:
-    """Turns the thinking and the text of a turn into events, and remembers which events have been given."""
+    """Turns the thinking and the text of a turn into events, and remembers which events have been given.
+
+    Attributes:
+        read: the number of the turn's tokens whose whole text has been read.
+    """
 
     def __init__(self, asked: TurnRequest) -> None:
         self._asked, thinking = asked, asked.session.thinking
@@ -39,7 +43,7 @@ class TurnWatch:
         self._begin()
 
     def _begin(self) -> None:
-        self._parser, self._read = self._asked.parser(), b""
+        self._parser, self._read, self.read = self._asked.parser(), b"", 0
 
     def events(self, session: Session) -> tuple[list[TurnEvent], bool]:
         """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
@@ -59,15 +63,15 @@ class TurnWatch:
     def _written(self, session: Session) -> tuple[list[TurnEvent], bool]:
         """Returns the events of the text, as `events` does."""
         text = session.said if self._parser is None else self._asked.written(session.tokens)
-        if not session.done:
-            text = text[: len(text) - max(begun_character(text), session.unsettled())]
+        held = 0 if session.done else max(begun_character(text), session.unsettled())
+        text = text[: len(text) - held]
         back = not text.startswith(self._read)
         if back:
             if len(text) < len(self._read) and self._read.startswith(text):
                 return [], False  # the same text may come again
             self._begin()
         new = text[len(self._read) :].decode("utf-8", errors="replace")
-        self._read = text
+        self._read, self.read = text, self.read if held else len(session.tokens)
         if self._parser is not None:
             return self._parser.feed(new), back
         return [TextPiece(new)] if new else [], back

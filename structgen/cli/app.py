@@ -257,6 +257,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen.")] = 8000,
     name: Annotated[str | None, typer.Option(help="What clients call the model; its last part by default.")] = None,
+    alias: Annotated[list[str] | None, typer.Option(help="A further name that requests may have; repeatable.")] = None,
     api_key: Annotated[
         str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
     ] = None,
@@ -299,8 +300,8 @@ def serve(
             message = f"the server needs {missing.name}: install structgen[server]"
             raise OptionError(message) from missing
         settings = server.Settings(
-            name=name or model.rstrip("/").rpartition("/")[2], api_key=keys, rows=rows, queue=queue,
-            max_tokens=max_tokens, temperature=temperature, call_format=call_format,
+            name=name or model.rstrip("/").rpartition("/")[2], aliases=alias or (), api_key=keys,
+            rows=rows, queue=queue, max_tokens=max_tokens, temperature=temperature, call_format=call_format,
             schema_seconds=schema_seconds, row_seconds=row_seconds,
             max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
             cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,

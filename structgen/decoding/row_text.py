@@ -79,11 +79,11 @@ class RowText:
         accepted = None if validating is None else validating.accepted
         return accepted if accepted is not None and accepted.text == self.said else None
 
-    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        """The measures of each token; None if the model was not asked. Empty without a ledger."""
+    def choices(self, ledger: Ledger | None, start: int = 0) -> list[ChosenToken | None]:
+        """The measures of each token from `start` on; None if the model was not asked. Empty without a ledger."""
         if ledger is None:
             return []
-        return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries]
+        return [None if entry is None else ledger.choice(*entry) for entry in self._transcript.entries[start:]]
 
     @property
     def entries(self) -> list[Entry | None]:

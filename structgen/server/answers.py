@@ -6,7 +6,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from secrets import token_hex
@@ -36,14 +36,15 @@ class ChoiceText:
     Attributes:
         calls: with id, name and arguments.
         generation: None until the text is complete.
-        choices: the measurements of each token's choice, once the text is complete.
+        tokens, choices: the tokens so far, and the measurements of their choices.
     """
 
     content: str = ""
     reasoning: str = ""
     calls: list[Body] = field(default_factory=list)
     generation: Generation[str] | None = None
-    choices: Sequence[ChosenToken | None] = ()
+    tokens: list[int] = field(default_factory=list)
+    choices: list[ChosenToken | None] = field(default_factory=list)
 
     def add(self, event: TurnEvent) -> Body:
         """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
@@ -99,11 +100,21 @@ class Answer(ABC):
 
     def add(self, news: News) -> list[Body]:
         """Takes news without an error. Returns the pieces that a stream sends of them, for `events`."""
+        text = self._texts[news.index]
+        start = len(text.tokens)
+        text.tokens += news.tokens
+        text.choices += news.choices
         pieces = [piece for event in news.events for piece in self._pieces(news.index, event)]
+        entries = self._logprobs(news.index, start)
+        if entries:
+            pieces = self._measured(news.index, pieces, entries)
         if news.generation is not None:
-            text = self._texts[news.index]
-            text.generation, text.choices = news.generation, news.choices
+            text.generation = news.generation
             pieces += self._last_pieces(news.index)
+        return pieces
+
+    def _measured(self, index: int, pieces: list[Body], entries: list[Body]) -> list[Body]:
+        """Returns the pieces with the log-probabilities of their tokens; by default without."""
         return pieces
 
     @abstractmethod
@@ -144,13 +155,16 @@ class Answer(ABC):
         generated = thought + sum(len(end.token_ids) for end in ends)
         return sum(end.prompt_tokens for end in ends[::each]), generated, thought
 
-    def _logprobs(self, index: int) -> list[Body] | None:
-        """Returns the entries of `logprobs.content` for a text, without its end tokens; None if nobody asked."""
+    def _logprobs(self, index: int, start: int = 0) -> list[Body] | None:
+        """Returns the entries of `logprobs.content` for the tokens of a text, without end tokens; None if nobody asked.
+
+        Args:
+            start: the number of the first token.
+        """
         text, turn, top = self._texts[index], self._asked.turns[index], self._asked.top_logprobs
         if top is None:
             return None
-        assert text.generation is not None
-        tokens = zip(text.generation.token_ids, text.choices, strict=True)
+        tokens = zip(text.tokens[start:], text.choices[start:], strict=True)
         end_ids = turn.request.model.vocabulary.end_ids
         return [_token_entry(turn, token, choice, top) for token, choice in tokens if token not in end_ids]
 
@@ -191,6 +205,14 @@ class Completion(Answer):
     def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
         delta = self._texts[index].add(event)
         return [self._chunk_choice(index, delta)] if delta else []
+
+    def _measured(self, index: int, pieces: list[Body], entries: list[Body]) -> list[Body]:
+        *others, last = pieces or [self._chunk_choice(index, {})]
+        return [*others, {**last, "logprobs": self._table(index, entries)}]
+
+    @abstractmethod
+    def _table(self, index: int, entries: list[Body]) -> Body:
+        """Returns log-probabilities in the form of the choice's field `logprobs`."""
 
     def events(self, pieces: Iterable[Body]) -> Iterator[Event]:
         """Yields a chunk for each choice."""
@@ -250,12 +272,11 @@ class ChatAnswer(Completion):
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
-        text, empty, logprobs = self._texts[index], self._chunk_choice(index, {}), self._content(index)
-        last = {**empty, "finish_reason": text.finish_reason, "structgen": text.about}
-        return [last] if logprobs is None else [{**empty, "logprobs": logprobs}, last]
+        text, empty = self._texts[index], self._chunk_choice(index, {})
+        return [{**empty, "finish_reason": text.finish_reason, "structgen": text.about}]
 
     def _choice(self, index: int) -> Body:
-        text = self._texts[index]
+        text, entries = self._texts[index], self._logprobs(index)
         message: Body = {"role": "assistant", "content": text.content or (None if text.calls else ""), "refusal": None}
         if text.reasoning:
             message["reasoning_content"] = text.reasoning
@@ -264,14 +285,13 @@ class ChatAnswer(Completion):
         return {
             "index": index,
             "message": message,
-            "logprobs": self._content(index),
+            "logprobs": None if entries is None else self._table(index, entries),
             "finish_reason": text.finish_reason,
             "structgen": text.about,
         }
 
-    def _content(self, index: int) -> Body | None:
-        entries = self._logprobs(index)
-        return None if entries is None else {"content": entries, "refusal": None}
+    def _table(self, index: int, entries: list[Body]) -> Body:
+        return {"content": entries, "refusal": None}
 
 
 class TextAnswer(Completion):
@@ -280,26 +300,34 @@ class TextAnswer(Completion):
     object = chunk_object = "text_completion"
     prefix = "cmpl"
 
+    def __init__(self, asked: Asked, request: Common) -> None:
+        super().__init__(asked, request)
+        self._offsets = [0 for _ in asked.turns]
+
     def _chunk_choice(self, index: int, delta: Body) -> Body:
         return {"index": index, "text": delta.get("content", ""), "logprobs": None, "finish_reason": None}
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
-        return [{**self._choice(index), "text": ""}]
+        text = self._texts[index]
+        return [
+            {**self._chunk_choice(index, {}), "finish_reason": text.finish_reason, "structgen": text.about},
+        ]
 
     def _choice(self, index: int) -> Body:
-        text = self._texts[index]
-        last = {"logprobs": self._columns(index), "finish_reason": text.finish_reason, "structgen": text.about}
-        return {"index": index, "text": text.content, **last}
+        text, entries = self._texts[index], self._logprobs(index)
+        self._offsets[index] = 0
+        last = {"finish_reason": text.finish_reason, "structgen": text.about}
+        logprobs = None if entries is None else self._table(index, entries)
+        return {"index": index, "text": text.content, "logprobs": logprobs, **last}
 
-    def _columns(self, index: int) -> Body | None:
-        """Returns the log-probabilities in a column for each attribute of a token."""
-        entries = self._logprobs(index)
-        if entries is None:
-            return None
+    def _table(self, index: int, entries: list[Body]) -> Body:
+        """Returns a column for each attribute of a token."""
         tokens, tops = [entry["token"] for entry in entries], [entry["top_logprobs"] for entry in entries]
+        offsets = [*accumulate(map(len, tokens), initial=self._offsets[index])]
+        self._offsets[index] = offsets[-1]
         return {
             "tokens": tokens,
             "token_logprobs": [entry["logprob"] for entry in entries],
             "top_logprobs": [{other["token"]: other["logprob"] for other in top} for top in tops],
-            "text_offset": list(accumulate(map(len, tokens), initial=0))[:-1],
+            "text_offset": offsets[:-1],
         }

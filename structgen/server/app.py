@@ -214,19 +214,18 @@ class Routes:
 
     async def models(self, request: Request) -> Response:
         self._require_key(request)
-        name = self._settings.name
-        pages = {"has_more": False, "first_id": name, "last_id": name}
-        return JSONResponse({"object": "list", "data": [self._described()], **pages})
+        names = self._settings.names
+        pages = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
+        return JSONResponse({"object": "list", "data": [self._described(name) for name in names], **pages})
 
     async def model(self, request: Request, name: str) -> Response:
         self._require_key(request)
-        if name != self._settings.name:
-            raise Problem(404, f"there is no model {name!r} here", "model_not_found", param="model")
-        return JSONResponse(self._described())
+        self._settings.require_name(name)
+        return JSONResponse(self._described(name))
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self, name: str) -> dict[str, Any]:
         """Returns what clients of OpenAI and of Anthropic read of a model."""
-        name, began = self._settings.name, datetime.fromtimestamp(self._began, timezone.utc)
+        began = datetime.fromtimestamp(self._began, timezone.utc)
         about = {"type": "model", "display_name": name, "created_at": began.isoformat(), "lifecycle": "active"}
         return {"id": name, "object": "model", "created": self._began, "owned_by": "structgen", **about}
 
@@ -254,8 +253,7 @@ class Routes:
                     body = await self._body(request)
                     exchange.size = len(body)
                     asked = read_request(kind, body)
-                    if asked.model not in ("", self._settings.name):
-                        raise Problem(404, f"there is no model {asked.model!r} here", "model_not_found", param="model")
+                    self._settings.require_name(asked.model or self._settings.name)
                     found = await service.apart(lambda model: work(model, asked), exchange)
                     exchange.answered()
                     return JSONResponse(found)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
@@ -18,15 +17,16 @@ from structgen.constraints.languages import Lark
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
-from structgen.errors import PromptTooLong, quoted
+from structgen.errors import quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
+from structgen.server.conversation import chat_messages, require_fits
 from structgen.server.messages_wire import MessagesRequest
 from structgen.server.problems import Problem, invalid
-from structgen.server.responses_wire import ResponsesRequest, text_of
+from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import (
     AllowedChoice,
@@ -34,19 +34,15 @@ from structgen.server.wire import (
     ChatRequest,
     Common,
     GapField,
-    Message,
     NamedChoice,
     PhraseField,
     SchemaFormat,
     TextRequest,
     ThinkingField,
 )  # fmt: skip
-from structgen.tools import ToolCall
 
 MOST = 20
 """The most alternatives to a token that a request may ask for, as with OpenAI; there are `ALTERNATIVES` at most."""
-SHRUNK = 4
-"""How many times fewer bytes a tokenizer's normal form of a text may have."""
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 
@@ -171,29 +167,6 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
     given: Any = request.prompt
     several = isinstance(given, list) and not (given and isinstance(given[0], int))
     return given if several else [given]
-
-
-def chat_messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
-    """Returns messages as chat templates take them.
-
-    Raises:
-        PromptTooLong: they are longer than the model's context. Problem: one of them cannot be read.
-    """
-    messages = _messages(given)
-    require_fits(model, [each["content"] for each in messages if each["role"] in ("user", "system", "tool")])
-    return messages
-
-
-def require_fits(model: Model, texts: Sequence[str]) -> None:
-    """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
-
-    White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.
-    """
-    longest = int(np.diff(model.vocabulary.offsets).max())
-    longest = max([longest, *map(len, model.vocabulary.special_names)])
-    size = sum(len(word.encode()) for text in texts for word in text.split())
-    if model.context is not None and size > SHRUNK * longest * model.context:
-        raise PromptTooLong("the prompt", size // (SHRUNK * longest), model.context)
 
 
 def _check_size(request: Common, settings: Settings) -> None:
@@ -338,40 +311,3 @@ def _top_logprobs(request: ChatRequest | TextRequest, name: str, wanted: bool | 
     if (top or 0) > ALTERNATIVES:
         request._ignored.append(f"{name} above {ALTERNATIVES}")
     return (top or 0) if wanted else None
-
-
-def _messages(given: Sequence[Message]) -> list[dict[str, Any]]:
-    """Returns the messages as chat templates take them."""
-    written, names = [], dict[str, str]()
-    for place, message in enumerate(given):
-        one = {**(message.model_extra or {}), "role": message.role, "content": _text(message.content, place)}
-        if message.tool_calls:
-            calls = [_call(call, place) for call in message.tool_calls]
-            names |= {call.id: call.name for call in calls}
-            one["tool_calls"] = calls
-        if message.role == "tool" and "name" not in one:
-            one["name"] = names.get(str(one.get("tool_call_id")), "")
-        written.append({name: value for name, value in one.items() if value is not None})
-    return written
-
-
-def _text(content: str | list[dict[str, Any]] | None, place: int) -> str:
-    if not isinstance(content, list):
-        return content or ""
-    for part in content:
-        if part.get("type") not in ("text", "refusal") or not isinstance(text_of(part), str):
-            kind = quoted(part.get("type"))
-            raise invalid(f"messages.{place}.content", f"{kind} parts are not read here, only text")
-    return "".join(text_of(part) for part in content)
-
-
-def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
-    try:
-        function = given["function"]
-        arguments = json.loads(function["arguments"] or "{}")
-        if not isinstance(arguments, dict):
-            raise TypeError
-        return ToolCall(str(function["name"]), arguments, str(given["id"]))
-    except (LookupError, TypeError, ValueError, RecursionError):
-        expected = "expected an id, and a function with a name and arguments as JSON text"
-        raise invalid(f"messages.{place}.tool_calls", expected) from None

@@ -13,7 +13,7 @@ from typing import Any
 from structgen.calling.request import TurnRequest
 from structgen.calling.streaming import TurnWatch
 from structgen.chat.parser import TurnEvent
-from structgen.decoding.choosing.measure import ChosenToken
+from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.run import Run
@@ -35,13 +35,14 @@ class News:
 
     Attributes:
         generation: None but in the last news of a text.
-        choices: the measurements of each token's choice, in the last news.
+        tokens, choices: the tokens since the last news, and the measurements of their choices if they are recorded.
         error: why the whole request has failed.
     """
 
     index: int
     events: Sequence[TurnEvent] = ()
     generation: Generation[str] | None = None
+    tokens: Sequence[int] = ()
     choices: Sequence[ChosenToken | None] = ()
     error: StructgenError | None = None
 
@@ -255,7 +256,7 @@ class _SampledText:
         self._index, self._turn, self._batch = index, turn, batch
         self._seat: Seat | None = batch.join(turn.request.sessions[0], record=record)
         self._watch = TurnWatch(turn)
-        self._tokens = -1
+        self._tokens, self._given = -1, 0
 
     @property
     def is_over(self) -> bool:
@@ -281,11 +282,20 @@ class _SampledText:
             events = [] if error is not None else self._events(session)
         except StructgenError as problem:
             events, error = [], problem
+        measured = self._measured(session, self._seat.ledger)
         if generation is None:
-            return News(self._index, events, error=error) if events or error else None
-        choices = session.choices(self._seat.ledger)
+            new = bool(events or error or measured[0])
+            return News(self._index, events, None, *measured, error=error) if new else None
         self.leave()
-        return News(self._index, events, generation, choices, error)
+        return News(self._index, events, generation, *measured, error)
+
+    def _measured(self, session: Session, ledger: Ledger | None) -> tuple[Sequence[int], Sequence[ChosenToken | None]]:
+        """Returns the tokens whose text has been given since the last call, with their measurements."""
+        start, end = self._given, len(session.tokens) if session.is_over else self._watch.read
+        if ledger is None or end <= start:
+            return (), ()
+        self._given = end
+        return session.tokens[start:end], session.choices(ledger, start)[: end - start]
 
     def _events(self, session: Session) -> list[TurnEvent]:
         """Returns the new events of the text.
@@ -335,7 +345,8 @@ class _SearchedText:
             session, generation = run.rows[0].texts[0][0], self._turn.request.result(0, run)
             try:
                 events, _ = TurnWatch(self._turn).events(session)
-                news = News(self._index, events, generation, session.choices(run.ledger), generation.error)
+                measured = generation.token_ids, session.choices(run.ledger)
+                news = News(self._index, events, generation, *measured, generation.error)
             except StructgenError as error:
                 news = News(self._index, error=error)
         self.leave()

@@ -28,6 +28,16 @@ IGNORED = {
     "speed": "there is one speed",
     "user_profile_id": "the server knows no users",
     "workspace_id": "the server knows no workspaces",
+    "betas": "there are no versions of the interface",
+    "billing_policy": "nothing is billed",
+    "compaction": "the server keeps no context",
+    "fallback_credit_token": "nothing is billed",
+    "fallbacks": "there is one model",
+    "text.verbosity": "ask for it in the prompt",
+    "reasoning.context": "the answer has the whole thinking",
+    "reasoning.generate_summary": "the answer has the whole thinking",
+    "reasoning.mode": "there is one mode",
+    "output_config.task_budget": "max_tokens is the budget",
 }
 """Fields that change nothing here, and why. An answer names them in the header `X-Structgen-Ignored`."""
 
@@ -76,15 +86,22 @@ def translated(given: Any) -> tuple[Any, list[str]]:
     if not isinstance(given, dict):
         return given, []
     body = {name: _without_nulls(value, name) for name, value in given.items() if value is not None}
-    ignored = [name for name in body if name in IGNORED]
-    for name in ignored:
-        del body[name]
+    ignored = [name for name in IGNORED if _removed(body, *name.split("."))]
     for name, values in NEUTRAL.items():
         if name in body and any(body[name] == value and type(body[name]) is type(value) for value in values):
             del body[name]
     _rename(body)
     _structured(body)
     return body, ignored
+
+
+def _removed(body: Any, *path: str) -> bool:
+    """Removes a field, given the names on the way to it. Returns whether it was there."""
+    for name in path[:-1]:
+        body = body.get(name)
+        if not isinstance(body, dict):
+            return False
+    return body.pop(path[-1], body) is not body
 
 
 def _without_nulls(value: Any, name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from structgen.server.problems import invalid
+from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
@@ -174,6 +174,7 @@ class CountRequest(AnyRequest):
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
     output_format: JsonFormat | None = None
+    thread: Any = None
 
     @property
     def chat(self) -> ChatRequest:
@@ -182,6 +183,9 @@ class CountRequest(AnyRequest):
         Raises:
             Problem: something in a message cannot be read.
         """
+        if self.thread is not None:  # the `anthropic` package asks for one, and goes on without one after this error
+            message = "thread: this server keeps no conversations: send all messages"
+            raise Problem(400, message, "thread_unsupported_request", param="thread")
         choice, config = self.tool_choice, self.output_config or OutputConfig()
         format_ = config.format or self.output_format
         named = None if format_ is None else NamedSchema(name=format_.name or "answer", schema=format_.schema_)

@@ -53,7 +53,8 @@ class Problem(Exception):
     def message_body(self) -> dict[str, Any]:
         """The same as Anthropic's clients read it: `{"type": "error", "error": {"type", "message", ...}}`."""
         kind = _KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
-        error = {"type": kind, "message": str(self), "param": self.param, "code": self.code}
+        details = {"error_code": self.code}
+        error = {"type": kind, "message": str(self), "param": self.param, "code": self.code, "details": details}
         return {"type": "error", "error": error}
 
 

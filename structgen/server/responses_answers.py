@@ -26,12 +26,22 @@ class ResponseAnswer(Answer):
         super().__init__(asked)
         self._request, self._id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
         self._output, self._text, self._number = _Output(), self._texts[0], 0
+        self._waiting: list[Body] = []
 
     def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
         return self._output.add(event)
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
         return self._output.end(self._status, self._logprobs(0) or [])
+
+    def _measured(self, index: int, pieces: list[Body], entries: list[Body]) -> list[Body]:
+        """Returns the pieces with the log-probabilities in the last one of the message's text."""
+        places = [place for place, piece in enumerate(pieces) if piece["type"] == "response.output_text.delta"]
+        self._waiting += entries
+        if places:
+            pieces[places[-1]] = {**pieces[places[-1]], "logprobs": self._waiting}
+            self._waiting = []
+        return pieces
 
     def opening(self) -> Iterator[Event]:
         return self.events({"type": f"response.{name}", "response": self.body} for name in ("created", "in_progress"))

@@ -166,7 +166,7 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
                 yield Message(role="assistant", **turn)
             turn = {}
             if item.type == "message":
-                yield Message(role=fields.role, content=fields.text("content", "input_text"))
+                yield Message(role=fields.role, content=fields.parts("content"))
             elif item.type == "function_call_output":
                 output, call_id = fields.text("output", "input_text"), fields.string("call_id")
                 yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
@@ -174,6 +174,10 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
     if turn:
         yield Message(role="assistant", **turn)
+
+
+def _is_image(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "input_image"
 
 
 class _ItemFields:
@@ -201,6 +205,18 @@ class _ItemFields:
         if given not in ("system", "developer", "user", "assistant"):
             raise self.problem("role", f"expected system, developer, user or assistant, found {quoted(given)}")
         return given
+
+    def parts(self, name: str) -> str | list[dict[str, Any]]:
+        """Returns a text, or the parts of one with images among them."""
+        given = self._fields.get(name)
+        if not isinstance(given, list) or not any(_is_image(part) for part in given):
+            return self.text(name, "input_text")
+        return [
+            {"type": "image_url", "image_url": part.get("image_url")}
+            if _is_image(part)
+            else {"type": "text", "text": text_of(part) if isinstance(part, dict) else None}
+            for part in given
+        ]
 
     def text(self, name: str, kind: str) -> str:
         """Returns a text, or the joined texts of its parts; None is an empty text."""

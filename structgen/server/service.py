@@ -114,9 +114,7 @@ class Service:
             raise problem_of(ShuttingDown("the server is being stopped"))
         if not self.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
-        if request.model != settings.name:
-            message = f"there is no model {request.model!r} here: this server has {settings.name!r}"
-            raise Problem(404, message, "model_not_found", param="model")
+        settings.require_name(request.model)
         if texts > settings.max_choices:
             message = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
             raise Problem(400, message, "invalid_value", param="n")

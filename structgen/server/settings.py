@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from structgen.arguments import is_number, require, require_count, require_one_of
+from structgen.arguments import is_listed, is_number, require, require_count, require_one_of
 from structgen.chat.formats import NATIVE
+from structgen.errors import quoted
+from structgen.server.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,7 @@ class Settings:
 
     Attributes:
         name: the name of the model for clients.
+        aliases: further names that requests may have, as those of the models that clients ask for by themselves.
         api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
             None lets everyone in.
         cors_origins: the origins of web pages that may send requests, or `("*",)`.
@@ -38,6 +41,7 @@ class Settings:
     """
 
     name: str = "model"
+    aliases: Sequence[str] = ()
     api_key: str | Sequence[str] | None = None
     cors_origins: Sequence[str] = ()
     rows: int = 64
@@ -56,9 +60,22 @@ class Settings:
     request_seconds: float = 600.0
     grace_seconds: float = 30.0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the model."""
+        return (self.name, *self.aliases)
+
+    def require_name(self, name: str) -> None:
+        """Refuses a request for another model."""
+        if name not in self.names:
+            message = f"there is no model {quoted(name)} here: this server has {quoted(self.name)}"
+            raise Problem(404, message, "model_not_found", param="model")
+
     def __post_init__(self) -> None:
         named = isinstance(self.name, str) and bool(self.name)
         require(named, "name", self.name, "a name for the model")
+        require(is_listed(self.aliases, str), "aliases", self.aliases, "a list of names")
+        object.__setattr__(self, "aliases", tuple(self.aliases))
         if self.call_format is not None:
             require_one_of("call_format", self.call_format, *(each.name for each in NATIVE))
         keys = [self.api_key] if isinstance(self.api_key, str) else [] if self.api_key is None else [*self.api_key]

@@ -12,7 +12,8 @@ from structgen.decoding.prompts.prompt import read_prompt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits
-from structgen.server.asking import chat_messages, effort_options, require_fits
+from structgen.server.asking import effort_options
+from structgen.server.conversation import chat_messages, require_fits
 from structgen.server.messages_wire import CountRequest
 from structgen.server.problems import invalid
 from structgen.server.wire import AnyRequest, Message, ToolField

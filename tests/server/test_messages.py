@@ -40,7 +40,9 @@ def client_of(server, key="none"):
 
 @pytest.fixture(scope="module")
 def demo():
-    with served(sg.Model.of(*load_demo()), Settings(name="demo", max_tokens=400, temperature=0.0)) as server:
+    with served(
+        sg.Model.of(*load_demo()), Settings(name="demo", aliases=["claude"], max_tokens=400, temperature=0.0)
+    ) as server:
         yield server
 
 
@@ -58,10 +60,11 @@ def create(client):
 
 
 def test_every_field_of_the_sdk_is_known():
-    from anthropic.types.message_create_params import MessageCreateParamsBase
+    from anthropic.types import beta, message_create_params
 
     known = {*MessagesRequest.model_fields, *IGNORED, *_REFUSED, *NEUTRAL}
-    assert {name for name in MessageCreateParamsBase.__annotations__ if name not in known} == set()
+    for params in (message_create_params, beta.message_create_params):
+        assert {name for name in params.MessageCreateParamsBase.__annotations__ if name not in known} == set()
 
 
 def test_a_text_and_what_it_cost(create, client):
@@ -76,8 +79,9 @@ def test_a_text_and_what_it_cost(create, client):
     assert answer.model_extra["structgen"]["finish"] == "end"
     cut = create(max_tokens=3)
     assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 3)
-    assert [model.id for model in client.models.list()] == ["demo"]
-    assert client.models.retrieve("demo").display_name == "demo"
+    assert [model.id for model in client.models.list()] == ["demo", "claude"]
+    assert client.models.retrieve("claude").display_name == "claude"
+    assert create(max_tokens=3, model="claude").model == "claude"
 
 
 def test_a_typed_answer_and_its_stream(client):
@@ -168,6 +172,10 @@ def test_errors_have_anthropics_form_and_keys_its_header(create, client, demo):
         return refusal.value.status_code, error["type"], error["param"], error["message"]
 
     assert refused(model="other")[:3] == (404, "not_found_error", "model")
+    thread = {"thread": {"type": "create"}}  # after this error the package's tool runner goes on without one
+    with pytest.raises(anthropic.BadRequestError) as refusal:
+        create(extra_body=thread)
+    assert refusal.value.error_code == "thread_unsupported_request"
     assert refused(max_tokens=0)[:3] == (400, "invalid_request_error", "max_tokens")
     assert "pass a tool of your own" in refused(container="c")[3]
     last = [*USER, {"role": "assistant", "content": "The answer is ("}]

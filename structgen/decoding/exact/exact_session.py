@@ -117,8 +117,8 @@ class ExactSession(Session):
         """All of the text until it is complete."""
         return 0 if self.done else ALL
 
-    def choices(self, ledger: Ledger | None) -> list[ChosenToken | None]:
-        return [] if ledger is None else [self._mass.choice(node) for node in self._path]
+    def choices(self, ledger: Ledger | None, start: int = 0) -> list[ChosenToken | None]:
+        return [] if ledger is None else [self._mass.choice(node) for node in self._path[start:]]
 
     def ask(self) -> None:
         """None: it chooses by itself, see `draw_texts`."""

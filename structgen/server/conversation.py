@@ -1,0 +1,121 @@
+"""The messages of a request as chat templates take them: texts, images, calls and their results."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from structgen.errors import PromptTooLong, quoted
+from structgen.models.model import Model
+from structgen.server.problems import invalid
+from structgen.server.responses_wire import text_of
+from structgen.server.wire import Message
+from structgen.tools import ToolCall
+
+SHRUNK = 4
+"""How many times fewer bytes a tokenizer's normal form of a text may have."""
+IMAGES = ("PNG", "JPEG", "WEBP", "GIF")
+MAX_PIXELS = 40_000_000
+"""Of an image. A small file may have billions."""
+
+
+def chat_messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns messages as chat templates take them.
+
+    Raises:
+        PromptTooLong: they are longer than the model's context. Problem: one of them cannot be read.
+    """
+    messages = _messages(model, given)
+    contents = [each["content"] for each in messages if each["role"] in ("user", "system", "tool")]
+    parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]
+    require_fits(model, [part["text"] for part in parts if "text" in part])
+    return messages
+
+
+def require_fits(model: Model, texts: Sequence[str]) -> None:
+    """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
+
+    White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.
+    """
+    longest = int(np.diff(model.vocabulary.offsets).max())
+    longest = max([longest, *map(len, model.vocabulary.special_names)])
+    size = sum(len(word.encode()) for text in texts for word in text.split())
+    if model.context is not None and size > SHRUNK * longest * model.context:
+        raise PromptTooLong("the prompt", size // (SHRUNK * longest), model.context)
+
+
+def _messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns the messages as chat templates take them."""
+    written, names = [], dict[str, str]()
+    for place, message in enumerate(given):
+        one = {**(message.model_extra or {}), "role": message.role, "content": _content(model, message.content, place)}
+        if message.tool_calls:
+            calls = [_call(call, place) for call in message.tool_calls]
+            names |= {call.id: call.name for call in calls}
+            one["tool_calls"] = calls
+        if message.role == "tool" and "name" not in one:
+            one["name"] = names.get(str(one.get("tool_call_id")), "")
+        written.append({name: value for name, value in one.items() if value is not None})
+    return written
+
+
+def _content(model: Model, content: str | list[dict[str, Any]] | None, place: int) -> str | list[dict[str, Any]]:
+    """Returns one text, or a list of texts and images."""
+    if not isinstance(content, list):
+        return content or ""
+    parts: list[dict[str, Any]] = []
+    for part in content:
+        kind = part.get("type")
+        if kind == "image_url":
+            parts.append({"type": "image", "image": _image(model, part, f"messages.{place}.content")})
+        elif kind in ("text", "refusal") and isinstance(text_of(part), str):
+            parts.append({"type": "text", "text": text_of(part)})
+        else:
+            message = f"{quoted(kind)} parts are not read here, only text and image_url"
+            raise invalid(f"messages.{place}.content", message)
+    has_images = any(part["type"] == "image" for part in parts)
+    return parts if has_images else "".join(part["text"] for part in parts)
+
+
+def _image(model: Model, part: dict[str, Any], place: str) -> Any:
+    """Returns the image of a part, whose address must be a data URL.
+
+    Raises:
+        Problem: the model reads no images, or this is none.
+    """
+    given = part.get("image_url")
+    url = given.get("url") if isinstance(given, dict) else given
+    if model.processor is None:
+        raise invalid(place, "this model reads no images")
+    if not isinstance(url, str) or not url.startswith("data:"):
+        raise invalid(place, "the server fetches nothing: send the image as a data URL")
+    head, _, data = url.partition(",")
+    expected = f"expected a data URL with base64 of a {', '.join(IMAGES)} of at most {MAX_PIXELS:,} pixels"
+    try:
+        from PIL import Image
+    except ImportError:  # transformers' processors of images need it, too
+        raise invalid(place, "this server has no Pillow, which reads images") from None
+    try:
+        image = Image.open(BytesIO(b64decode(data, validate=True)), formats=IMAGES)
+        if not head.endswith(";base64") or image.width * image.height > MAX_PIXELS:
+            raise invalid(place, expected)
+        return image.convert("RGB")
+    except (ValueError, OSError, SyntaxError, Image.DecompressionBombError):
+        raise invalid(place, expected) from None
+
+
+def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
+    try:
+        function = given["function"]
+        arguments = json.loads(function["arguments"] or "{}")
+        if not isinstance(arguments, dict):
+            raise TypeError
+        return ToolCall(str(function["name"]), arguments, str(given["id"]))
+    except (LookupError, TypeError, ValueError, RecursionError):
+        expected = "expected an id, and a function with a name and arguments as JSON text"
+        raise invalid(f"messages.{place}.tool_calls", expected) from None
