@@ -27,8 +27,8 @@ from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.patience import Deadline
 
-JOINING = 1.5
-"""New prompts cost a pass of their own, so they join together once free rows have wasted this much of a step."""
+JOINING = 2.0
+"""New prompts cost a pass of their own, so they join together once free rows have wasted so many steps."""
 AHEAD = 4
 """Inputs that are read and sorted by length together, in batches."""
 
