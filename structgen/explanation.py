@@ -8,6 +8,8 @@ from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.grammars.plans import described
+from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.regular.formats import FORMATS
 from structgen.regular.number_sets import number_predicate
@@ -160,6 +162,8 @@ def _explained(given: object, where: str) -> Explanation:
         parts = (given.part, given.separator) if given.separator else (given.part,)
     each = [_explained(part, f"{where}/{i}") for i, part in enumerate(parts)]
     name = "text" if isinstance(given, str) else type(given).__name__
+    if isinstance(given, (EBNF, GBNF, Lark)):
+        return Explanation((Rule(where or "/", name, MASKED, described(given.plan())),), ())
     try:
         why = _dialect(given.pattern) if isinstance(given, Regex) else ""
     except (PatternError, PatternUnsupported) as error:

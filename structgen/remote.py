@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from structgen.arguments import is_number, require, require_flag, require_one_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
-from structgen.constraints.languages import Lark
+from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.prompts.per_row import each_of, lists
@@ -276,7 +276,7 @@ def _extras(
         extras["regex"] = constraint.pattern
     elif isinstance(constraint, Choice):
         extras["choice"] = list(constraint.options)
-    elif isinstance(constraint, Lark) and constraint == Lark(constraint.grammar):
+    elif isinstance(constraint, (EBNF, GBNF, Lark)) and constraint == type(constraint)(constraint.grammar):
         extras["grammar"] = constraint.grammar
     elif constraint is not None and not isinstance(constraint, JsonSchema):
         raise OptionError(f"schema={quoted(constraint)} cannot be sent to an endpoint")

@@ -76,10 +76,15 @@ def _documents(given: str) -> Iterator[tuple[str, Resource[Any]]]:
         yield name, resource
 
 
-def read_schema(path: Path) -> Any:
-    """Reads a JSON Schema from a file."""
+def read_schema(path: Path, *, grammars: bool = False) -> Any:
+    """Reads a JSON Schema from a file; if `grammars`, also a grammar, by the ending of the file's name."""
     try:
-        contents = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if grammars and path.suffix in (".lark", ".gbnf", ".ebnf"):
+            import structgen as sg
+
+            return {".lark": sg.Lark, ".gbnf": sg.GBNF, ".ebnf": sg.EBNF}[path.suffix](text)
+        contents = json.loads(text)
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
     except ValueError as error:

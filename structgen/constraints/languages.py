@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike, fspath
 
 from structgen.arguments import require, require_unicode, several
+from structgen.constraints.basic import JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.constraints.grammars.bnf import EBNF as _EBNF
 from structgen.constraints.grammars.bnf import GBNF as _GBNF
 from structgen.constraints.grammars.bnf import Notation, read_bnf
+from structgen.constraints.grammars.lark import EXTENSIONS, read_lark
 from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
-from structgen.parts.lalr.grammar import read_grammar
+from structgen.parts.lalr.grammar import LarkRefusal, read_grammar
 from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
 from structgen.parts.parts import Plan
@@ -24,7 +28,7 @@ __all__ = ["EBNF", "GBNF", "ByteMachine", "Lark", "Machine"]
 
 @dataclass(frozen=True)
 class Lark(Composition):
-    """The texts that `lark.Lark(grammar, parser="lalr")` parses, exactly.
+    """The texts of a grammar in Lark's notation, or in llguidance's dialect of it.
 
         Lark('''
             start: expr
@@ -34,16 +38,23 @@ class Lark(Composition):
             %ignore " "
         ''')
 
+    The texts of an LALR(1) grammar are exactly those that `lark.Lark(grammar, parser="lalr")` parses. Those of any
+    other grammar are the ones that `lark.Lark(grammar, parser="earley")` parses: a token takes as much as it can, and
+    where several can be read, all are tried.
+
     Attributes:
-        grammar: an LALR(1) grammar: rules, terminals, templates, `%import`, `%ignore`, priorities, flags.
+        grammar: rules, terminals, `%import`, `%ignore`. In an LALR grammar also templates, priorities, flags. In the
+            dialect also `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`,
+            special tokens `<|name|>`, and the options `lazy`, `stop=`, `suffix=` of a rule.
         start: the rule of a whole text.
-        import_paths: folders in which `%import` looks for your own grammars.
+        import_paths: folders in which `%import` looks for your own grammars, if the grammar is LALR.
 
     Raises (when it is compiled):
-        OptionError: Lark refuses the grammar (for example for a conflict of LALR), an import is not found, there is no
-            text at all, or a terminal has what the automata here do not support: look-ahead, look-behind of more than
-            one character, assertions, back-references.
-        LimitExceeded: the terminals take too many states, or the end of a token depends on too much text behind it.
+        OptionError: the grammar is malformed, an import is not found, there is no text at all, or it has what is not
+            supported: look-around in a terminal, assertions, back-references; templates and priorities in a grammar
+            that is not LALR; `max_tokens=` and `temperature=` of a rule.
+        LimitExceeded: the terminals take too many states, the end of a token depends on too much text behind it, or
+            (when it is used) a text can be read in too many ways at once.
     """
 
     grammar: str
@@ -59,7 +70,14 @@ class Lark(Composition):
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
+        if EXTENSIONS.search(self.grammar) and not self.import_paths:
+            return _read_lark(self.grammar, self.start)
+        try:
+            return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
+        except LarkRefusal as refusal:
+            with suppress(OptionError):  # Lark's message is about the notation that was meant
+                return _read_lark(self.grammar, self.start)
+            raise OptionError(str(refusal)) from refusal
 
 
 @dataclass(frozen=True)
@@ -121,6 +139,29 @@ class EBNF(Composition):
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
         return _read(self.grammar, self.start, _EBNF)
+
+
+def grammar_of(text: str) -> Lark | GBNF | EBNF:
+    """The constraint of a grammar, in whichever notation it is written: with `::=` it is GBNF or EBNF, else Lark.
+
+    Raises:
+        OptionError: it is malformed in each notation that it may have; the message is about the first of them.
+    """
+    if not re.search(r"^[^\S\n]*[\w.-]+\s*::=", text, re.MULTILINE):
+        return Lark(text)
+    grammar = GBNF(text)
+    try:
+        grammar.plan()
+    except OptionError:
+        with suppress(OptionError):
+            EBNF(text).plan()
+            return EBNF(text)
+    return grammar
+
+
+@lru_cache(maxsize=64)
+def _read_lark(grammar: str, start: str) -> Plan:
+    return plan_of(read_lark(grammar, start, plan_of, lambda schema: JsonSchema(schema).plan()))
 
 
 @lru_cache(maxsize=64)

@@ -65,7 +65,7 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
         return self._compiled("json", "true" if key_string == ANY_JSON else key_string)
 
     dispatch_regex = partialmethod(_compiled, "regex")
-    dispatch_ebnf = partialmethod(_compiled, "grammar")  # in Lark's syntax
+    dispatch_ebnf = partialmethod(_compiled, "grammar")
     dispatch_structural_tag = partialmethod(_compiled, "structural_tag")  # is refused
 
 

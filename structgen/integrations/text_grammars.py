@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
-from structgen.constraints.languages import Lark
+from structgen.constraints.languages import grammar_of
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
@@ -25,7 +25,7 @@ def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPAC
 
     Args:
         kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex" or "grammar" (in
-            Lark's syntax).
+            Lark's, llama.cpp's or xgrammar's notation).
 
     Raises:
         RequestError, ValueError: it cannot work; the message says why.
@@ -39,7 +39,7 @@ def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPAC
     if kind == "regex":
         return Regex(text)
     if kind == "grammar":
-        return Lark(text)
+        return grammar_of(text)
     raise ValueError(f"structgen takes no {kind}, only json, json_object, choice, regex and grammar")
 
 

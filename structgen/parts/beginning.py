@@ -149,8 +149,10 @@ class Beginnings:
         """The callers of rules that are left-recursive together, where `content` leads to these rules again."""
         if len({begun.rule for begun in content}) == len(content):
             for each in older:
-                same = {begun: each.group.get(begun.rule) for begun in content}
-                if all(same[b] and same[b].after == frozenset(_led(a, same) for a in content[b]) for b in content):
+                same = {begun: each.group[begun.rule] for begun in content if begun.rule in each.group}
+                if len(same) == len(content) and all(
+                    same[begun].after == frozenset(_led(one, same) for one in after) for begun, after in content.items()
+                ):
                     return same
             plain = {begun: Begun(begun.rule, False, 0) for begun in content}
         else:

@@ -47,7 +47,7 @@ from structgen.memo import cached_method
 from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Rule, Words, parts_of
-from structgen.parts.rules import Bytes, Facts, Start
+from structgen.parts.rules import ALL_BYTES, Bytes, Facts, Start
 from structgen.parts.text_states import is_text, leaving, text_block
 from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind
 from structgen.values.json_automaton import JsonAutomaton
@@ -111,11 +111,10 @@ class Composed(Automaton):
         for part, after, without in begins:
             entered = self._entered_rule(part) if isinstance(part, Rule) else self.enter(part)
             if without:
-                first = self._facts.start(part).bytes
-                first = first.other | first.blank
-                if not first & ~without:
+                begin = self._facts.start(part).bytes
+                if not (begin.other | begin.blank) & ~without:
                     continue
-                without &= first
+                without &= begin.other | begin.blank
             reach.threads.add(Thread(entered.start, entered, after, entered.extends, without=without))
         self._join(reach.threads)
         return reach
@@ -127,6 +126,10 @@ class Composed(Automaton):
         self._ends[start] = self._facts.start(rule).empty
         blanks = _bytes_of(extends.blank)
         return Entered(start, _bytes_of(extends.other), begun=not self._ends[start], blanks=blanks)
+
+    def is_clear(self, rule: Rule) -> bool:
+        """Do the bytes tell where the texts of a rule end, as far as that can be known before any text?"""
+        return self._facts.extends(rule) != ALL_BYTES
 
     def _expand_rule(self, rule: Rule, state: int) -> None:
         self._lead(state, self._state(self._threads_of(*self._beginnings.of_rule(rule))))

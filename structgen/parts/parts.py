@@ -302,15 +302,18 @@ def children(plan: Plan) -> list[Plan]:
     return []
 
 
-def parts_of(plan: Plan) -> Iterator[Part]:
-    """The parts of a plan in their order, each once."""
+def plans_in(plan: Plan) -> Iterator[Plan]:
+    """A plan and all plans of which it is made, in their order, each once."""
     todo: list[Plan] = [plan]
     seen: set[Plan] = set()
     while todo:
         each = todo.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if isinstance(each, Part):
+        if each not in seen:
+            seen.add(each)
             yield each
-        todo += reversed(children(each))
+            todo += reversed(children(each))
+
+
+def parts_of(plan: Plan) -> Iterator[Part]:
+    """The parts of a plan in their order, each once."""
+    return (each for each in plans_in(plan) if isinstance(each, Part))

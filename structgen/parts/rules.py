@@ -32,7 +32,7 @@ class Bytes(NamedTuple):
     other: int = 0
     blank: int = 0
 
-    def __or__(self, more: Bytes) -> Bytes:  # type: ignore[override]
+    def __or__(self, more: Bytes) -> Bytes:
         return Bytes(self.other | more.other, self.blank | more.blank)
 
     def meets(self, first: Bytes) -> bool:

@@ -33,12 +33,12 @@ def free_text(until: Sequence[str], before: Sequence[str], least: int) -> CharDf
     """
     languages = [length(least)]
     if until:
-        languages.append(_first_end(from_pattern(f"[\\s\\S]*(?:{'|'.join(f'(?:{p})' for p in until)})", anchored=True)))
+        languages.append(first_end(from_pattern(f"[\\s\\S]*(?:{'|'.join(f'(?:{p})' for p in until)})", anchored=True)))
     languages += [complement(from_pattern(pattern)) for pattern in before]
     return intersect(*languages)
 
 
-def _first_end(dfa: CharDfa) -> CharDfa:
+def first_end(dfa: CharDfa) -> CharDfa:
     """The members that have no shorter member as a prefix."""
     table = dfa.next.copy()
     table[[mask != 0 for mask in dfa.final]] = 0

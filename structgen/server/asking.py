@@ -13,7 +13,7 @@ from structgen.calling.request import TurnRequest, prepared
 from structgen.chat.known import thinking_tags_of
 from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
-from structgen.constraints.languages import Lark
+from structgen.constraints.languages import grammar_of
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
@@ -200,7 +200,7 @@ def _schema(request: Common) -> Any:
     if extras.choice is not None:
         constraints.append(Choice(extras.choice))
     if extras.grammar is not None:
-        constraints.append(Lark(extras.grammar))
+        constraints.append(grammar_of(extras.grammar))
     if len(constraints) > 1:
         message = "give one constraint: response_format, structgen.regex, structgen.choice or structgen.grammar"
         raise Problem(400, message, "invalid_value", param="structgen")

@@ -63,12 +63,14 @@ RENAMED = {
     "guided_regex": "regex",
     "guided_choice": "choice",
     "guided_grammar": "grammar",
+    "ebnf": "grammar",
+    "grammar": "grammar",
     "min_p": "min_p",
     "repetition_penalty": "repetition_penalty",
     "top_k": "top_k",
     "typical_p": "typical_p",
 }
-"""Fields of vLLM's interface -> the options of the field `structgen` that mean the same."""
+"""Fields of vLLM's, SGLang's and llama.cpp's interfaces -> the options of the field `structgen` that mean the same."""
 
 DATA = {
     "schema", "parameters", "arguments", "structgen", "json", "logit_bias", "metadata", "chat_template_kwargs",

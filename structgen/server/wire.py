@@ -112,7 +112,8 @@ class Extras(Strict):
     """The field `structgen`: what OpenAI's interface has no field for.
 
     Attributes:
-        regex, choice, grammar: a constraint other than a JSON Schema; `grammar` is in Lark's syntax.
+        regex, choice, grammar: a constraint other than a JSON Schema; `grammar` is in Lark's, llama.cpp's or xgrammar's
+            notation.
         beams: the beams of a search; None means 8 with phrases, and no search without.
         canonical: allow only tokens that the tokenizer itself would write.
         whitespace: the layout of JSON; a number is the blanks of an indent.

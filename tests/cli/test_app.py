@@ -267,3 +267,13 @@ def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loade
         taken.listen()
         port = str(taken.getsockname()[1])
         assert f"cannot listen on 127.0.0.1:{port}" in run("serve", "no/model", "--port", port).stderr
+
+
+def test_explain_reads_grammars(tmp_path):
+    grammar = tmp_path / "sums.gbnf"
+    grammar.write_text('root ::= root "+" root | [0-9]+', encoding="utf-8")
+    assert "followed at once" in run("explain", "--all", str(grammar)).output
+    grammar.write_text('root ::= "a', encoding="utf-8")
+    refused = run("explain", str(grammar))
+    assert refused.exit_code != 0
+    assert "GBNF line 1: the text has no end" in refused.output

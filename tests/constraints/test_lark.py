@@ -183,7 +183,7 @@ def test_grammars_in_compositions():
 
 
 REFUSED = [
-    ('start: a | b\na: "x"\nb: "x"', OptionError, "Lark refuses the grammar: Reduce/Reduce"),
+    ('start: a{"x"} | b{"x"}\na{t}: t\nb{t}: t', OptionError, "Lark refuses the grammar: Reduce/Reduce"),
     ("start: A\nA: /a(?=b)/", OptionError, r"terminal A, 'a\(\?=b\)': look-ahead is not supported"),
     ("start: A\nA: /(?<=ab)c/", OptionError, "terminal A.*: look-behind of more than one character"),
     ("start: A\nA: /a\\b/", OptionError, "terminal A.*: the assertion boundary is not supported"),

@@ -8,11 +8,14 @@ their beginning. All else becomes a `Rule`.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
-from structgen.constraints.grammars.rules import EMPTY, Embedded, Expression, Language, Ref, Rules, Token
+from structgen.constraints.grammars.rules import EMPTY, LEAVES, Embedded, Expression, Language, Ref, Rules, Token
 from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
-from structgen.parts.parts import Either, Loop, Plan, Rule, Series, Words
+from structgen.parts.composed import Composed
+from structgen.parts.lalr.part import LarkPart
+from structgen.parts.parts import Either, Loop, Plan, Rule, Series, Words, plans_in
 from structgen.regular.chardfa import CharDfa, from_tree, literals
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
 
@@ -29,6 +32,26 @@ def plan_of(rules: Rules) -> Plan:
         OptionError: no text matches.
     """
     return _Plans(rules).whole()
+
+
+def described(plan: Plan) -> str:
+    """How the plan of a grammar is read, for people."""
+    if isinstance(plan, LarkPart):
+        return "LALR(1): one reading of each text"
+    composed, names = Composed(plan), dict[str, bool]()
+    for each in plans_in(plan):
+        if isinstance(each, Rule) and each.name != _AGAIN:
+            names[each.name] = composed.is_clear(each)
+    if not names:
+        return "a regular language"
+    doubtful = [name for name, clear in names.items() if not clear]
+    if not doubtful:
+        return f"the bytes tell where each of {len(names)} recursive rules ends"
+    return f"all readings are followed at once where these rules end: {', '.join(doubtful)[:200]}"
+
+
+_AGAIN = "*"
+"""The name of the rules that stand for repetitions."""
 
 
 class _Plans:
@@ -136,7 +159,7 @@ class _Plans:
         if maximum is not None:
             return Either((plan, Series(()))) if (minimum, maximum) == (0, 1) else Loop(plan, minimum, maximum)
         # Left recursion: the callers of a nested repetition are then equal to those of the repetition around it.
-        again = Rule("*", plan)
+        again = Rule(_AGAIN, plan)
         again.body = Either((Series(()), Series((again, plan))))
         return Series((*[plan] * minimum, again)) if minimum else again
 
@@ -173,7 +196,7 @@ class _Plans:
         """The tree of a regular expression, with the rules that it calls written out; None if it is not regular."""
         if isinstance(expression, Ref):
             return self._regular_rule(expression.name)
-        if isinstance(expression, (Token, Language, Embedded)) or not _has_text(expression, self._productive):
+        if isinstance(expression, LEAVES) or not _has_text(expression, self._productive):
             return None
         trees: list[Node | None] = []
         if isinstance(expression, Alternation):
@@ -205,7 +228,9 @@ class _Plans:
     def _without_recursion(self, name: str, expression: Expression) -> Expression:
         """An equal expression that does not call the rule, if it calls itself at the end or at the beginning only."""
         options = expression.options if isinstance(expression, Alternation) else (expression,)
-        rows = [option.items if isinstance(option, Concatenation) else (option,) for option in options]
+        rows: list[tuple[Any, ...]] = [
+            option.items if isinstance(option, Concatenation) else (option,) for option in options
+        ]
         calls = [row for row in rows if Ref(name) in row]
         if not calls or any(_calls(item, name) for row in rows for item in row if item != Ref(name)):
             return expression
@@ -247,14 +272,14 @@ def _has_text(expression: Expression, known: set[str]) -> bool:
         return True
     if isinstance(expression, Chars):
         return bool(expression.ranges)
-    return isinstance(expression, Embedded) or all(_has_text(child, known) for child in children(expression))
+    return isinstance(expression, LEAVES) or all(_has_text(child, known) for child in children(expression))
 
 
 def _calls(expression: Expression, name: str) -> bool:
     """Is a rule called somewhere in an expression?"""
     if isinstance(expression, Ref):
         return expression.name == name
-    if isinstance(expression, (Token, Language, Embedded)):
+    if isinstance(expression, LEAVES):
         return False
     return any(_calls(child, name) for child in children(expression))
 

@@ -39,8 +39,24 @@ class Embedded(NamedTuple):
     plan: Plan
 
 
-Expression: TypeAlias = "Node | Ref | Token | Language | Embedded"
+class Not(NamedTuple):
+    """`~item`: all texts but those of a terminal."""
 
+    item: Expression
+
+
+class Both(NamedTuple):
+    """`left & right`: the texts of two terminals."""
+
+    left: Expression
+    right: Expression
+
+
+Expression: TypeAlias = "Node | Ref | Token | Language | Embedded | Not | Both"
+"""`Not` and `Both` are in terminals only, as long as their names are not known."""
+
+LEAVES = (Token, Language, Embedded, Not, Both)
+"""What has no expressions inside for which a plan looks."""
 EMPTY = Concatenation(())
 
 

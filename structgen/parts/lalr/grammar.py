@@ -31,6 +31,10 @@ BUNDLED = "common", "unicode", "python", "lark"
 """The grammars that come with Lark."""
 
 
+class LarkRefusal(OptionError):
+    """Lark refuses a grammar: it is malformed, or not LALR."""
+
+
 @dataclass(frozen=True, slots=True)
 class GrammarRule:
     """`origin: expansion`."""
@@ -154,7 +158,7 @@ class LalrGrammar:
 
     def _added(self, number: int, terminal: TerminalDef) -> int:
         try:
-            return self.program.add(_tree(terminal), number)
+            return self.program.add(tree_of(terminal), number)
         except (Unsupported, PatternUnsupported, PatternError) as error:
             raise _refused(terminal, error) from error
 
@@ -241,7 +245,7 @@ def _parsed(text: str, start: str, imports: Sequence[str]) -> lark.Lark:
         require_small(definitions)
         return lark.Lark(definitions, parser="lalr", start=start, _plugins=plugins)
     except LarkError as error:
-        raise OptionError(f"Lark refuses the grammar: {_reason(error, text, start)}") from error
+        raise LarkRefusal(f"Lark refuses the grammar: {_reason(error, text, start)}") from error
     except (OSError, UnicodeError) as error:
         raise OptionError(f"the grammar imports what cannot be read: {error}") from error
 
@@ -274,7 +278,7 @@ def _require_pattern(terminal: TerminalDef) -> None:
         )
 
 
-def _tree(terminal: TerminalDef) -> Node:
+def tree_of(terminal: TerminalDef) -> Node:
     """The syntax tree of a terminal."""
     pattern = terminal.pattern
     flags = set(pattern.flags)

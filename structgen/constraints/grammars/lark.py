@@ -1,0 +1,433 @@
+"""Grammars in Lark's notation, with what llguidance has added to it.
+
+A text is divided into tokens as by Lark's Earley parser with `lexer="dynamic"`: each token takes as much as it can, and
+where several tokens can be read, all of them are tried.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from structgen.constraints.grammars.cursor import Cursor
+from structgen.constraints.grammars.rules import (
+    EMPTY,
+    Both,
+    Embedded,
+    Expression,
+    Language,
+    Not,
+    Ref,
+    Rules,
+    Token,
+    either,
+    literal,
+    repeated,
+    series,
+)  # fmt: skip
+from structgen.constraints.grammars.terminals import bundled, concatenated, language_of, stopped, substrings
+from structgen.errors import OptionError, quoted
+from structgen.parts.parts import Plan
+from structgen.parts.special import Special
+from structgen.regular.chardfa import CharDfa, complement, intersect
+from structgen.regular.regex.charsets import folded
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.nodes import Chars, Concatenation, Look, Node, everywhere, rebuilt
+from structgen.regular.regex.python import parse_python
+from structgen.regular.texts import first_end
+from structgen.vocabulary import special_text
+
+MAX_REPEATS = 10_000
+MAX_DEPTH = 200
+
+_SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
+_NAME = r"[?!]*_?[A-Za-z][\w-]*"
+_HEAD = re.compile(
+    rf"(?P<name>{_NAME}|[?!]*__\w+)(?:\.(?P<priority>-?[0-9]+))?[ \t]*(?P<attributes>\[[^\]\n]*\])?[ \t]*:(?!:)"
+)
+_PARAMETRIC = re.compile(rf"{_NAME}\s*::")
+_WORD = re.compile(r"_*[A-Za-z][\w-]*")
+_TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"(i?)')
+_PATTERN = re.compile(r"/(?!/)((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+)/([a-z]*)")
+_TOKEN = re.compile(r"<(\[[^\]>]*\]|[^<>\s]+)>")
+_BOUNDS = re.compile(
+    r"\{[ \t]*([0-9]*)[ \t]*(,?)[ \t]*([0-9]*)[ \t]*\}|~[ \t]*([0-9]+)(?:[ \t]*(\.\.)[ \t]*([0-9]+))?(?![\w(\"/])"
+)
+_RANGE = re.compile(r'\.\.\s*"((?:\\.|[^"\\\n])*)"')
+_ALIAS = re.compile(r"->[ \t]*!?[\w-]+")
+_IMPORT = re.compile(r"%import[ \t]+(\w+)\.(\w+)(?:[ \t]*->[ \t]*(\w+))?|%import[ \t]+(\w+)[ \t]*\(([\w\s,]+)\)")
+_STATEMENT = re.compile(r"%(\w+)")
+_ATTRIBUTE = re.compile(r'\s*(\w+)\s*(?:=\s*("(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/[a-z]*|[\w.]+))?\s*(?:,|$)')
+EXTENSIONS = re.compile(r"%(llguidance|json|regex|lark)\b|^\s*[\w-]+\[[^\]\n]*\]\s*:|<\[|<\||\w::", re.MULTILINE)
+"""What only llguidance's dialect has."""
+
+
+def read_lark(text: str, start: str, plan_of: Callable[[Rules], Plan], json_plan: Callable[[Any], Plan]) -> Rules:
+    """The rules of a grammar.
+
+    Args:
+        plan_of: gives the plan of a grammar inside this one.
+        json_plan: gives the plan of a JSON Schema.
+
+    Raises:
+        OptionError: it is malformed, or has what is not supported; the message names the line.
+    """
+    return _Reader(text, start, plan_of, json_plan).rules()
+
+
+class _Reader:
+    def __init__(
+        self, text: str, start: str, plan_of: Callable[[Rules], Plan], json_plan: Callable[[Any], Plan]
+    ) -> None:
+        self._cursor, self._start = Cursor(text, "the grammar", _SPACES), start
+        self._plan_of, self._json_plan = plan_of, json_plan
+        self._terminals: dict[str, Expression] = {}
+        self._rules: dict[str, Expression] = {}
+        self._options: dict[str, tuple[dict[str, str], int]] = {}
+        self._ignored: list[Expression] = []
+        self._calls: dict[str, int] = {}
+        self._depth, self._in_terminal = 0, False
+
+    def rules(self) -> Rules:
+        """All rules of the text."""
+        cursor = self._cursor
+        while not cursor.over:
+            if cursor.text[cursor.at] == "%":
+                self._statement()
+            else:
+                self._rule()
+        rules = Rules(self._start)
+        for name, at in self._calls.items():
+            if name not in self._rules and name not in self._terminals:
+                cursor.refuse(f"{'the terminal' if name.isupper() else 'the rule'} {quoted(name)} is not defined", at)
+        used = set(self._calls) | {self._start}
+        for name in used & set(self._terminals):
+            rules.expressions[name] = Token(self._language(Ref(name)))
+        for name, expression in self._rules.items():
+            optional = name in self._options and self._options[name][0].keys() - {"capture", "stop_capture"}
+            rules.expressions[name] = self._lazy(name, expression) if optional else expression
+        if self._start not in rules.expressions:
+            names = ", ".join(list(self._rules)[:8]) or "none"
+            raise OptionError(
+                f"the grammar has no rule {quoted(self._start)} with which a text begins; its rules: {names}"
+            )
+        if self._ignored:
+            rules.ignored = self._language(repeated(either(self._ignored), 0, None))
+        return rules
+
+    def _statement(self) -> None:
+        """`%import`, `%ignore`, `%llguidance`."""
+        cursor = self._cursor
+        imported = cursor.sees(_IMPORT)
+        if imported:
+            self._import(imported)
+            cursor.take(_IMPORT)
+            return
+        at, word = cursor.at, cursor.take(_STATEMENT)
+        if word is None or word[1] not in ("ignore", "llguidance"):
+            name = cursor.text[at : at + 20].split()[0]
+            cursor.refuse(f"{quoted(name)} is not supported; %import common.NAME, %ignore and %llguidance are", at)
+        if word[1] == "ignore":
+            self._in_terminal = True
+            self._ignored.append(self._alternatives())
+            self._in_terminal = False
+        else:
+            self._require_options(self._json("%llguidance"), at)
+
+    def _require_options(self, options: Any, at: int) -> None:
+        if not isinstance(options, dict):
+            self._cursor.refuse("%llguidance takes an object", at)
+        for name, value in options.items():
+            if name in ("ignore_once",) and value:
+                self._cursor.refuse(f"the option {quoted(name)} is not supported", at)
+            if not isinstance(value, (bool, int)):
+                self._cursor.refuse(f"the option {quoted(name)} of %llguidance is {quoted(value)}", at)
+
+    def _import(self, match: re.Match[str]) -> None:
+        library = match[1] or match[4]
+        names = [match[2]] if match[2] else re.findall(r"\w+", match[5])
+        for name in names:
+            tree = bundled(library, name)
+            if tree is None:
+                self._cursor.refuse(f"no terminal {library}.{name} comes with Lark")
+            self._terminals[match[3] or name] = tree
+
+    def _rule(self) -> None:
+        cursor = self._cursor
+        at, head = cursor.at, cursor.take(_HEAD)
+        if head is None:
+            if _PARAMETRIC.match(cursor.text, cursor.at):
+                cursor.refuse("a parametric rule, as name::value, is not supported")
+            cursor.refuse(f"expected a rule, as name: ..., or a terminal, as NAME: ..., found {cursor.rest()}")
+        name = head["name"].lstrip("?!")
+        if name in self._rules or name in self._terminals:
+            cursor.refuse(f"{name} is defined a second time", at)
+        terminal = name.upper() == name
+        if head["priority"] and terminal:
+            cursor.refuse(f"the priority of the terminal {name} is not supported", at)
+        if head["attributes"]:
+            self._options[name] = self._attributes(head["attributes"][1:-1], at), at
+        options = self._options.get(name, ({}, 0))[0].keys() - {"capture", "stop_capture"}
+        self._in_terminal = terminal or bool(options)
+        known = self._terminals if terminal else self._rules
+        known[name] = EMPTY
+        known[name] = self._alternatives()
+        if not (cursor.over or cursor.text[cursor.at] == "%" or cursor.sees(_HEAD)):
+            cursor.refuse(f"expected the end of {name}, found {cursor.rest()}")
+        self._in_terminal = False
+
+    def _attributes(self, text: str, at: int) -> dict[str, str]:
+        """The options in brackets behind a rule's name."""
+        options, end = dict[str, str](), 0
+        while end < len(text):
+            match = _ATTRIBUTE.match(text, end)
+            if match is None:
+                self._cursor.refuse(f"expected options as [lazy, stop=...], found {quoted(text[end:])}", at)
+            options[match[1]] = match[2] or ""
+            end = match.end()
+        for name in options:
+            if name in ("max_tokens", "temperature"):
+                self._cursor.refuse(f"the option {name}= of a rule is not supported", at)
+            if name not in ("capture", "stop", "suffix", "lazy", "stop_capture"):
+                self._cursor.refuse(f"unknown option {quoted(name)}: capture, lazy, stop and suffix are known", at)
+        return options
+
+    def _alternatives(self) -> Expression:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._cursor.refuse(f"more than {MAX_DEPTH} groups inside each other")
+        self._cursor.accept("|")
+        options = [self._sequence()]
+        while self._cursor.accept("|"):
+            options.append(self._sequence())
+        self._depth -= 1
+        return either(options)
+
+    def _sequence(self) -> Expression:
+        cursor, items = self._cursor, list[Expression]()
+        while not (cursor.over or cursor.text[cursor.at] in "|)]&" or self._at_statement() or cursor.sees(_HEAD)):
+            if not cursor.take(_ALIAS):
+                items.append(self._item())
+        left = series(items)
+        if cursor.over or cursor.text[cursor.at] != "&":
+            return left
+        if not self._in_terminal:
+            cursor.refuse("& is for terminals only, whose names are in upper case")
+        cursor.accept("&")
+        return Both(left, self._sequence())
+
+    def _at_statement(self) -> bool:
+        return bool(re.compile(r"%(ignore|import|llguidance|declare|override|extend)\b").match(
+            self._cursor.text, self._cursor.at))  # fmt: skip
+
+    def _item(self) -> Expression:
+        cursor = self._cursor
+        if self._in_terminal and cursor.text.startswith("~", cursor.at):
+            cursor.accept("~")
+            item: Expression = Not(self._atom())
+        else:
+            item = self._atom()
+        while not cursor.over:
+            sign = cursor.text[cursor.at]
+            if sign in "*+?" and not (sign == "?" and cursor.sees(_HEAD)):
+                cursor.accept(sign)
+                item = repeated(item, int(sign == "+"), 1 if sign == "?" else None)
+                continue
+            at, bounds = cursor.at, cursor.take(_BOUNDS)
+            if bounds is None:
+                break
+            item = repeated(item, *self._bounds(bounds, at))
+        return item
+
+    def _bounds(self, bounds: re.Match[str], at: int) -> tuple[int, int | None]:
+        if bounds[4]:
+            minimum, maximum = int(bounds[4]), int(bounds[6] or bounds[4])
+        else:
+            minimum = int(bounds[1] or 0)
+            given = int(bounds[3]) if bounds[3] else None
+            maximum = given if bounds[2] else minimum  # type: ignore[assignment]
+            if not (bounds[1] or bounds[3]):
+                self._cursor.refuse("expected a number in {m,n}", at)
+        if max(minimum, maximum or 0) > MAX_REPEATS or (maximum is not None and maximum < minimum):
+            self._cursor.refuse(f"the bounds {bounds[0].strip()}: expected m <= n <= {MAX_REPEATS:,}", at)
+        return minimum, maximum
+
+    def _atom(self) -> Expression:
+        cursor = self._cursor
+        if cursor.over:
+            cursor.refuse("expected a text, a pattern, a group or a name, found the end")
+        if cursor.accept("("):
+            inner = self._alternatives()
+            cursor.expect(")", "at the end of a group")
+            return inner
+        if cursor.accept("["):
+            inner = self._alternatives()
+            cursor.expect("]", "at the end of an optional group")
+            return repeated(inner, 0, 1)
+        for pattern, read in ((_TEXT, self._text), (_PATTERN, self._pattern), (_TOKEN, self._special)):
+            at, match = cursor.at, cursor.take(pattern)
+            if match:
+                return read(match, at)
+        if cursor.text[cursor.at] == "%":
+            return self._inline()
+        if cursor.text[cursor.at] == "@":
+            cursor.refuse("a grammar of another name, as @name, is not supported; write it with %lark or %json")
+        word = cursor.sees(_WORD)
+        if word is None:
+            cursor.refuse(f"expected a text, a pattern, a group or a name, found {cursor.rest()}")
+        if self._in_terminal and word[0].upper() != word[0]:
+            cursor.refuse(f"the rule {quoted(word[0])} cannot be used in a terminal")
+        self._calls.setdefault(word[0], cursor.at)
+        cursor.take(_WORD)
+        if cursor.text.startswith("::", cursor.at):
+            cursor.refuse(f"a parametric rule, as {word[0]}::value, is not supported")
+        if cursor.text.startswith("{", cursor.at) and not cursor.sees(_BOUNDS):
+            cursor.refuse(f"the template {word[0]}{{...}} is not supported in a grammar that is not LALR")
+        return Ref(word[0])
+
+    def _text(self, match: re.Match[str], at: int) -> Expression:
+        first = self._unescaped(match[1], at)
+        until = self._cursor.take(_RANGE)
+        if until:
+            last = self._unescaped(until[1], at)
+            if len(first) != 1 or len(last) != 1 or last < first:
+                self._cursor.refuse('a range is written with two characters in order, as "a".."z"', at)
+            return self._lexed(Chars(((ord(first), ord(last)),)))
+        if not match[2]:
+            return self._lexed(literal(first)) if first else EMPTY
+        return self._lexed(Concatenation(tuple(Chars(folded(((ord(char), ord(char)),))) for char in first)))
+
+    def _unescaped(self, text: str, at: int) -> str:
+        try:
+            return re.sub(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", _escape, text)
+        except ValueError:
+            self._cursor.refuse(f"the text {quoted(text)} has an escape that is none", at)
+
+    def _pattern(self, match: re.Match[str], at: int) -> Expression:
+        letters = "".join(sorted(set(match[2]) - {"u"}))
+        if set(letters) - set("ims"):
+            self._cursor.refuse(f"the flag {letters} of a pattern is not supported", at)
+        source = match[1].replace("\\/", "/")
+        try:
+            tree = parse_python(f"(?{letters}:{source})" if letters else source)
+            if any(isinstance(node, Look) for node in everywhere(tree)):
+                self._cursor.refuse(f"the pattern {match[0].strip()}: look-ahead and look-behind are not supported", at)
+            return self._lexed(tree)
+        except (PatternError, PatternUnsupported) as error:
+            self._cursor.refuse(f"the pattern {quoted(match[0].strip())}: {error}", at)
+
+    def _special(self, match: re.Match[str], at: int) -> Expression:
+        if self._in_terminal:
+            self._cursor.refuse(f"the special token {match[0]} cannot be used in a terminal", at)
+        name = match[0].strip()
+        if "*" in name and name.startswith("<["):
+            self._cursor.refuse(f"{name}: any token at all is not supported; use a pattern for text", at)
+        return Embedded(Special(name, special_text(name)))
+
+    def _inline(self) -> Expression:
+        """`%json`, `%regex` or `%lark` in the middle of a rule."""
+        cursor = self._cursor
+        at, word = cursor.at, cursor.take(_STATEMENT)
+        kind = word[1] if word else ""
+        if kind == "regex":
+            return self._lexed(substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at)))
+        if self._in_terminal:
+            cursor.refuse(f"%{kind} cannot be used in a terminal", at)
+        if kind == "json":
+            return Embedded(self._json_plan(self._json("%json")))
+        if kind != "lark":
+            cursor.refuse(f"%{kind} is not supported; %json, %regex and %lark are", at)
+        inner = _Reader(self._braced(at), "start", self._plan_of, self._json_plan).rules()
+        return Embedded(self._plan_of(inner))
+
+    def _json(self, what: str) -> Any:
+        cursor = self._cursor
+        try:
+            value, end = json.JSONDecoder().raw_decode(cursor.text, cursor.at)
+        except ValueError as error:
+            cursor.refuse(f"{what}: expected JSON, {error}")
+        cursor.at = end
+        cursor.skip()
+        return value
+
+    def _braced(self, at: int) -> str:
+        """The text of a grammar in braces."""
+        cursor = self._cursor
+        parts = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|[{}]|.', re.S)
+        depth, end = 0, cursor.at
+        for match in parts.finditer(cursor.text, cursor.at):
+            depth += {"{": 1, "}": -1}.get(match[0], 0)
+            end = match.end()
+            if not depth:
+                break
+        if depth or not cursor.text.startswith("{", cursor.at):
+            cursor.refuse("%lark: expected a grammar in braces", at)
+        inner = cursor.text[cursor.at + 1 : end - 1]
+        cursor.at = end
+        cursor.skip()
+        return inner
+
+    # The meaning of terminals, once all names are known.
+
+    def _lexed(self, tree: Node) -> Expression:
+        """A text or pattern: a token of its own in a rule, a part of one in a terminal."""
+        return tree if self._in_terminal else Token(language_of(tree))
+
+    def _written_out(self, expression: Expression, names: tuple[str, ...] = ()) -> Expression:
+        """A terminal with those that it names."""
+        if isinstance(expression, Ref):
+            if expression.name in names:
+                raise OptionError(f"the grammar: the terminal {expression.name} is defined by itself")
+            if expression.name not in self._terminals:
+                raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
+            return self._written_out(self._terminals[expression.name], (*names, expression.name))
+        if isinstance(expression, Not):
+            return Language(complement(self._language(expression.item, names)))
+        if isinstance(expression, Both):
+            return Language(intersect(*(self._language(item, names) for item in expression)))
+        if isinstance(expression, (Language, Token, Embedded)):
+            return expression
+        return rebuilt(expression, lambda child: self._written_out(child, names))  # type: ignore[arg-type,return-value]
+
+    def _language(self, expression: Expression, names: tuple[str, ...] = ()) -> CharDfa:
+        """The texts of a terminal."""
+        whole = self._written_out(expression, names)
+        try:
+            return language_of(whole)
+        except PatternUnsupported as error:
+            raise OptionError(f"the grammar: {error}") from error
+
+    def _lazy(self, name: str, expression: Expression) -> Expression:
+        """A rule with options, which is one terminal."""
+        options, at = self._options[name]
+        language = self._language(expression)
+        for option in ("suffix", "stop"):
+            if options.get(option, '""') == '""':
+                continue
+            end = self._language(self._stop(options[option], at))
+            if option == "stop":
+                return Language(stopped(language, end))
+            language = concatenated(language, end)
+        return Token(first_end(language)) if {"lazy", "suffix"} & options.keys() else Token(language)
+
+    def _stop(self, text: str, at: int) -> Expression:
+        """The text, pattern or terminal that `stop=` or `suffix=` names."""
+        match = _TEXT.fullmatch(text)
+        if match:
+            return literal(self._unescaped(match[1], at))
+        if _PATTERN.fullmatch(text):
+            return parse_python(text[1 : text.rindex("/")])
+        return Ref(text)
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a", "0": "\0"}
+
+
+def _escape(match: re.Match[str]) -> str:
+    """The character of an escape."""
+    code = match[1]
+    if code in ("x", "u", "U"):
+        raise ValueError(f"\\{code} without its digits")
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)

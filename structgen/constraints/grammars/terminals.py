@@ -1,0 +1,147 @@
+"""Terminals: regular languages that are made of patterns, other terminals, `&` and `~`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
+from itertools import accumulate
+from typing import Any, NoReturn
+
+import lark
+import numpy as np
+
+from structgen.constraints.grammars.rules import EMPTY, Expression, Language, literal
+from structgen.errors import LimitExceeded
+from structgen.parts.lalr.grammar import BUNDLED, tree_of
+from structgen.regular.chardfa import CharDfa, from_tree, intersect, literals, tidied, union
+from structgen.regular.regex.nodes import Alternation, Concatenation, Node, Repetition, children, everywhere
+from structgen.regular.texts import first_end
+
+MAX_STATES = 20_000
+MAX_CHUNKS = 200
+
+
+def language_of(expression: Expression) -> CharDfa:
+    """The texts of a terminal whose names are written out.
+
+    Raises:
+        PatternUnsupported: it has look-around or a back-reference. LimitExceeded: it takes too many states.
+    """
+    if isinstance(expression, Language):
+        return expression.language
+    if not any(isinstance(node, Language) for node in everywhere(expression)):  # type: ignore[arg-type]
+        return from_tree("", expression, anchored=True, limit=MAX_STATES)  # type: ignore[arg-type]
+    parts = [language_of(child) for child in children(expression)]  # type: ignore[arg-type]
+    if isinstance(expression, Alternation):
+        return union(*parts)
+    if isinstance(expression, Concatenation):
+        return reduce(concatenated, parts)
+    assert isinstance(expression, Repetition), expression
+    (item,) = parts
+    fixed = [item] * expression.minimum
+    if expression.maximum is None:
+        return reduce(concatenated, [*fixed, any_number(item)])
+    optional = union(item, literals(("",)))
+    return reduce(concatenated, [*fixed, *[optional] * (expression.maximum - expression.minimum)], literals(("",)))
+
+
+def concatenated(first: CharDfa, second: CharDfa) -> CharDfa:
+    """The texts of two languages, one after the other."""
+    return _joined([first, second], {0: 1}, 1)
+
+
+def any_number(language: CharDfa) -> CharDfa:
+    """Any number of texts of a language, one after the other."""
+    return union(_joined([language], {0: 0}, 0), literals(("",)))
+
+
+def _joined(dfas: Sequence[CharDfa], following: dict[int, int], last: int) -> CharDfa:
+    """The texts that lead from the start of the first automaton to the end of number `last`.
+
+    Args:
+        following: the automaton that may begin where another one accepts.
+    """
+    bounds = np.unique(np.concatenate([dfa.bounds for dfa in dfas]))
+    columns = np.stack([dfa.classes[np.searchsorted(dfa.bounds, bounds, side="right") - 1] for dfa in dfas])
+    kinds: dict[tuple[int, ...], int] = {(0,) * len(dfas): 0}
+    classes = [kinds.setdefault(tuple(column), len(kinds)) for column in columns.T.tolist()]
+
+    def closed(states: set[tuple[int, int]]) -> frozenset[tuple[int, int]]:
+        more = {(following[i], 1) for i, state in states if i in following and dfas[i].final[state]}
+        return frozenset(states) if more <= states else closed(states | more)
+
+    start = closed({(0, 1)})
+    numbers, rows, todo = {frozenset[tuple[int, int]](): 0, start: 1}, [[0] * len(kinds)], [start]
+    for here in todo:
+        row = []
+        for kind in kinds:
+            after = {(i, int(dfas[i].next[state, kind[i]])) for i, state in here}
+            target = closed({(i, state) for i, state in after if state})
+            if target not in numbers:
+                if len(numbers) > MAX_STATES:
+                    raise LimitExceeded(f"a terminal takes more than {MAX_STATES:,} states")
+                numbers[target] = len(numbers)
+                todo.append(target)
+            row.append(numbers[target])
+        rows.append(row)
+    final = [int(any(i == last and dfas[i].final[state] for i, state in here)) for here in numbers]
+    return tidied(bounds, np.array(classes, np.int32), np.array(rows, np.int32), final)
+
+
+def stopped(language: CharDfa, stop: CharDfa) -> CharDfa:
+    """The texts of a language that a stop may follow, and in which with the stop no earlier one is complete."""
+    whole = first_end(concatenated(language, stop))
+    final = [0] * len(whole.final)
+    for state in range(1, len(whole.final)):
+        order = [0, state, *(other for other in range(1, len(whole.final)) if other != state)]
+        places = np.argsort(order)
+        moved = CharDfa(
+            whole.bounds, whole.classes, places[whole.next[order]].astype(np.int32),
+            tuple(whole.final[other] for other in order),
+        )  # fmt: skip
+        final[state] = int(not intersect(moved, stop).empty)
+    return tidied(whole.bounds, whole.classes, whole.next, final)
+
+
+def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> Node:
+    """What `%regex {"substring_...": ...}` stands for: neighbouring pieces of a text."""
+    kinds: dict[str, Any] = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
+    if not isinstance(value, dict) or len(value) != 1 or not set(value) <= set(kinds):
+        refuse(f"%regex takes one of {', '.join(kinds)}")
+    kind, given = next(iter(value.items()))
+    if not isinstance(given, kinds[kind]) or not all(isinstance(chunk, str) for chunk in given):
+        refuse(f"{kind} of %regex takes {'a list of texts' if kinds[kind] is list else 'a text'}")
+    chunks = given if kind == "substring_chunks" else list(given) if kind == "substring_chars" else _words(given)
+    if len(chunks) > MAX_CHUNKS:
+        refuse(f"{kind} of %regex has {len(chunks):,} pieces; at most {MAX_CHUNKS} are supported")
+
+    def before(rest: Node, chunk: str) -> Node:
+        return Concatenation((literal(chunk), Repetition(rest, 0, 1)))
+
+    empty: Node = EMPTY
+    return Alternation(tuple(accumulate(reversed(chunks), before, initial=empty)))
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text, and what stands between them."""
+    pieces: list[str] = []
+    for char in text:
+        kind = char.isalnum() or char == "_"
+        if pieces and kind and (pieces[-1][-1].isalnum() or pieces[-1][-1] == "_"):
+            pieces[-1] += char
+        else:
+            pieces.append(char)
+    return pieces
+
+
+@lru_cache(maxsize=256)
+def bundled(library: str, name: str) -> Node | None:
+    """A terminal of a grammar that comes with Lark; None if there is none."""
+    if library not in BUNDLED:  # Lark would look for a file of that name
+        return None
+    try:
+        parser = lark.Lark(f"start: {name}\n%import {library}.{name}\n", parser="lalr")
+    except (lark.exceptions.LarkError, OSError):
+        return None
+    found = [terminal for terminal in parser.terminals if terminal.name in (name, f"{library.upper()}__{name}")]
+    return tree_of(found[0]) if found else None

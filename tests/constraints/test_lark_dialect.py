@@ -1,0 +1,119 @@
+"""Lark grammars that are not LALR, and llguidance's dialect.
+
+Covers `constraints.grammars.lark` and `constraints.grammars.terminals`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import structgen as sg
+from structgen.constraints.languages import Lark, grammar_of
+from structgen.errors import OptionError
+from structgen.parts.lalr.part import LarkPart
+from tests.constraints.test_grammars import random_grammar, verdicts, verdicts_of_lark
+from tests.support.matching import byte_vocabulary, plain_verdict, takes_exactly
+
+SQL = r"""
+start: select ";"?
+select: "SELECT"i cols "FROM"i table ("WHERE"i cond)?
+cols: col ("," col)* | "*"
+col: NAME | NAME "." NAME
+table: NAME | NAME "." NAME
+cond: cond "AND"i cond | cond "OR"i cond | col OP value | "NOT"i cond | "(" cond ")"
+value: NAME | /[0-9]+/ | /'[^']*'/
+OP: "=" | "<" | ">" | "<="
+NAME: /[a-z_]+/
+%ignore /[ \n]+/
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 20])
+def test_random_grammars_have_the_texts_that_earleys_parser_takes(seed):
+    """Where Lark has an LALR table, its texts are those of that parser, which may divide a text otherwise."""
+    for each in range(seed, seed + 20):
+        theirs, _ = random_grammar(each)
+        constraint = Lark(f"{theirs}\n%llguidance {{}}\n")
+        wanted = verdicts_of_lark(theirs, "dynamic")
+        assert verdicts(constraint, list(wanted)) == wanted, (each, theirs)
+
+
+CASES = [
+    ('start: "a" ( | "b")*', ["a", "abb"], ["b", ""]),
+    ('start: ("a"*)*', ["", "aaa"], ["b"]),
+    ('start: e\ne: e "+" e | e "*" e | N | "(" e ")"\nN: /[0-9]+/\n%ignore " "', ["1 + 2*(3)+4", " 7 "], ["1+", "1 2"]),
+    (SQL, ["SELECT a, b.c FROM t WHERE a = 1 AND NOT (b < 'x')", "select * from t;"],
+     ["SELECT a FROM", "select a from t where a"]),
+    ('start: NAME "if"\nNAME: /[a-z]+/\n%ignore " "\n%llguidance {}', ["a if", "if if"], ["aif", "if"]),
+    ('start: "x" %json {"type": "integer"} ";"', ["x12;"], ["x;", "x1.5;"]),
+    ('start: A\nA: /[a-z]+/ & ~/.*foo.*/ & /.{2,5}/', ["ab", "fobar"], ["a", "xfoo", "abcdef"]),
+    ('start: A "!"\nA: "x" (~"y" & /[yz]/)+ | B{2}\nB: "b"', ["xz!", "xzz!", "bb!"], ["xzy!", "b!"]),
+    ('start: ab{3,5} // from three on\nab: "a" | "b" # either', ["aba", "aaaaa"], ["aa", "aaaaaa"]),
+    ('start: head "=" /[0-9]+/\nhead[lazy]: /(.|\\n)*/ "<f"', ["ab\n<f=12"], ["a=1", "<f<f=1"]),
+    ('start: text "<end>" "!"\ntext[stop="<end>"]: /.*/', ["foo<end>!", "<end>!"], ["foo<end><end>!"]),
+    ('start: text "!"\ntext[capture, suffix="ab"]: /a*b?/', ["aab!", "abab!"][:1], ["abab!", "aa!"]),
+    ('start: "A" %regex {"substring_words": "foo bar baz"} "B"', ["AfooB", "Abar bazB", "AB", "A bar bazB"], ["AfoB"]),
+    ('start: "<" %lark { start: "a" x\n x: /[0-9]+/ | "{" x "}"\n %ignore " " } ">"',
+     ["<a 12 >", "<a{1}>"], ["<1>", "<a1"]),
+    ('start: "a".."c" "\\x41\\u0042"i NUMBER\n%import common.NUMBER\n%llguidance {}',
+     ["bab1.5", "aAB2"], ["dAB1", "bAB"]),
+    ('start: [a] b?\n!a: "a" -> first\n?b.2: "b"+\n%llguidance {}', ["", "a", "abb"], ["aa", "ba"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("grammar", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
+def test_the_dialect(grammar, good, bad):
+    takes_exactly(Lark(grammar), good, bad)
+
+
+def test_an_lalr_grammar_is_read_by_larks_table():
+    """Nothing changes for it: the same parser, the same speed."""
+    assert isinstance(Lark('start: "a" start | "b"').plan(), LarkPart)
+    assert not isinstance(Lark('start: a | b\na: "x"\nb: "x"').plan(), LarkPart)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "message"),
+    [
+        ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
+        ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-ahead"),
+        ("%llguidance {}\nstart: a\na[max_tokens=5]: /.*/", "line 3: the option max_tokens= of a rule"),
+        ("%llguidance {}\nstart: a::0x1", "line 2: a parametric rule"),
+        ("%llguidance {}\nstart: @other", "a grammar of another name"),
+        ("start: <[*]>", "any token at all is not supported"),
+        ("start: %json {", "line 1: %json: expected JSON"),
+        ("start: A\nA: %json {}", "cannot be used in a terminal"),
+        ("%llguidance {}\nstart: A\nA: \"x\" A", "the terminal A is defined by itself"),
+        ("%llguidance {}\n%declare X\nstart: \"a\"", "line 2: '%declare' is not supported"),
+        ("%llguidance {}\nstart: \"a\"{3,2}", "expected m <= n"),
+        ("%llguidance {}\nbegin: \"a\"", "no rule 'start' with which a text begins; its rules: begin"),
+        ("start: a\na: \"x\" a", "no text matches the rule start"),
+        ("start: \"a", "Lark refuses the grammar"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_refused_names_the_line(grammar, message):
+    with pytest.raises(OptionError, match=message):
+        Lark(grammar).compile(byte_vocabulary())
+
+
+def test_a_grammar_is_a_part_of_a_composition():
+    whole = sg.Sequence("f(", Lark('start: e\ne: e "-" e | /[0-9]/'), ")")
+    grammar = whole.compile(byte_vocabulary())
+    assert plain_verdict(grammar, b"f(1-2-3)")
+    assert not plain_verdict(grammar, b"f(1-)")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "why"),
+    [
+        ('start: "a" start | "b"', sg.Lark, "LALR(1): one reading of each text"),
+        ('root ::= [a-z]+ "." [0-9]*', sg.GBNF, "a regular language"),
+        ('root ::= "(" root ")" | [0-9]+', sg.GBNF, "the bytes tell where each of 1 recursive rules ends"),
+        ("root ::= root '+' root | [0-9]+", sg.EBNF, "all readings are followed at once where these rules end: root"),
+    ],
+)
+def test_the_notation_is_known_by_its_signs_and_explained(text, kind, why):
+    constraint = grammar_of(text)
+    assert type(constraint) is kind
+    assert [(rule.how, rule.why) for rule in sg.explain(constraint).rules] == [("masked", why)]
