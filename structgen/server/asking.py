@@ -14,6 +14,7 @@ from structgen.chat.known import thinking_tags_of
 from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import grammar_of
+from structgen.constraints.structural import StructuralTag
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
@@ -37,6 +38,7 @@ from structgen.server.wire import (
     NamedChoice,
     PhraseField,
     SchemaFormat,
+    TagFormat,
     TextRequest,
     ThinkingField,
 )  # fmt: skip
@@ -193,6 +195,8 @@ def _schema(request: Common) -> Any:
     if isinstance(given, SchemaFormat):
         schema = given.json_schema.schema_
         constraints.append(JsonSchema(schema) if isinstance(schema, bool) else schema)
+    elif isinstance(given, TagFormat):
+        constraints.append(StructuralTag(given.model_dump()))
     elif given is not None and given.type == "json_object":
         constraints.append(ANY_OBJECT)
     if extras.regex is not None:

@@ -165,6 +165,14 @@ class SchemaFormat(Strict):
     json_schema: NamedSchema
 
 
+class TagFormat(BaseModel):
+    """The answer is text with tags in it: see `constraints.structural`, which checks the other fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["structural_tag"]
+
+
 class PlainFormat(Strict):
     """The answer is a JSON object, or text."""
 
@@ -269,7 +277,7 @@ R = TypeVar("R", bound=AnyRequest)
 class Common(AnyRequest):
     """The fields that both `/v1/completions` and `/v1/chat/completions` have."""
 
-    response_format: Annotated[SchemaFormat | PlainFormat, Field(discriminator="type")] | None = None
+    response_format: Annotated[SchemaFormat | TagFormat | PlainFormat, Field(discriminator="type")] | None = None
     max_tokens: StrictInt | None = None
     frequency_penalty: Number | None = None
     presence_penalty: Number | None = None

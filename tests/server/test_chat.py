@@ -159,6 +159,9 @@ def test_the_field_for_what_openai_has_no_field_for(chat):
     assert said(regex="[a-c]{3}") in {a + b + c for a in "abc" for b in "abc" for c in "abc"}
     assert said(choice=["yes", "no"]) in ("yes", "no")
     assert said(grammar='start: "a" ("b" | "c")') in ("ab", "ac")
+    assert chat(extra_body={"grammar": 'root ::= "a" [bc]'}).choices[0].message.content in ("ab", "ac")
+    tag = {"type": "tag", "begin": "<a>", "content": {"type": "regex", "pattern": "[bc]"}, "end": "</a>"}
+    assert said({"type": "structural_tag", "format": tag}) in ("<a>b</a>", "<a>c</a>")
     assert "Lyon" not in said(person, banned=["Lyon"])
     assert list(json.loads(said(person, order=["city", "name", "age"])))[:3] == ["city", "name", "age"]
     assert said(person, whitespace="compact").startswith('{"name":"')
