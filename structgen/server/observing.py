@@ -14,7 +14,7 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
@@ -25,6 +25,8 @@ records = logging.getLogger("structgen.requests")
 
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Bounds of the buckets in which requests are counted by their time."""
+BETWEEN = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""The same for the time between two tokens."""
 _ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 """Ids of requests that are taken from clients. Others could write into the log what they like."""
 
@@ -121,6 +123,9 @@ class Metrics:
         self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
         about = "From a text's place in the queue to its first token."
         self.first_token = seconds("structgen_first_token_seconds", about)
+        about = "Between two tokens of a text, on average."
+        self.between = Histogram("structgen_between_tokens_seconds", about, buckets=BETWEEN, registry=self._registry)
+        ProcessCollector(registry=self._registry)
         self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
         for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
             Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
@@ -136,6 +141,8 @@ class Metrics:
         ):
             self.tokens.labels(kind).inc(tokens)
         self.first_token.observe(stats.prefill_seconds)
+        if stats.completion_tokens > 1:
+            self.between.observe(stats.decode_seconds / (stats.completion_tokens - 1))
 
     def text(self) -> bytes:
         """Returns all metrics in Prometheus' format."""

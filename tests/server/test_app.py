@@ -61,6 +61,8 @@ def test_models_health_metrics_and_what_is_not_there(model):
         assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
         assert 'structgen_requests_total{path="/v1/chat/completions",status="200"} 1.0' in text
         assert 'structgen_tokens_total{kind="generated"} 5.0' in text
+        assert "structgen_between_tokens_seconds_count 1.0" in text
+        assert sys.platform != "linux" or "process_resident_memory_bytes " in text
         for path in ("/v1/nothing", "/v1/models/other"):
             assert fetch(server, "GET", path)[0] == 404
         status, _, body = fetch(server, "GET", "/v1/chat/completions")
