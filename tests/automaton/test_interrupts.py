@@ -10,19 +10,20 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.writing.outline import DfaOutline
-from structgen.chat.calls_constraint import Turn
 from structgen.chat.literals import Literals
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints.languages import Lark, Machine
+from structgen.constraints.languages import GBNF, Lark, Machine
 from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
+from structgen.parts import composed
 from structgen.parts.parts import Series, by_text
 from structgen.testing import scripted
 from structgen.values.name_frames import NameWriter
 from tests.support.interrupting import Interrupts, wrap_kernels, writers_of_states
 from tests.support.matching import rich_vocabulary
+from tests.support.planned import Planned
 
 
 class Ring:
@@ -104,9 +105,10 @@ CASES: dict[str, tuple[Constraint, list[str]]] = {
     "parts": (Sequence(Text(until="</t>"), Union(CLOSED, Regex("[0-9]{2,4}")), Repeat("ab", 1, 3, separator=", ")),
               ["x<y</t>123ab, ab", '</t>{"a": 1, "b": "", "c": "x"}ab']),
     "switch": (
-        Turn(Series((Literals(()).plan("<t>"), by_text({b"ab": Regex("x*").plan(), b"ac": Text().plan()})))),
+        Planned(Series((Literals(()).plan("<t>"), by_text({b"ab": Regex("x*").plan(), b"ac": Text().plan()})))),
         ["<t>abxx", "<t>acy"],
     ),
+    "recursive": (GBNF('root ::= "[" root* "]" | "x" [a-c]?'), ["[[xb]x]"]),
     "counted parts": (Sequence(Text(max_chars=6), Regex("[xy]+"), "!"), ["abcxy!", "xyx!"]),
 }  # fmt: skip
 
@@ -157,8 +159,9 @@ def check(name: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch, gr
 
 
 @pytest.fixture(autouse=True)
-def few_names_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Objects with more than eight names call a frame for them."""
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects with more than eight names call a frame for them, and no continuation nests."""
+    monkeypatch.setattr(composed, "MAX_NESTED", 0)
     monkeypatch.setattr(NameWriter, "many_names", 8)
     monkeypatch.setattr(NameWriter, "at_once", 3)
 

@@ -8,19 +8,19 @@ import re
 
 import pytest
 
-from structgen.chat.calls_constraint import Turn
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Repeat, Sequence, Text, Union
 from structgen.parts.parts import by_text
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
+from tests.support.planned import Planned
 from tests.support.walking import random_walk
 
 DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
 NUMBER = {"type": "integer"}
 
 
-def switch(**cases: Composable) -> Turn:
-    return Turn(by_text({text.encode(): case.plan() for text, case in cases.items()}))
+def switch(**cases: Composable) -> Planned:
+    return Planned(by_text({text.encode(): case.plan() for text, case in cases.items()}))
 
 
 def json(schema: object) -> Composable:
@@ -50,7 +50,7 @@ def test_the_texts_of_a_switch_and_no_others(constraint, good, bad):
     takes_exactly(constraint, good, bad)
 
 
-def random_switch(draw: random.Random) -> tuple[Turn, str]:
+def random_switch(draw: random.Random) -> tuple[Planned, str]:
     """A switch with other plans around it, and the pattern of the same texts."""
     texts = draw.sample(["a", "b", "ab", "abc", "ba", "c", "ca"], draw.randint(1, 5))
     behind = {text: draw.choice(["", "a", "b?", "[ac]*", "ab|c"]) for text in texts}
@@ -63,7 +63,7 @@ def random_switch(draw: random.Random) -> tuple[Turn, str]:
             (Union(made, Regex(beside)), f"(?:{pattern}|{beside})"),
             (Repeat(made, 1, 2), f"(?:{pattern}){{1,2}}"),
         ])  # fmt: skip
-    return Turn(made.plan()), pattern
+    return Planned(made.plan()), pattern
 
 
 @pytest.mark.parametrize("seed", range(60))
