@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from structgen.parts.parts import Part, Rule
-from structgen.parts.threads import Begun, Callers, Continuation, Step, opened
+from structgen.parts.threads import Callers, Continuation, RuleBegun, Step, opened
 
 
 class Flags(NamedTuple):
@@ -39,7 +39,7 @@ class Begins(NamedTuple):
     without: int
 
 
-_Callers = dict[Begun, set[Continuation]]
+_Callers = dict[RuleBegun, set[Continuation]]
 
 
 class Beginnings:
@@ -56,15 +56,15 @@ class Beginnings:
         self,
         may_be_empty: Callable[[Part | Rule], bool],
         is_blank: Callable[[Part], bool],
-        has_frames: Callable[[Rule, Continuation, Iterable[Begun]], bool],
+        has_frames: Callable[[Rule, Continuation, Iterable[RuleBegun]], bool],
     ) -> None:
         self._may_be_empty, self._is_blank, self._has_frames = may_be_empty, is_blank, has_frames
         self._callers: dict[frozenset[Continuation], Callers] = {}
-        self._groups: dict[frozenset[tuple[Begun, frozenset[Continuation]]], dict[Begun, Callers]] = {}
+        self._groups: dict[frozenset[tuple[RuleBegun, frozenset[Continuation]]], dict[RuleBegun, Callers]] = {}
 
     def of_rule(self, rule: Rule) -> tuple[set[Begins], bool]:
         """What begins with a rule whose end is the end of the text."""
-        begun = Begun(rule, False, 0)
+        begun = RuleBegun(rule, False, 0)
         return self._followed([((rule.body, begun), Flags())], {begun: {None}})
 
     def of(self, steps: Iterable[tuple[Step, Flags]]) -> tuple[set[Begins], bool]:
@@ -73,7 +73,7 @@ class Beginnings:
 
     def _followed(self, todo: list[tuple[Step, Flags]], callers: _Callers) -> tuple[set[Begins], bool]:
         begins, ends, seen = set[Begins](), False, set(todo)
-        empty: dict[Begun, set[Flags]] = {}  # the rules that are complete without a byte
+        empty: dict[RuleBegun, set[Flags]] = {}  # the rules that are complete without a byte
         while todo:
             (plan, after), flags = todo.pop()
             more: list[tuple[Step, Flags]]
@@ -85,7 +85,7 @@ class Beginnings:
                     more = [((None, after), Flags(flags.behind_blank or blank, flags.without))]
             elif isinstance(plan, Rule):
                 more = self._called(plan, after, flags, callers, empty, begins)
-            elif plan is not None or not (after is None or isinstance(after, Begun)):
+            elif plan is not None or not (after is None or isinstance(after, RuleBegun)):
                 more = [(step, flags) for step in opened(plan, after)]
             elif after is None:
                 ends, more = True, []
@@ -106,24 +106,24 @@ class Beginnings:
         after: Continuation,
         flags: Flags,
         callers: _Callers,
-        empty: dict[Begun, set[Flags]],
+        empty: dict[RuleBegun, set[Flags]],
         begins: set[Begins],
     ) -> list[tuple[Step, Flags]]:
         """The steps that follow from the call of a rule before a continuation."""
         if self._has_frames(rule, after, callers):
             begins.add(Begins(rule, after, flags.without))
             return [((None, after), flags)] if self._may_be_empty(rule) else []
-        begun = Begun(rule, *flags)
+        begun = RuleBegun(rule, *flags)
         if begun in callers:
             callers[begun].add(after)
             return [((None, after), each) for each in empty.get(begun, ())]
         callers[begun] = {after}
         return [((rule.body, begun), flags)]
 
-    def _interned(self, callers: _Callers) -> dict[Begun, Continuation]:
+    def _interned(self, callers: _Callers) -> dict[RuleBegun, Continuation]:
         """What comes after each rule that has begun."""
         flat = {begun: _passed_on(begun, callers) for begun in callers}
-        known: dict[Begun, Continuation] = {}
+        known: dict[RuleBegun, Continuation] = {}
         for group in _components({begun: _ends(after) for begun, (after, _) in flat.items()}):
             content = {begun: frozenset(_led(after, known) for after in flat[begun][0]) for begun in group}
             if any(_ends(after) for after in content.values()):
@@ -144,8 +144,8 @@ class Beginnings:
         return self._callers[after]
 
     def _recursive(
-        self, content: dict[Begun, frozenset[Continuation]], older: set[Callers]
-    ) -> Mapping[Begun, Continuation]:
+        self, content: dict[RuleBegun, frozenset[Continuation]], older: set[Callers]
+    ) -> Mapping[RuleBegun, Continuation]:
         """The callers of rules that are left-recursive together, where `content` leads to these rules again."""
         if len({begun.rule for begun in content}) == len(content):
             for each in older:
@@ -154,7 +154,7 @@ class Beginnings:
                     same[begun].after == frozenset(_led(one, same) for one in after) for begun, after in content.items()
                 ):
                     return same
-            plain = {begun: Begun(begun.rule, False, 0) for begun in content}
+            plain = {begun: RuleBegun(begun.rule, False, 0) for begun in content}
         else:
             plain = {begun: begun for begun in content}
         led = {plain[begun]: frozenset(_led(each, plain) for each in after) for begun, after in content.items()}
@@ -168,13 +168,13 @@ class Beginnings:
         return {begun: self._groups[key][plain[begun]] for begun in content}
 
 
-def _passed_on(begun: Begun, callers: _Callers) -> tuple[frozenset[Continuation], set[Callers]]:
+def _passed_on(begun: RuleBegun, callers: _Callers) -> tuple[frozenset[Continuation], set[Callers]]:
     """The continuations of a rule's callers. Where the rule ends another one, these are that one's; also returns the
     known callers among those."""
     after, older, seen, todo = set[Continuation](), set[Callers](), {begun}, list(callers[begun])
     while todo:
         each = todo.pop()
-        if isinstance(each, Begun):
+        if isinstance(each, RuleBegun):
             if each not in seen:
                 seen.add(each)
                 todo += callers[each]
@@ -186,34 +186,34 @@ def _passed_on(begun: Begun, callers: _Callers) -> tuple[frozenset[Continuation]
     return frozenset(after), older
 
 
-def _end(after: Continuation) -> Callers | Begun | None:
+def _end(after: Continuation) -> Callers | RuleBegun | None:
     """The callers to which a continuation comes at last; None for the end of the text."""
-    while not (after is None or isinstance(after, (Callers, Begun))):
+    while not (after is None or isinstance(after, (Callers, RuleBegun))):
         after = after.after
     return after
 
 
-def _ends(after: Iterable[Continuation]) -> set[Begun]:
-    return {end for end in map(_end, after) if isinstance(end, Begun)}
+def _ends(after: Iterable[Continuation]) -> set[RuleBegun]:
+    return {end for end in map(_end, after) if isinstance(end, RuleBegun)}
 
 
-def _led(after: Continuation, known: Mapping[Begun, Continuation]) -> Continuation:
+def _led(after: Continuation, known: Mapping[RuleBegun, Continuation]) -> Continuation:
     """A continuation, with what is known in place of a rule that has begun."""
-    if isinstance(after, Begun):
+    if isinstance(after, RuleBegun):
         return known.get(after, after)
     if after is None or isinstance(after, Callers) or _end(after) not in known:
         return after
     return after._replace(after=_led(after.after, known))
 
 
-def _components(edges: Mapping[Begun, set[Begun]]) -> list[list[Begun]]:
+def _components(edges: Mapping[RuleBegun, set[RuleBegun]]) -> list[list[RuleBegun]]:
     """The strongly connected components of a graph, those that others lead to first (Tarjan 1972)."""
-    number: dict[Begun, int] = {}
-    low: dict[Begun, int] = {}
-    stack: list[Begun] = []
-    done: list[list[Begun]] = []
+    number: dict[RuleBegun, int] = {}
+    low: dict[RuleBegun, int] = {}
+    stack: list[RuleBegun] = []
+    done: list[list[RuleBegun]] = []
 
-    def visit(node: Begun) -> None:
+    def visit(node: RuleBegun) -> None:
         number[node] = low[node] = len(number)
         stack.append(node)
         for other in edges[node]:

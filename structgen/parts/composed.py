@@ -47,7 +47,7 @@ from structgen.memo import cached_method
 from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Rule, Words, parts_of
-from structgen.parts.rules import ALL_BYTES, Bytes, Facts, Start
+from structgen.parts.rules import ALL_BYTES, Bytes, RuleFacts, Start
 from structgen.parts.text_states import is_text, leaving, text_block
 from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind
 from structgen.values.json_automaton import JsonAutomaton
@@ -70,7 +70,9 @@ class Composed(Automaton):
         self._nested = 0
         self._ends: dict[int, bool] = {}  # of states of threads, written or not: may the frame end?
         self.walk = Bytewise(self)
-        self._facts = Facts(self._part_start, lambda part: Bytes(sum(1 << byte for byte in self.enter(part).extends)))
+        self._facts = RuleFacts(
+            self._part_start, lambda part: Bytes(sum(1 << byte for byte in self.enter(part).extends))
+        )
         self._beginnings = Beginnings(self._may_be_empty, lambda part: self.enter(part).blank, self._facts.has_frames)
         self.has_values = False  # has the plan JSON, or other parts that are values?
         for part in parts_of(plan):

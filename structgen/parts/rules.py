@@ -1,9 +1,10 @@
 """What is known of rules before any text: how their texts begin, and with which bytes a complete text may continue.
 
 Where no byte both continues a rule's text and begins what comes after it, the rule is read in frames of its own, which
-all places that call it share. `Facts.extends` decides that. It reads a rule as texts of *symbols*: parts and rules that
-the rule calls. While the next bytes always tell which symbol comes next and where it ends, each text has one such
-reading, and only what may follow in some complete reading can continue a text. If they do not tell, any byte may.
+all places that call it share. `RuleFacts.extends` decides that. It reads a rule as texts of *symbols*: parts and
+rules that the rule calls. While the next bytes always tell which symbol comes next and where it ends, each text has
+one such reading, and only what may follow in some complete reading can continue a text. If they do not tell, any byte
+may.
 
 White space counts apart: two pieces of it in a row are no more than one, so it does not matter where one ends.
 A set of bytes is an int here, with a bit for each.
@@ -19,7 +20,7 @@ from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.parts import (
     Either, JsonValue, Loop, Part, Plan, Rule, Series, Switch, Words, children, first_bytes, more_bytes, parts_of,
 )  # fmt: skip
-from structgen.parts.threads import Again, Begun, Callers, Chosen, Continuation, Step, Then, behind
+from structgen.parts.threads import Again, Callers, Chosen, Continuation, RuleBegun, Step, Then, behind
 
 ANY = (1 << 256) - 1
 MAX_READINGS = 1_000
@@ -84,7 +85,7 @@ class _Reading(NamedTuple):
     before: frozenset[Part | Rule]
 
 
-class Facts:
+class RuleFacts:
     """The rules of a composition.
 
     Args:
@@ -177,7 +178,7 @@ class Facts:
             if each is None or each in seen:
                 continue
             seen.add(each)
-            if isinstance(each, Begun):
+            if isinstance(each, RuleBegun):
                 return None
             if isinstance(each, Callers):
                 todo += each.after
@@ -193,7 +194,7 @@ class Facts:
                 todo.append(each.after)
         return first
 
-    def has_frames(self, rule: Rule, after: Continuation, begun: Iterable[Begun]) -> bool:
+    def has_frames(self, rule: Rule, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
         """Does a rule begin in frames of its own before a continuation?"""
         if after is None or self._has_json(rule) or self.begins_with(rule, (each.rule for each in begun)):
             return False  # a rule at the end of a frame needs no frame of its own
@@ -283,7 +284,7 @@ class Facts:
             for (begins, ends), before in known.items()
         ]
 
-    def _is_symbol(self, rule: Rule, after: Continuation, begun: Iterable[Begun]) -> bool:
+    def _is_symbol(self, rule: Rule, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
         return not self.begins_with(rule, (each.rule for each in begun))
 
 

@@ -46,7 +46,7 @@ class Callers:
         self.after, self.group = after, group
 
 
-class Begun(NamedTuple):
+class RuleBegun(NamedTuple):
     """A rule that begins between these two bytes, as long as its callers are not all known.
 
     Attributes:
@@ -58,7 +58,7 @@ class Begun(NamedTuple):
     without: int
 
 
-Continuation = Then | Again | Chosen | Callers | Begun | None
+Continuation = Then | Again | Chosen | Callers | RuleBegun | None
 """What comes after a part; None: the end of the text."""
 
 Step = tuple[Plan | None, Continuation]

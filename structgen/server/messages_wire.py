@@ -112,7 +112,7 @@ Block = Annotated[
 ]
 
 
-class Turn(Strict):
+class MessageTurn(Strict):
     """A message of the conversation."""
 
     role: Literal["user", "assistant", "system"]
@@ -167,7 +167,7 @@ class OutputConfig(Strict):
 class CountRequest(AnyRequest):
     """`/v1/messages/count_tokens`, and the fields of `/v1/messages` that make the prompt."""
 
-    messages: Annotated[list[Turn], Field(min_length=1)]
+    messages: Annotated[list[MessageTurn], Field(min_length=1)]
     system: StrictStr | list[TextBlock] | None = None
     tools: list[MessagesTool] | None = None
     tool_choice: MessagesChoice | None = None

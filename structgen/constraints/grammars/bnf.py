@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from structgen.constraints.grammars.cursor import Cursor
 from structgen.constraints.grammars.rules import (
     EMPTY,
+    MAX_DEPTH,
+    MAX_REPEATS,
     Embedded,
     Expression,
+    Productions,
     Ref,
-    Rules,
     chars,
     either,
     literal,
@@ -24,9 +26,6 @@ from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import LAST
 from structgen.regular.regex.nodes import Alternation, Chars
 from structgen.vocabulary import special_text
-
-MAX_REPEATS = 10_000
-MAX_DEPTH = 200
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*|[0-9][\w.-]*[A-Za-z_-][\w.-]*")
 _HEAD = re.compile(r"(?:\[[0-9]+\]\s*)?([A-Za-z0-9_][\w.-]*)\s*::=")
@@ -63,7 +62,7 @@ GBNF = Notation("GBNF", re.compile(r"(?:\s+|#[^\n]*)*"), '"', w3c=False)
 EBNF = Notation("EBNF", re.compile(r"(?:\s+|#(?!x[0-9A-Fa-f])[^\n]*|/\*.*?\*/|//[^\n]*)*", re.S), "\"'", w3c=True)
 
 
-def read_bnf(text: str, start: str, notation: Notation) -> Rules:
+def read_bnf(text: str, start: str, notation: Notation) -> Productions:
     """The rules of a grammar.
 
     Raises:
@@ -78,9 +77,9 @@ class _Reader:
         self._depth = 0
         self._calls: dict[str, int] = {}
 
-    def rules(self) -> Rules:
+    def rules(self) -> Productions:
         """All rules of the text."""
-        cursor, rules = self._cursor, Rules(self._start)
+        cursor, rules = self._cursor, Productions(self._start)
         while not cursor.over:
             head = cursor.take(_HEAD)
             if head is None:

@@ -14,14 +14,16 @@ from typing import Any
 from structgen.constraints.grammars.cursor import Cursor
 from structgen.constraints.grammars.rules import (
     EMPTY,
-    Both,
+    MAX_DEPTH,
+    MAX_REPEATS,
+    Complement,
     Embedded,
     Expression,
+    Intersection,
     Language,
-    Not,
+    Lexeme,
+    Productions,
     Ref,
-    Rules,
-    Token,
     either,
     literal,
     repeated,
@@ -38,9 +40,6 @@ from structgen.regular.regex.nodes import Chars, Concatenation, Look, Node, ever
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
 from structgen.vocabulary import special_text
-
-MAX_REPEATS = 10_000
-MAX_DEPTH = 200
 
 _SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
 _NAME = r"[?!]*_?[A-Za-z][\w-]*"
@@ -64,7 +63,9 @@ EXTENSIONS = re.compile(r"%(llguidance|json|regex|lark)\b|^\s*[\w-]+\[[^\]\n]*\]
 """What only llguidance's dialect has."""
 
 
-def read_lark(text: str, start: str, plan_of: Callable[[Rules], Plan], json_plan: Callable[[Any], Plan]) -> Rules:
+def read_lark(
+    text: str, start: str, plan_of: Callable[[Productions], Plan], json_plan: Callable[[Any], Plan]
+) -> Productions:
     """The rules of a grammar.
 
     Args:
@@ -79,7 +80,7 @@ def read_lark(text: str, start: str, plan_of: Callable[[Rules], Plan], json_plan
 
 class _Reader:
     def __init__(
-        self, text: str, start: str, plan_of: Callable[[Rules], Plan], json_plan: Callable[[Any], Plan]
+        self, text: str, start: str, plan_of: Callable[[Productions], Plan], json_plan: Callable[[Any], Plan]
     ) -> None:
         self._cursor, self._start = Cursor(text, "the grammar", _SPACES), start
         self._plan_of, self._json_plan = plan_of, json_plan
@@ -90,7 +91,7 @@ class _Reader:
         self._calls: dict[str, int] = {}
         self._depth, self._in_terminal = 0, False
 
-    def rules(self) -> Rules:
+    def rules(self) -> Productions:
         """All rules of the text."""
         cursor = self._cursor
         while not cursor.over:
@@ -98,13 +99,13 @@ class _Reader:
                 self._statement()
             else:
                 self._rule()
-        rules = Rules(self._start)
+        rules = Productions(self._start)
         for name, at in self._calls.items():
             if name not in self._rules and name not in self._terminals:
                 cursor.refuse(f"{'the terminal' if name.isupper() else 'the rule'} {quoted(name)} is not defined", at)
         used = set(self._calls) | {self._start}
         for name in used & set(self._terminals):
-            rules.expressions[name] = Token(self._language(Ref(name)))
+            rules.expressions[name] = Lexeme(self._language(Ref(name)))
         for name, expression in self._rules.items():
             optional = name in self._options and self._options[name][0].keys() - {"capture", "stop_capture"}
             rules.expressions[name] = self._lazy(name, expression) if optional else expression
@@ -216,7 +217,7 @@ class _Reader:
         if not self._in_terminal:
             cursor.refuse("& is for terminals only, whose names are in upper case")
         cursor.accept("&")
-        return Both(left, self._sequence())
+        return Intersection(left, self._sequence())
 
     def _at_statement(self) -> bool:
         return bool(re.compile(r"%(ignore|import|llguidance|declare|override|extend)\b").match(
@@ -226,7 +227,7 @@ class _Reader:
         cursor = self._cursor
         if self._in_terminal and cursor.text.startswith("~", cursor.at):
             cursor.accept("~")
-            item: Expression = Not(self._atom())
+            item: Expression = Complement(self._atom())
         else:
             item = self._atom()
         while not cursor.over:
@@ -373,7 +374,7 @@ class _Reader:
 
     def _lexed(self, tree: Node) -> Expression:
         """A text or pattern: a token of its own in a rule, a part of one in a terminal."""
-        return tree if self._in_terminal else Token(language_of(tree))
+        return tree if self._in_terminal else Lexeme(language_of(tree))
 
     def _written_out(self, expression: Expression, names: tuple[str, ...] = ()) -> Expression:
         """A terminal with those that it names."""
@@ -383,11 +384,11 @@ class _Reader:
             if expression.name not in self._terminals:
                 raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
             return self._written_out(self._terminals[expression.name], (*names, expression.name))
-        if isinstance(expression, Not):
+        if isinstance(expression, Complement):
             return Language(complement(self._language(expression.item, names)))
-        if isinstance(expression, Both):
+        if isinstance(expression, Intersection):
             return Language(intersect(*(self._language(item, names) for item in expression)))
-        if isinstance(expression, (Language, Token, Embedded)):
+        if isinstance(expression, (Language, Lexeme, Embedded)):
             return expression
         return rebuilt(expression, lambda child: self._written_out(child, names))  # type: ignore[arg-type,return-value]
 
@@ -410,7 +411,7 @@ class _Reader:
             if option == "stop":
                 return Language(stopped(language, end))
             language = concatenated(language, end)
-        return Token(first_end(language)) if {"lazy", "suffix"} & options.keys() else Token(language)
+        return Lexeme(first_end(language)) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
 
     def _stop(self, text: str, at: int) -> Expression:
         """The text, pattern or terminal that `stop=` or `suffix=` names."""

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from structgen.constraints.grammars.rules import EMPTY, LEAVES, Embedded, Expression, Language, Ref, Rules, Token
+from structgen.constraints.grammars.rules import (
+    EMPTY,
+    LEAVES,
+    Embedded,
+    Expression,
+    Language,
+    Lexeme,
+    Productions,
+    Ref,
+)
 from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
 from structgen.parts.composed import Composed
@@ -25,7 +34,7 @@ MAX_STATES = 3_000
 """States of the automaton of a regular part; a larger one is taken apart."""
 
 
-def plan_of(rules: Rules) -> Plan:
+def plan_of(rules: Productions) -> Plan:
     """The plan of a grammar.
 
     Raises:
@@ -55,7 +64,7 @@ _AGAIN = "*"
 
 
 class _Plans:
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Productions) -> None:
         self._rules = rules
         self._productive = self._with_texts()
         self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=True)
@@ -90,7 +99,7 @@ class _Plans:
                     raise
         if isinstance(expression, Ref):
             return self._rule(expression.name)
-        if isinstance(expression, Token):
+        if isinstance(expression, Lexeme):
             return self._token(expression)
         if isinstance(expression, Language):
             return self._language(expression.language)
@@ -170,7 +179,7 @@ class _Plans:
             rule.body = self._plan(self._rules.expressions[name])
         return rule
 
-    def _token(self, token: Token) -> Plan:
+    def _token(self, token: Lexeme) -> Plan:
         words = self._greedy(token.language)
         return words if self._ignored is None or not token.spaced else Series((words, self._ignored))
 
@@ -264,7 +273,7 @@ def _has_text(expression: Expression, known: set[str]) -> bool:
     """Has an expression a text, if the rules `known` have one?"""
     if isinstance(expression, Ref):
         return expression.name in known
-    if isinstance(expression, (Token, Language)):
+    if isinstance(expression, (Lexeme, Language)):
         return not expression.language.empty
     if isinstance(expression, Alternation):
         return any(_has_text(option, known) for option in expression.options)

@@ -13,6 +13,10 @@ from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
 
+MAX_REPEATS = 10_000
+MAX_DEPTH = 200
+"""Groups within groups in the text of a grammar."""
+
 
 class Ref(NamedTuple):
     """The rule of this name."""
@@ -20,7 +24,7 @@ class Ref(NamedTuple):
     name: str
 
 
-class Token(NamedTuple):
+class Lexeme(NamedTuple):
     """What a lexer reads at once: it ends where no longer text is a token, and white space may follow it."""
 
     language: CharDfa
@@ -39,29 +43,29 @@ class Embedded(NamedTuple):
     plan: Plan
 
 
-class Not(NamedTuple):
+class Complement(NamedTuple):
     """`~item`: all texts but those of a terminal."""
 
     item: Expression
 
 
-class Both(NamedTuple):
+class Intersection(NamedTuple):
     """`left & right`: the texts of two terminals."""
 
     left: Expression
     right: Expression
 
 
-Expression: TypeAlias = "Node | Ref | Token | Language | Embedded | Not | Both"
-"""`Not` and `Both` are in terminals only, as long as their names are not known."""
+Expression: TypeAlias = "Node | Ref | Lexeme | Language | Embedded | Complement | Intersection"
+"""`Complement` and `Intersection` are in terminals only, as long as their names are not known."""
 
-LEAVES = (Token, Language, Embedded, Not, Both)
+LEAVES = (Lexeme, Language, Embedded, Complement, Intersection)
 """What has no expressions inside for which a plan looks."""
 EMPTY = Concatenation(())
 
 
 @dataclass
-class Rules:
+class Productions:
     """A grammar.
 
     Attributes:
