@@ -3,8 +3,9 @@
     python benchmarks/phrases.py [--quality] [--cost] [--write]
 
 Quality: a trained model of 260,000 parameters that writes stories goes on from four beginnings, 32 tokens each, with
-five sets of phrases. The score is the mean log-probability of a token. Beside it: the search by score alone, which says
-its phrases only when the budget forces it to (one bank: the fault of simpler implementations), and without phrases.
+five sets of phrases. The score is the mean log-probability of a token. Beside it: the plain search alone, which says
+its phrases only when the budget forces it to (the fault of simpler implementations), and without phrases. Then each
+beginning's best text without phrases is asked for words that it has: is the text that has to have one worse?
 
 Cost: a random model of 60 million parameters with the vocabulary of GPT-2 says a schema's value; seconds of a step, in
 turn with those of eight plain sampled sessions of the same schema, so that a busy machine slows both alike.
@@ -15,6 +16,7 @@ turn with those of eight plain sampled sessions of the same schema, so that a bu
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -26,7 +28,7 @@ import transformers as hf
 
 import structgen as sg
 from maskbench import DATA
-from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.candidates import BeamCandidates
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
@@ -44,7 +46,7 @@ SETS: list[list[Any]] = [
 ]  # fmt: skip
 BEAMS = 2, 4, 8, 16, 32
 LIMITS = sg.Limits(32)
-WAYS = {"no phrases": "#7f8c8d", "phrases, by banks": "#2471a3", "phrases, by score alone": "#c0392b"}
+WAYS = {"no phrases": "#7f8c8d", "phrases": "#2471a3", "phrases, by score alone": "#c0392b"}
 SCHEMA = {
     "type": "object", "required": ["a", "b"], "additionalProperties": False,
     "properties": {"a": {"type": "string", "minLength": 200}, "b": {"type": "integer"}},
@@ -55,20 +57,37 @@ WARM, STEPS = 10, 60
 def quality() -> dict[str, list[float]]:
     """The mean score of the best texts, by way and number of beams."""
     model, found = sg.load(DATA / "stories260k"), {way: list[float]() for way in WAYS}
-    owed_with = Hypothesis.owed_with
+    with_phrases = BeamCandidates.with_phrases
     for way, scores in found.items():
         for beams in BEAMS:
             runs = []
             if way == "phrases, by score alone":
-                Hypothesis.owed_with = lambda self, tokens: [0] * len(tokens)  # type: ignore[method-assign]  # one bank
+                BeamCandidates.with_phrases = lambda *_, **__: {}  # type: ignore[assignment, method-assign]
             for phrases in [()] if way == "no phrases" else SETS:
                 runs += sg.generate(
                     model, PROMPTS, phrases=phrases, beams=beams, limits=LIMITS, details=True, batch_size=4 * beams
                 )
-            Hypothesis.owed_with = owed_with  # type: ignore[method-assign]
+            BeamCandidates.with_phrases = with_phrases  # type: ignore[method-assign]
             scores.append(statistics.mean(run.score for run in runs if run.score is not None))
             print(f"{way}, {beams} beams: {scores[-1]:.2f}", flush=True)
     return found
+
+
+def own_words() -> None:
+    """Prints how many texts that must have a word of the best text without phrases are worse than that one."""
+    model = sg.load(DATA / "stories260k")
+    for beams in BEAMS[:-1]:
+        differences = []
+        for prompt in PROMPTS:
+            plain = sg.generate(model, prompt, beams=beams, limits=LIMITS, details=True)
+            words = dict.fromkeys(word for word in re.findall("[A-Za-z]+", plain.text) if len(word) > 2)
+            for word in list(words)[::2]:
+                run = sg.generate(model, prompt, phrases=[word], beams=beams, limits=LIMITS, details=True)
+                assert plain.score is not None
+                assert run.score is not None
+                differences.append(run.score - plain.score)
+        worse = sum(each < -1e-4 for each in differences)
+        print(f"own words, {beams} beams: {worse} of {len(differences)} worse, by {statistics.mean(differences):+.3f}")
 
 
 def cost() -> None:
@@ -137,6 +156,7 @@ def main() -> None:
     if options.cost or not options.quality:
         cost()
     if options.quality or not options.cost:
+        own_words()
         found = quality()
         if options.write:
             PLOT.write_text(plot(found), encoding="utf-8")

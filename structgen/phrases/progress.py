@@ -37,6 +37,13 @@ class Progress(NamedTuple):
     scans: tuple[Scan, ...] = ()  # the JSON scan for each pointer
 
 
+class Owed(NamedTuple):
+    """What the phrases together still need."""
+
+    size: int  # the fewest bytes
+    phrases: int  # how many of the phrases
+
+
 class _Tracked(NamedTuple):
     """One phrase."""
 
@@ -123,17 +130,18 @@ class PhraseSet:
         """The fewest bytes that all phrases together still need."""
         return sum(self._each(state))
 
-    def owed_with(self, state: Progress, tokens: Sequence[int], vocabulary: Vocabulary) -> list[int]:
-        """`owed` behind one more token, for each of some tokens; `NEVER` where a phrase is lost."""
+    def owed_with(self, state: Progress, tokens: Sequence[int], vocabulary: Vocabulary) -> list[Owed]:
+        """What is owed behind one more token, for each of some tokens; `NEVER` bytes where a phrase is lost."""
         known = self._owed_behind(state, vocabulary)
         for token in tokens:
             if token not in known:
                 after = self.feed(state, vocabulary.token(token))
-                known[token] = NEVER if after is None else self.owed(after)
+                each = [NEVER] if after is None else self._each(after)
+                known[token] = Owed(sum(each), sum(map(bool, each)))
         return [known[token] for token in tokens]
 
     @cached_up_to(_REMEMBERED_TOKENS)
-    def _owed_behind(self, state: Progress, vocabulary: Vocabulary) -> dict[int, int]:
+    def _owed_behind(self, state: Progress, vocabulary: Vocabulary) -> dict[int, Owed]:
         """`owed` behind the tokens that were asked about in a state; filled by `owed_with`."""
         return {}
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from structgen.decoding.beams.candidates import BeamCandidates, StepLogits
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.search import BeamCandidates, BeamSearch, StepLogits
+from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import DraftReader
@@ -28,7 +29,7 @@ class BeamBatch(Run[BeamSearch]):
 
     Args:
         roots: an empty text for each prompt.
-        rows: the number of rows decoded at once, but at least those of one search.
+        rows: the number of rows decoded at once, but at least those of one search: one for each beam, two with phrases.
         record: measure every choice.
         execution: only `graphs` counts.
     """
@@ -54,7 +55,7 @@ class BeamBatch(Run[BeamSearch]):
             waiting,
             forward,
             model=module,
-            at_once=max(1, rows // options.count),
+            at_once=max(1, rows // (options.count * (2 if any(root.phrases for root in roots) else 1))),
             ledger=Ledger(traced=True) if record else None,
         )
         self._reader = DraftReader()

@@ -26,6 +26,7 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, Stopped, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words, pack
+from structgen.phrases.progress import Owed
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary
@@ -80,6 +81,10 @@ class Hypothesis(Session):
 
     Args:
         spans: finds text that must come next, whose tokens are then the only candidates.
+
+    Attributes:
+        lacks_phrase: it was sent back since it was complete and had not all phrases.
+        loses_phrase: it was sent back since a phrase could not have been said any more.
     """
 
     _refusals_class: ClassVar[type[RowRefusals]] = HypothesisRefusals
@@ -89,6 +94,7 @@ class Hypothesis(Session):
         self._forcing = spans
         self._forced: Sequence[int] = ()
         self._unforced = -1  # the length of the text behind which forced text was refused
+        self.lacks_phrase = self.loses_phrase = False
         super().__init__(prompt, vocabulary, **options)
         self._attempt(self._require_phrases)
 
@@ -133,15 +139,18 @@ class Hypothesis(Session):
             return _NONE
         return self.phrases.proposals(words, self.tokens)
 
-    def owed_with(self, tokens: Sequence[int]) -> Sequence[int]:
-        return [0] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
+    def owed_with(self, tokens: Sequence[int]) -> Sequence[Owed]:
+        return [Owed(0, 0)] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
         """The text with one more token; without it, and with `sent_back` or an error, if it must not be taken."""
         twin = self.fork()
         twin._forced = self._forced[1:]
-        twin.sent_back = False
+        twin.sent_back = twin.lacks_phrase = twin.loses_phrase = False
+        refusals = 0 if twin.phrases is None else twin.phrases.refusals
         twin._attempt(twin._advance, token, entry)
+        if twin.phrases is not None and twin.phrases.refusals > refusals:
+            twin.loses_phrase = not twin.lacks_phrase
         if twin.sent_back:
             twin._do_not_force()
         return twin
@@ -194,6 +203,7 @@ class Hypothesis(Session):
                 raise DeadEnd(f"the constraint allows only the empty text, which has no {phrases.unmet(())}")
             refused = self.tokens[:]
             self._untake()
+            self.lacks_phrase = True
             phrases.refuse(refused)
 
     def _require_phrases(self) -> None:

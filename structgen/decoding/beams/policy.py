@@ -6,19 +6,20 @@ it is among the best `count`; its score is then divided by its length to the pow
 the end of the search, is as in the beam search of transformers, which it equals if nothing is refused.
 
 Two things are new. `judge` may refuse a candidate, because of a guard for example: the next best one takes its place.
-And with required phrases, candidates are taken in turn from banks, by how much of the phrases they have, so that texts
-with a phrase stand beside texts that are only likely.
+And candidates may come from banks: a search for phrases ranks those that have them apart from those that have begun
+them, the latter by an estimate of what they will have paid when they are done (`FinishingCosts`).
 
 This module knows no model, no token's text and no tensor.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from structgen.options import Beams
 
@@ -33,8 +34,13 @@ class BeamText(Protocol):
 
 T = TypeVar("T", bound=BeamText)
 
-ScoredToken = tuple[int, float]
-"""A next token, and the score of the beam with it."""
+
+class Candidate(NamedTuple):
+    """A beam with a next token."""
+
+    token: int
+    score: float  # the sum of the tokens' log-probabilities
+    rank: float  # the greatest is taken first; the score, or what it is expected to be when the phrases are said
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +56,14 @@ class Taken(Generic[T]):
 class BeamStep(Generic[T]):
     """The candidates that a step takes, best first."""
 
-    beams: list[Taken[T]] = field(default_factory=list)  # the incomplete ones, at most `count`
+    beams: list[Taken[T]] = field(default_factory=list)  # the incomplete ones
     done: list[Taken[T]] = field(default_factory=list)  # the complete ones among the best `count`
     exhausted: bool = False  # there are no other candidates
+    plain: int = 0  # with phrases: so many of the first beams are those of the plain search
 
 
-Banks = Mapping[int, Iterator[ScoredToken]]
-"""Candidates by minus the number of bytes that their phrases still need: 0 if all phrases are said."""
+Banks = Mapping[int, Iterator[Candidate]]
+"""Candidates by bank, those of a bank by rank."""
 
 
 def select(
@@ -69,9 +76,7 @@ def select(
 ) -> BeamStep[T]:
     """Takes the best candidates of all beams; of equal scores, those of the first beam.
 
-    It takes the best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018; Hu et
-    al. 2019). If there are more banks than beams, the highest ones get one each, so that begun phrases are completed,
-    and the lowest gets one, whose texts are likely and have begun no phrase. Without phrases there is one bank.
+    It takes the best of each bank in turn, the highest bank first: dynamic beam allocation (Post and Vilar 2018).
 
     Args:
         candidates: of a beam, best first. Asked again after one was refused, since others may come instead.
@@ -83,7 +88,7 @@ def select(
     step, ranks = BeamStep[T](), Counter[int]()
     queues: _Queues[T] = _Queues(candidates, parents)
     while (banks := queues.banks) and ranks.total() < limit and len(step.beams) < count:
-        for bank in banks if len(banks) <= count else (*banks[: count - 1], banks[-1]):
+        for bank in banks:
             if ranks.total() == limit or len(step.beams) == count:
                 break
             taken = queues.take(bank, judge)
@@ -102,7 +107,7 @@ class _Queues(Generic[T]):
     """The remaining candidates of a step, by bank. Of each beam and bank, only the best one is in a queue."""
 
     def __init__(self, candidates: Callable[[int], Banks], parents: int) -> None:
-        self._left: dict[int, list[tuple[float, int, int]]] = {}
+        self._left: dict[int, list[tuple[float, int, Candidate]]] = {}
         self._candidates = candidates
         self._behind = [candidates(parent) for parent in range(parents)]
         for parent in range(parents):
@@ -116,11 +121,11 @@ class _Queues(Generic[T]):
     def take(self, bank: int, judge: Callable[[int, int], T | None]) -> Taken[T] | None:
         """The best candidate of a bank that is not refused; None if there is none."""
         while queue := self._left.get(bank):
-            score, parent, token = heappop(queue)
-            text = judge(parent, token)
+            _, parent, candidate = heappop(queue)
+            text = judge(parent, candidate.token)
             if text is not None:
                 self._queue(parent, bank)
-                return Taken(parent, -score, text)
+                return Taken(parent, candidate.score, text)
             self._ask_again(parent)
         return None
 
@@ -140,7 +145,34 @@ class _Queues(Generic[T]):
     def _queue(self, parent: int, bank: int) -> None:
         candidate = next(self._behind[parent][bank], None)
         if candidate is not None:
-            heappush(self._left.setdefault(bank, []), (-candidate[1], parent, candidate[0]))
+            heappush(self._left.setdefault(bank, []), (-candidate.rank, parent, candidate))
+
+
+class FinishingCosts:
+    """What texts pay for the phrases that they still owe, as a sum of log-probabilities: estimated by the bytes owed.
+
+    A text that says its phrases at once pays for the next token and for what is then owed; the mean over the latest
+    texts is the estimate (temporal differences: Sutton 1988). What was never seen costs nothing, so that it is tried.
+    """
+
+    _SLOWEST = 0.1  # the least weight of the latest text
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[int, float]] = {}
+
+    def of(self, owed: int) -> float:
+        return self._seen[owed][1] if owed in self._seen else 0.0
+
+    def learn(self, owed: int, ways: Iterable[tuple[float, int]]) -> None:
+        """Learns from a text that owes `owed` bytes.
+
+        Args:
+            ways: for each token that it may say a phrase with: its log-probability, and the bytes owed behind it.
+        """
+        cost = max((log + self.of(behind) for log, behind in ways), default=None)
+        if cost is not None:
+            count, mean = self._seen.get(owed, (0, 0.0))
+            self._seen[owed] = count + 1, mean + (cost - mean) * max(1 / (count + 1), self._SLOWEST)
 
 
 class BestTexts(Generic[T]):
@@ -151,15 +183,18 @@ class BestTexts(Generic[T]):
 
     Attributes:
         kept: the texts with their scores, length penalty included, best first.
+        likeliest: the greatest score of a text, without length penalty.
     """
 
     def __init__(self, options: Beams, budget: int) -> None:
         self._options, self._budget = options, budget
         self.kept: list[tuple[T, float]] = []
+        self.likeliest = -math.inf
 
     def add(self, taken: Taken[T], length: int) -> None:
         """Adds a text of `length` tokens. Of equal scores the earlier one ranks first."""
         self.kept.append((taken.text, taken.score / self._weight(length)))
+        self.likeliest = max(self.likeliest, taken.score)
         self.kept.sort(key=lambda kept: -kept[1])
         del self.kept[self._options.count :]
 

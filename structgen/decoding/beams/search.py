@@ -4,6 +4,10 @@
 hypothesis a row: the first one that continues a hypothesis keeps its row, the others get copies, in the places of rows
 that nothing continues.
 
+A search for phrases is two searches over the same rows. The plain one takes the likeliest candidates, phrases or not,
+as if none were asked for: where its text has them, no worse text is found. Beside it go as many beams that have begun a
+phrase or have said them all. When the plain search would be over, only these go on.
+
 If every hypothesis is given up before a text is complete, the search goes back to the latest step with other
 candidates, and takes the next best of these. So it finds a text if there is one, as far as `KEPT` and the limits reach:
 beam search with a stack of pruned candidates (Zhou and Hansen, *Beam-Stack Search*, 2005).
@@ -11,120 +15,20 @@ beam search with a stack of pruned candidates (Zhou and Hansen, *Beam-Stack Sear
 
 from __future__ import annotations
 
-import math
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
-
+from structgen.decoding.beams.candidates import BeamCandidates, Hypotheses
 from structgen.decoding.beams.hypothesis import Hypothesis
-from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, ScoredToken, Taken, select
-from structgen.decoding.choosing.choice import Ask
-from structgen.decoding.choosing.masking import forbid
-from structgen.decoding.choosing.measure import Entry, Ledger
+from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, FinishingCosts, Taken, select
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed
-from structgen.masks.words import Words
 from structgen.models.row import Forward, Row, common
-from structgen.models.transfer import Download, upload, upload_one
-from structgen.options import Beams, Sampling
-
-UNSAMPLED = Sampling()
-
-
-class StepLogits:
-    """The logits of one step.
-
-    A token's score is its log-probability among all tokens: a mask selects the candidates, and changes no score.
-
-    Args:
-        logits: float[rows, width], without columns beyond the vocabulary's.
-        everything: the mask of all tokens that exist.
-        ledger: where the tried tokens are measured; None if they are not.
-    """
-
-    def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
-        self._logits, self._everything, self._ledger = logits.float(), everything, ledger
-        self._broken: set[int] = set()
-        self._tried: list[tuple[int, Words | None, int]] = []
-
-    def likeliest(
-        self, first: int, masks: Sequence[Words | None], limit: int, proposed: Sequence[NDArray[np.int64]] = ()
-    ) -> list[list[ScoredToken]]:
-        """The likeliest allowed tokens of some rows and the likeliest proposed ones, best first, in one copy from the
-        device.
-
-        Args:
-            masks: of row `first` and those behind it; None allows every token.
-            limit: the most tokens of a row, and the most proposed ones.
-            proposed: further allowed tokens of each row; may be empty.
-        """
-        scores = self._logits[first : first + len(masks)]
-        width = min(limit, scores.shape[1])
-        top = forbid(scores, self._on_device(masks)).topk(width)
-        total = scores.logsumexp(dim=-1, keepdim=True)
-        parts = [total, top.values, top.indices.float()]
-        if longest := max(map(len, proposed), default=0):
-            ids = np.full((len(proposed), longest), -1)
-            for line, each in zip(ids, proposed, strict=True):
-                line[: len(each)] = each
-            columns = upload([ids], scores.device)[0]
-            best = scores.gather(1, columns.clamp(0)).masked_fill(columns < 0, -math.inf).topk(min(limit, longest))
-            parts += [best.values, columns.gather(1, best.indices).float()]
-        rows = Download(torch.cat(parts, dim=1)).numbers()
-        self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
-        ranked = []
-        for number, row in enumerate(rows):
-            by_token = dict(zip(row[1 + width : 1 + 2 * width], row[1 : 1 + width], strict=True))
-            if longest and len(proposed[number]):
-                half = 1 + 2 * width + min(limit, longest)
-                by_token.update(zip(row[half:], row[1 + 2 * width : half], strict=True))
-            ranked.append(_ranked(row[0], by_token))
-        return ranked
-
-    def require_numbers(self, row: int, text: Hypothesis) -> None:
-        """Raises the text's error if the probabilities of its row are not numbers."""
-        if row in self._broken:
-            error = text.logits_error(self._logits[row], None)
-            assert error is not None, "the sum of finite logits is finite"
-            raise error
-
-    def entry(self, row: int, words: Words | None, token: int) -> Entry:
-        """Notes a tried token, and returns where it is to be measured."""
-        self._tried.append((row, words, token))
-        return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
-
-    def measure(self) -> None:
-        """Measures all tokens that were tried."""
-        if self._ledger is None or not self._tried:
-            return
-        rows, masks, tokens = zip(*self._tried, strict=True)
-        logits = self._logits.index_select(0, upload_one(list(rows), self._logits.device))
-        asks = [Ask(words, UNSAMPLED) for words in masks]
-        self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
-
-    def _on_device(self, masks: Sequence[Words | None]) -> Tensor:
-        """Packed: int32[masks, words]."""
-        packed = np.array([self._everything if words is None else words for words in masks])
-        return upload([packed.view(np.int32)], self._logits.device)[0]
-
-
-def _ranked(total: float, scores: Mapping[float, float]) -> list[ScoredToken]:
-    """The possible tokens, best first; of equal scores the lowest token first, as in greedy decoding."""
-    ranked = sorted((-score, int(token)) for token, score in scores.items() if abs(score) < math.inf)
-    return [(token, -negative - total) for negative, token in ranked]
-
+from structgen.options import Beams
 
 KEPT = 64
 """The number of earlier steps that a search can go back to."""
-
-Hypotheses = list[Taken[Hypothesis]]
-"""The hypotheses of a step, best first."""
 
 
 class BeamSearch:
@@ -135,6 +39,7 @@ class BeamSearch:
         limit: the most candidates of a step.
 
     Attributes:
+        beams: with phrases, those of the plain search come first, then the others; each best first.
         text: the best text when the search is over, else an incomplete one.
     """
 
@@ -145,7 +50,10 @@ class BeamSearch:
         self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
         self._prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
         self._thorough = options.early_stopping == "never"
-        self._earlier: deque[tuple[Hypotheses, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
+        self._earlier: deque[tuple[Hypotheses, int, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
+        self._unbegun, self._costs = root.owed, FinishingCosts()
+        self._places = options.count  # of the plain search: a text that would lose a phrase holds its own for ever
+        self._plain, self._floor = 1, BestTexts[Hypothesis](options, root.budget)  # its beams; its complete texts
 
     @property
     def texts(self) -> Sequence[tuple[Hypothesis, float | None]]:
@@ -190,15 +98,41 @@ class BeamSearch:
             for row in self.rows:
                 if row.error is not None:
                     raise row.error
-            step = select(
-                candidates.of, candidates.judge, parents=len(self.beams), count=self._count, limit=self._limit
-            )
+            step = self._with_phrases(candidates) if self._unbegun else self._select(candidates, candidates.of)
             self._settle(step, forward)
         except Stopped as stopped:
             self._end_early(stopped)
         except StructgenError as error:
             self.text.fail(error)
             self.done = True
+
+    def _select(
+        self,
+        candidates: BeamCandidates,
+        offers: Callable[[int], Banks],
+        parents: int | None = None,
+        count: int | None = None,
+    ) -> BeamStep[Hypothesis]:
+        parents, count = len(self.beams) if parents is None else parents, self._count if count is None else count
+        return select(offers, candidates.judge, parents=parents, count=count, limit=self._limit)
+
+    def _with_phrases(self, candidates: BeamCandidates) -> BeamStep[Hypothesis]:
+        """The candidates of the plain search, if it is not over, and as many others that have begun a phrase."""
+        candidates.learn(self._costs)
+        plain = self._select(candidates, candidates.of, self._plain, max(1, self._places))
+        self._places = max(0, self._places - candidates.losing)
+        for complete in plain.done:
+            self._floor.add(complete, len(complete.text.tokens))
+        for complete in candidates.lacking:  # whose last token was taken back
+            self._floor.add(complete, len(complete.text.tokens) + 1)
+        begun = self._select(candidates, partial(candidates.with_phrases, costs=self._costs, unbegun=self._unbegun))
+        going = plain.beams
+        over = not self._places or (going and self._floor.is_over(going[0].score, len(going[0].text.tokens)))
+        if over and (begun.beams or self.best.kept):
+            going = []
+            begun.beams += [beam for beam in plain.beams if beam.text.owed < self._unbegun]
+        done, exhausted = plain.done + begun.done, plain.exhausted and begun.exhausted
+        return BeamStep(going + begun.beams, done, exhausted, plain=len(going))
 
     def end_if_late(self) -> None:
         """Ends the search if its call must end."""
@@ -212,31 +146,39 @@ class BeamSearch:
         cancelled = self.text.patience.deadline.is_cancelled
         if cancelled:
             self.best.kept.clear()
-        self.text = self.best.kept[0][0] if self.best.kept else self.beams[0].text.closed(stopped)
+        if self.best.kept:
+            self.text = self.best.kept[0][0]
+        else:
+            self.text = min(self.beams, key=lambda beam: beam.text.owed).text.closed(stopped)
         self.done = True
 
     def _settle(self, step: BeamStep[Hypothesis], forward: Forward) -> None:
         if not step.exhausted:
-            self._earlier.append((self.beams, step))
+            self._earlier.append((self.beams, self._plain, step))
         for taken in step.done:
             self.best.add(taken, len(taken.text.tokens))
-        if step.beams and not self._is_over(step.beams):
+        if step.beams and not self._is_over(step):
             self._seat(step.beams, forward)
-            self.beams, self.text = step.beams, step.beams[0].text
+            self.beams, self._plain, self.text = step.beams, step.plain, step.beams[0].text
         elif self.best.kept:
             self.text, self.done = self.best.kept[0][0], True
         else:
             self._go_back(forward)
 
-    def _is_over(self, beams: Hypotheses) -> bool:
-        """Can no beam become better than the kept texts?
+    def _is_over(self, step: BeamStep[Hypothesis]) -> bool:
+        """Can no beam become better than the kept texts, or need not be?
 
-        Unless `early_stopping="never"`, beams that lack a phrase, which their scores do not include yet, count only if
-        there are no others.
+        A beam beside the plain search counts while it is likelier than the likeliest kept text, with what its phrases
+        are expected to cost. So no beam waters its phrases down by words that come cheap: they lower its score, but
+        raise the mean of it.
         """
-        ready = [beam for beam in beams if not beam.text.owed]
-        asked = beams if self._thorough else ready or beams
-        return self.best.is_over(asked[0].score, len(asked[0].text.tokens))
+        beams, begun = step.beams, step.beams[step.plain :]
+        if self._unbegun and self.best.kept and not self._thorough:
+            if any(beam.score + self._costs.of(beam.text.owed) > self.best.likeliest for beam in begun):
+                return False
+            beams = step.beams[: step.plain]
+        best = max(beams, key=lambda beam: beam.score, default=None)
+        return best is None or self.best.is_over(best.score, len(best.text.tokens))
 
     def _seat(self, beams: Hypotheses, forward: Forward) -> None:
         """Gives each hypothesis a row: that of the hypothesis it continues or a copy, with its new tokens."""
@@ -268,9 +210,9 @@ class BeamSearch:
         if spent is not None or not self._earlier:
             raise spent or texts[0].why_not
         lasting = min(text.lasting for text in texts)
-        early = [n for n, (beams, _) in enumerate(self._earlier) if len(beams[0].text.tokens) <= lasting]
+        early = [n for n, (beams, _, _) in enumerate(self._earlier) if len(beams[0].text.tokens) <= lasting]
         number = early[-1] if early else -1
-        beams, later = self._earlier[number]
+        beams, self._plain, later = self._earlier[number]
         del self._earlier[number]
         for taken in (*later.beams, *later.done):
             taken.text.never_again()
@@ -291,56 +233,3 @@ class BeamSearch:
             row.truncate(common(row.ids, wanted))
             row.ids += wanted[len(row.ids) :]
             row.reread()
-
-
-@dataclass
-class BeamCandidates:
-    """The candidates of one step of one search.
-
-    Attributes:
-        beams: the search's; one that refuses a token is replaced by its successor, which knows the refusal.
-        first: the index of the search's first row among those of the step.
-        masks: of each beam.
-        likeliest: tokens of each beam, best first.
-        limit: the most candidates of a beam.
-    """
-
-    beams: Hypotheses
-    logits: StepLogits
-    first: int
-    masks: list[Words | None]
-    likeliest: Sequence[list[ScoredToken]]
-    limit: int
-
-    def __post_init__(self) -> None:
-        self._taken: list[set[int]] = [set() for _ in self.beams]
-        self._left: list[list[ScoredToken] | None] = list(self.likeliest)
-
-    def of(self, number: int) -> Banks:
-        """The candidates of a beam, see `select`."""
-        beam, likeliest = self.beams[number], self._left[number]
-        self.logits.require_numbers(self.first + number, beam.text)
-        if likeliest is None:
-            words = self.masks[number] = beam.text.words()
-            proposed = [beam.text.proposals(words)]
-            (likeliest,) = self.logits.likeliest(self.first + number, [words], self.limit, proposed)
-        self._left[number] = None
-        banks: dict[int, list[ScoredToken]] = {}
-        if not beam.text.done:
-            left = [scored for scored in likeliest if scored[0] not in self._taken[number]]
-            for (token, log), owed in zip(left, beam.text.owed_with([token for token, _ in left]), strict=True):
-                banks.setdefault(-owed, []).append((token, beam.score + log))
-        return {bank: iter(tokens) for bank, tokens in banks.items()}
-
-    def judge(self, number: int, token: int) -> Hypothesis | None:
-        """What a beam becomes with a token, see `select`."""
-        beam = self.beams[number].text
-        text = beam.taking(token, self.logits.entry(self.first + number, self.masks[number], token))
-        if text.error is not None:
-            beam.blame(text.error)
-        elif text.sent_back:
-            self.beams[number] = replace(self.beams[number], text=text)
-        else:
-            self._taken[number].add(token)
-            return text
-        return None

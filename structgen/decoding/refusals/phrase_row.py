@@ -19,7 +19,7 @@ from structgen.guards import Guard
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
 from structgen.phrases.kinds import Phrase, Wanted
-from structgen.phrases.progress import PhraseSet, Progress, may_have_strings
+from structgen.phrases.progress import Owed, PhraseSet, Progress, may_have_strings
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
@@ -55,14 +55,18 @@ def require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:
 
 
 class PhraseRow(RowRule):
-    """The phrases of one row."""
+    """The phrases of one row.
+
+    Attributes:
+        refusals: how many tokens were refused, since a phrase would be lost, or missing at the end.
+    """
 
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
         self.phrases = phrases
         self._vocabulary = vocabulary
-        self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
         self._states = [phrases.start]
         self._refused: dict[int, list[int]] = {}
+        self.refusals = 0
 
     def fork(self) -> PhraseRow:
         twin = copy(self)
@@ -89,8 +93,8 @@ class PhraseRow(RowRule):
     def unmet(self, tokens: Sequence[int]) -> str:
         return self.phrases.unmet(self.state(tokens))
 
-    def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[int]:
-        """The number of bytes that the phrases still need behind each of some next tokens."""
+    def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[Owed]:
+        """What the phrases still need behind each of some next tokens."""
         return self.phrases.owed_with(self.state(tokens), following, self._vocabulary)
 
     def proposals(self, words: Words, tokens: Sequence[int]) -> NDArray[np.int64]:
@@ -100,10 +104,8 @@ class PhraseRow(RowRule):
         return allowed
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
-        """A mask without the tokens refused here, and without an end while a phrase is not said. See `RowRule`."""
+        """A mask without the tokens refused here. See `RowRule`."""
         assert words is not None, "phrases stand in texts of a grammar"
-        if self.owed(text.tokens):
-            words = words & self._beyond_end
         refused = self._refused.get(len(text.tokens))
         return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
 
@@ -126,6 +128,7 @@ class PhraseRow(RowRule):
 
     def refuse(self, tokens: Sequence[int]) -> None:
         """Forbids the last token in its place."""
+        self.refusals += 1
         self._refused.setdefault(len(tokens) - 1, []).append(tokens[-1])
 
     def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:

@@ -1,6 +1,6 @@
 """Phrases in the beam search: every text has them, and wide beams find the best of all texts that do.
 
-Covers `decoding.refusals.phrase_row`.
+Covers `decoding.beams.candidates` and `decoding.refusals.phrase_row`.
 """
 
 from __future__ import annotations
@@ -162,6 +162,26 @@ def test_a_schema_phrases_and_banned_words_hold_together():
             assert not any(ban in text for ban in banned for text in strings)
             done += 1
     assert done > 10
+
+
+@pytest.mark.parametrize("beams", [2, 4])
+def test_no_text_is_worse_than_the_plain_searchs_that_has_the_phrase(beams, data_folder):
+    """A model that was trained, asked for what its own best text says anyhow."""
+    model, prompt = sg.load(data_folder / "stories260k"), "Once upon a time, there was a little girl named Lily."
+    options = {"beams": beams, "limits": sg.Limits(20), "details": True}
+    plain = sg.generate(model, prompt, **options)
+    words = plain.text.split()
+    for phrase in (words[1], " ".join(words[2:4]), words[5]):
+        run = sg.generate(model, prompt, phrases=[phrase], **options)
+        assert phrase in run.text
+        assert run.score >= plain.score - 1e-4, (phrase, run.text)
+
+
+def test_a_plain_search_that_is_over_leaves_the_others_alone():
+    """Else texts that lack the phrase would go on to the end of the budget."""
+    run = sg.generate(make(end=6.0), "prompt", phrases=["hello"], beams=3, limits=sg.Limits(200), details=True)
+    assert "hello" in run.text
+    assert run.stats.forwards < 60
 
 
 def test_the_end_waits_for_the_phrases_and_not_longer():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.decoding.beams.policy import BeamStep, BestTexts, Taken, select
+from structgen.decoding.beams.policy import BeamStep, BestTexts, Candidate, FinishingCosts, Taken, select
 
 END = "."
 
@@ -35,6 +35,10 @@ def table(seed: int, letters: str, longest: int) -> dict[str, dict[str, float]]:
     return chances
 
 
+def by_score(offered):
+    return iter([Candidate(token, score, score) for token, score in offered])
+
+
 def searched(chances, longest, options, refused=frozenset(), limit=None):
     """The whole search: what is kept, best first."""
     beams, best = [Taken(0, 0.0, Word("", longest))], BestTexts(options, longest)
@@ -43,7 +47,8 @@ def searched(chances, longest, options, refused=frozenset(), limit=None):
 
         def offers(at, beams=beams, tried=tried):
             known = sorted(chances[beams[at].text.said].items(), key=lambda pair: -pair[1])
-            return {0: iter([(ord(c), beams[at].score + log) for c, log in known if ord(c) not in tried[at]])}
+            left = [(ord(c), beams[at].score + log) for c, log in known if ord(c) not in tried[at]]
+            return {0: iter([Candidate(token, score, score) for token, score in left])}
 
         def judge(at, token, beams=beams, tried=tried):
             tried[at].add(token)
@@ -113,7 +118,7 @@ def test_after_a_refusal_a_beam_is_asked_again():
 
     def offers(at):
         asked.append(at)
-        return {0: iter([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])}
+        return {0: by_score([(1, -1.0), (2, -2.0)] if len(asked) == 1 else [(3, -3.0)])}
 
     step = select(offers, lambda at, token: None if token == 1 else Word("x", 9), parents=1, count=4, limit=8)
     assert [taken.score for taken in step.beams] == [-3.0]
@@ -125,7 +130,7 @@ def test_only_the_best_candidates_complete_a_text():
     offered = [(1, -1.0), (2, -2.0), (3, -3.0), (4, -4.0)]
     texts = {1: "a", 2: ".", 3: ".", 4: "b"}
     step: BeamStep[Word] = select(
-        lambda at: {0: iter(offered)}, lambda at, token: Word(texts[token], 9), parents=1, count=2, limit=4
+        lambda at: {0: by_score(offered)}, lambda at, token: Word(texts[token], 9), parents=1, count=2, limit=4
     )
     assert [taken.score for taken in step.done] == [-2.0]
     assert [taken.score for taken in step.beams] == [-1.0, -4.0]
@@ -135,7 +140,8 @@ def banked(offered, count, refused=()):
     """The scores of the beams that are taken from banks; the bank of a candidate is the key of its list."""
 
     def offers(at):
-        return {bank: iter([each for each in tokens if each[0] not in tried]) for bank, tokens in offered.items()}
+        left = {bank: [each for each in tokens if each[0] not in tried] for bank, tokens in offered.items()}
+        return {bank: by_score(tokens) for bank, tokens in left.items()}
 
     taken, tried = [], set()
 
@@ -156,9 +162,27 @@ def test_banks_are_served_in_turn_and_beams_come_best_first():
     assert scores == sorted(scores, reverse=True)
 
 
-def test_of_many_banks_the_highest_and_the_lowest_are_served():
+def test_the_highest_of_many_banks_are_served():
     offered = {-bank: [(bank, -float(bank)), (bank + 100, -50.0)] for bank in range(10)}
-    assert banked(offered, 4)[1] == [0, 1, 2, 9]
+    assert banked(offered, 4)[1] == [0, 1, 2, 3]
+
+
+def test_candidates_are_taken_by_rank_and_keep_their_scores():
+    offered = [Candidate(1, -9.0, -1.0), Candidate(2, -1.0, -2.0)]
+    step = select(lambda at: {0: iter(offered)}, lambda at, token: Word("x", 9), parents=1, count=1, limit=2)
+    assert [taken.score for taken in step.beams] == [-9.0]
+
+
+def test_what_a_phrase_costs_is_the_mean_of_what_its_ends_have_cost():
+    costs = FinishingCosts()
+    assert costs.of(2) == 0.0  # never seen
+    costs.learn(1, [(-3.0, 0), (-5.0, 0)])
+    costs.learn(2, [(-1.0, 1), (-9.0, 0)])
+    assert (costs.of(1), costs.of(2)) == (-3.0, -4.0)
+    costs.learn(2, [(-5.0, 1)])
+    assert costs.of(2) == -6.0
+    costs.learn(2, [])
+    assert costs.of(2) == -6.0
 
 
 def test_banks_whose_candidates_are_all_refused_are_left_alone():

@@ -1,0 +1,198 @@
+"""The candidates of a step of beam search: which tokens each beam offers, and what a beam becomes with one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.policy import Banks, Candidate, FinishingCosts, Taken
+from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.masking import forbid
+from structgen.decoding.choosing.measure import Entry, Ledger
+from structgen.masks.words import Words
+from structgen.models.transfer import Download, upload, upload_one
+from structgen.options import Sampling
+
+UNSAMPLED = Sampling()
+
+Hypotheses = list[Taken[Hypothesis]]
+"""The hypotheses of a step."""
+
+LikelyToken = tuple[int, float]
+"""A next token, and its log-probability."""
+
+
+class StepLogits:
+    """The logits of one step.
+
+    A token's score is its log-probability among all tokens: a mask selects the candidates, and changes no score.
+
+    Args:
+        logits: float[rows, width], without columns beyond the vocabulary's.
+        everything: the mask of all tokens that exist.
+        ledger: where the tried tokens are measured; None if they are not.
+    """
+
+    def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
+        self._logits, self._everything, self._ledger = logits.float(), everything, ledger
+        self._broken: set[int] = set()
+        self._tried: list[tuple[int, Words | None, int]] = []
+
+    def likeliest(
+        self, first: int, masks: Sequence[Words | None], limit: int, proposed: Sequence[NDArray[np.int64]] = ()
+    ) -> list[list[LikelyToken]]:
+        """The likeliest allowed tokens of some rows and the likeliest proposed ones, best first, in one copy from the
+        device.
+
+        Args:
+            masks: of row `first` and those behind it; None allows every token.
+            limit: the most tokens of a row, and the most proposed ones.
+            proposed: further allowed tokens of each row; may be empty.
+        """
+        scores = self._logits[first : first + len(masks)]
+        width = min(limit, scores.shape[1])
+        top = forbid(scores, self._on_device(masks)).topk(width)
+        total = scores.logsumexp(dim=-1, keepdim=True)
+        parts = [total, top.values, top.indices.float()]
+        if longest := max(map(len, proposed), default=0):
+            ids = np.full((len(proposed), longest), -1)
+            for line, each in zip(ids, proposed, strict=True):
+                line[: len(each)] = each
+            columns = upload([ids], scores.device)[0]
+            best = scores.gather(1, columns.clamp(0)).masked_fill(columns < 0, -math.inf).topk(min(limit, longest))
+            parts += [best.values, columns.gather(1, best.indices).float()]
+        rows = Download(torch.cat(parts, dim=1)).numbers()
+        self._broken |= {first + i for i, row in enumerate(rows) if math.isnan(row[0]) or row[0] == math.inf}
+        ranked = []
+        for number, row in enumerate(rows):
+            by_token = dict(zip(row[1 + width : 1 + 2 * width], row[1 : 1 + width], strict=True))
+            if longest and len(proposed[number]):
+                half = 1 + 2 * width + min(limit, longest)
+                by_token.update(zip(row[half:], row[1 + 2 * width : half], strict=True))
+            ranked.append(_ranked(row[0], by_token))
+        return ranked
+
+    def require_numbers(self, row: int, text: Hypothesis) -> None:
+        """Raises the text's error if the probabilities of its row are not numbers."""
+        if row in self._broken:
+            error = text.logits_error(self._logits[row], None)
+            assert error is not None, "the sum of finite logits is finite"
+            raise error
+
+    def entry(self, row: int, words: Words | None, token: int) -> Entry:
+        """Notes a tried token, and returns where it is to be measured."""
+        self._tried.append((row, words, token))
+        return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
+
+    def measure(self) -> None:
+        """Measures all tokens that were tried."""
+        if self._ledger is None or not self._tried:
+            return
+        rows, masks, tokens = zip(*self._tried, strict=True)
+        logits = self._logits.index_select(0, upload_one(list(rows), self._logits.device))
+        asks = [Ask(words, UNSAMPLED) for words in masks]
+        self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
+
+    def _on_device(self, masks: Sequence[Words | None]) -> Tensor:
+        """Packed: int32[masks, words]."""
+        packed = np.array([self._everything if words is None else words for words in masks])
+        return upload([packed.view(np.int32)], self._logits.device)[0]
+
+
+def _ranked(total: float, scores: Mapping[float, float]) -> list[LikelyToken]:
+    """The possible tokens, best first; of equal scores the lowest token first, as in greedy decoding."""
+    ranked = sorted((-score, int(token)) for token, score in scores.items() if abs(score) < math.inf)
+    return [(token, -negative - total) for negative, token in ranked]
+
+
+@dataclass
+class BeamCandidates:
+    """The candidates of one step of one search.
+
+    Attributes:
+        beams: the search's; one that refuses a token is replaced by its successor, which knows the refusal.
+        first: the index of the search's first row among those of the step.
+        masks: of each beam.
+        likeliest: tokens of each beam, best first.
+        limit: the most candidates of a beam.
+        lacking: complete texts that were refused since they lack a phrase.
+        losing: the number of texts that were refused since a phrase could not have been said any more.
+    """
+
+    beams: Hypotheses
+    logits: StepLogits
+    first: int
+    masks: list[Words | None]
+    likeliest: Sequence[list[LikelyToken]]
+    limit: int
+
+    def __post_init__(self) -> None:
+        self.lacking: Hypotheses = []
+        self.losing = 0
+        self._taken: list[set[int]] = [set() for _ in self.beams]
+        self._likeliest: list[list[LikelyToken] | None] = list(self.likeliest)
+
+    def of(self, number: int) -> Banks:
+        """The candidates of a beam, in one bank. See `select`."""
+        beam = self.beams[number]
+        return {0: iter([Candidate(token, beam.score + log, beam.score + log) for token, log in self._left(number)])}
+
+    def with_phrases(self, number: int, costs: FinishingCosts, unbegun: int) -> Banks:
+        """The candidates of a beam that have begun a phrase. Their bank is minus the number of phrases that they owe.
+
+        Args:
+            unbegun: the bytes that are owed if no phrase is begun.
+        """
+        beam, left = self.beams[number], self._left(number)
+        banks: dict[int, list[Candidate]] = {}
+        for (token, log), owed in zip(left, beam.text.owed_with([token for token, _ in left]), strict=True):
+            if owed.size < unbegun:
+                score = beam.score + log
+                banks.setdefault(-owed.phrases, []).append(Candidate(token, score, score + costs.of(owed.size)))
+        return {bank: iter(sorted(each, key=lambda one: -one.rank)) for bank, each in banks.items()}
+
+    def learn(self, costs: FinishingCosts) -> None:
+        """Tells the costs of phrases what each beam would have to pay for going on with its own."""
+        for beam, words, likeliest in zip(self.beams, self.masks, self.likeliest, strict=True):
+            if owed := 0 if beam.text.done else beam.text.owed:
+                proposed = set(beam.text.proposals(words).tolist())
+                tokens = [token for token, _ in likeliest if token in proposed]
+                logs = [log for token, log in likeliest if token in proposed]
+                behind = [each.size for each in beam.text.owed_with(tokens)]
+                costs.learn(owed, zip(logs, behind, strict=True))
+
+    def _left(self, number: int) -> list[LikelyToken]:
+        """The tokens of a beam that were not taken, best first."""
+        beam, likeliest = self.beams[number], self._likeliest[number]
+        self.logits.require_numbers(self.first + number, beam.text)
+        if likeliest is None:
+            words = self.masks[number] = beam.text.words()
+            proposed = [beam.text.proposals(words)]
+            (likeliest,) = self.logits.likeliest(self.first + number, [words], self.limit, proposed)
+            self._likeliest[number] = likeliest
+        return [] if beam.text.done else [each for each in likeliest if each[0] not in self._taken[number]]
+
+    def judge(self, number: int, token: int) -> Hypothesis | None:
+        """What a beam becomes with a token, see `select`."""
+        beam = self.beams[number].text
+        text = beam.taking(token, self.logits.entry(self.first + number, self.masks[number], token))
+        if text.error is None and not text.sent_back:
+            self._taken[number].add(token)
+            return text
+        if text.error is not None:
+            beam.blame(text.error)
+        else:
+            if text.lacks_phrase:
+                log = dict(self._likeliest[number] or ()).get(token, -math.inf)
+                self.lacking.append(Taken(number, self.beams[number].score + log, text))
+            self.losing += text.loses_phrase
+            self.beams[number] = replace(self.beams[number], text=text)
+        self._likeliest[number] = None
+        return None
