@@ -36,6 +36,7 @@ from structgen.constraints.languages import GBNF as GBNF
 from structgen.constraints.languages import ByteMachine as ByteMachine
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.languages import Machine as Machine
+from structgen.constraints.quotes import Quote as Quote
 from structgen.constraints.structural import StructuralTag as StructuralTag
 from structgen.endings.closing import closing_tokens as closing_tokens
 from structgen.errors import BudgetExhausted as BudgetExhausted

@@ -137,6 +137,7 @@ def generate(
     token_healing: bool | None = None,
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = (),
     plan: Literal["free"] | None = None,
+    source: Any = None,
     prompt_schema: bool = False,
     examples: Sequence[tuple[str, Any]] = (),
     reask: int = 0,
@@ -185,6 +186,8 @@ def generate(
         plan: "free": the model first answers in its own words, then gives the value, in one run. For answers that have
             to be worked out, such as a number or a choice alone. `Generation.plan` has the text, a stream tells it as
             thinking, and `Limits(max_plan_tokens=...)` bounds it.
+        source: what the schema's `Quote`s are pieces of: a text, a dict of texts by their names, or a list of texts;
+            for a list of prompts, a list gives each its own. None is the user's last message.
         prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
             The mask says only what is allowed; a model that was not told the names has to guess them.
         examples: pairs of a user's text and its value, written as turns before the chat messages, in the layout that
@@ -216,8 +219,8 @@ def generate(
         "tokenizer": tokenizer, "prompt_schema": prompt_schema, "examples": examples, "reask": reask,
         "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
         "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
-        "phrases": phrases, "plan": plan, "canonical": canonical, "token_healing": token_healing, "cancel": cancel,
-        **unknown,
+        "phrases": phrases, "plan": plan, "source": source, "canonical": canonical, "token_healing": token_healing,
+        "cancel": cancel, **unknown,
     })  # fmt: skip
     return _values(results, many=many, details=details)
 

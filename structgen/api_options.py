@@ -32,6 +32,7 @@ class StreamOptions(TypedDict, total=False):
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]]
     plan: Literal["free"] | None
     prompt_schema: bool
+    source: Any
     cancel: CancelEvent | None
     examples: Sequence[tuple[str, Any]]
 

@@ -54,6 +54,7 @@ def use_kernels() -> None:
         (JsonSchema({}), "[" * 99 + "]" * 99),
         (JsonSchema({"enum": words}), json.dumps(words[1])),
         (Lark(RULES), "xabc"),
+        (JsonSchema({"type": "string", "x-quote": {"whole": "words"}}, source="a b"), '"b"'),
     ]
     for constraint, text in texts:
         matcher = constraint.compile(vocabulary).matcher()

@@ -51,6 +51,10 @@ class GivenPrompt:
         advice = "turns are added only behind text: pass a string or chat messages, or leave reask= out"
         raise OptionError(f"reask=: the {self.name} is {self.kind}, and {advice}")
 
+    def quotable(self) -> str:
+        """What quotes without a source are pieces of: what the user says last."""
+        raise OptionError(f"the {self.name} has no text to quote: pass source=")
+
     def messages(self) -> list[Message]:
         """The prompt as an endpoint takes it."""
         raise OptionError(f"{self.name}={quoted(self.given)}: expected a text or chat messages: the model is remote")
@@ -115,6 +119,9 @@ class TextPrompt(GivenPrompt):
     def with_retry(self, answer: str, refusal: str) -> GivenPrompt:
         return self._with(plain(answer) + "\n\n" + plain(refusal) + "\n")
 
+    def quotable(self) -> str:
+        return self.given
+
     def _with(self, more: PlainText) -> GivenPrompt:
         whole = PlainText(self.given, self.data) + more
         return replace(self, given=whole.text, data=whole.data)
@@ -148,6 +155,14 @@ class ChatPrompt(GivenPrompt):
     def with_retry(self, answer: str, refusal: str) -> GivenPrompt:
         turns = {"role": "assistant", "content": answer}, {"role": "user", "content": refusal}
         return replace(self, given=[*self.given, *turns])
+
+    def quotable(self) -> str:
+        content = next((each.get("content") for each in reversed(self.given) if each.get("role") == "user"), None)
+        if isinstance(content, str) and content:
+            return content
+        texts = [part.get("text") for part in content or () if isinstance(part, Mapping)]
+        said = "\n".join(text for text in texts if isinstance(text, str))
+        return said or super().quotable()
 
     def messages(self) -> list[Message]:
         return list(self.given)

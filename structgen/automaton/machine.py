@@ -15,6 +15,7 @@ from structgen.automaton.table_format import (
     WANT_RETURN, WANT_STATE, B, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
+from structgen.schema.quotes import Quotation
 
 MAX_AHEAD = 300
 """The number of states after a long list that are written when the schema is compiled."""
@@ -79,6 +80,7 @@ class Automaton:
     Attributes:
         start: the first state of the text, at the position `(start, frame 0, counter 0)`.
         checks: test state -> the check that it asks.
+        quotations: the first state of a quote -> the set of quotes.
         lock: must be held while walking the tables or letting them grow.
     """
 
@@ -99,12 +101,13 @@ class Automaton:
         self._pops: dict[int, int] = {}
         self._many_pops = [0, 0]
         self._tests: dict[tuple[Check, int, int], int] = {}
+        self.quotations: dict[int, Quotation] = {}
         self._first_own = 0
 
     def _share(self, other: Automaton) -> None:
         """Shares another automaton's tables, so that each may call states of the other."""
         self.tables, self.lock = other.tables, other.lock
-        self.checks, self._expanders = other.checks, other._expanders
+        self.checks, self._expanders, self.quotations = other.checks, other._expanders, other.quotations
         self._blocks, self._returns = other._blocks, other._returns
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
         self._shortened, self._ways_out, self._first_own = other._shortened, other._ways_out, other._first_own

@@ -23,9 +23,10 @@ from structgen.regular.regex.compiler import check
 from structgen.regular.regex.parser import parse
 from structgen.regular.string_sets import string_is_empty, uncapped_language
 from structgen.schema.normal import Node
-from structgen.schema.places import patterns
+from structgen.schema.places import patterns, quotes_a_source, sourced
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
+from structgen.schema.quotes import MissingSource, Source
 from structgen.schema.reader import algebra_of, read, require_order
 from structgen.schema.scalars import counted_class
 from structgen.values.json_automaton import JsonAutomaton
@@ -64,6 +65,7 @@ class JsonSchema:
         registry: a `referencing.Registry` with the targets of remote references; nothing is ever fetched.
         finite: allow only numbers that a double can hold. False also allows `1e999`, which Python reads as infinity.
             Integers written in digits alone, `enum` and `const` have no such limit.
+        source: what the schema's `Quote`s quote: a text, a list of texts, or a dict of texts by their names.
 
     Raises:
         OptionError: a wrong value of an option. When it is compiled: `closed` with a dict, or a name in `order` that no
@@ -79,6 +81,7 @@ class JsonSchema:
     format: str = "enforce"
     registry: Any = None
     finite: bool = True
+    source: Any = None
 
     def __post_init__(self) -> None:
         require_order(self.order)
@@ -89,6 +92,8 @@ class JsonSchema:
         known = self.registry is None or hasattr(self.registry, "resolver_with_root")
         require(known, "registry", self.registry, "a referencing.Registry")
         require_flag("finite", self.finite)
+        if self.source is not None:
+            object.__setattr__(self, "source", Source.of(self.source))
 
     @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
@@ -97,15 +102,22 @@ class JsonSchema:
 
     def plan(self) -> Plan:
         """The value as a part of a composition."""
-        root = self.read()
+        root = self._readable()
         return JsonValue(root, self.whitespace, self.order == "any", algebra_of(root), self.finite)
 
     def automaton(self) -> JsonAutomaton:
         """The automaton over bytes, which knows no vocabulary."""
-        root = self.read()
+        root = self._readable()
         return JsonAutomaton(
             root, self.whitespace, any_order=self.order == "any", algebra=algebra_of(root), finite=self.finite
         )
+
+    def _readable(self) -> Node:
+        """The root, all of whose quotes have a source."""
+        root = self.read()
+        if quotes_a_source(root):
+            raise MissingSource
+        return root
 
     def read(self) -> Node:
         """The root of the normal form, with every pattern checked."""
@@ -117,6 +129,8 @@ class JsonSchema:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
         elif isinstance(schema, dict):
             require_schema(schema)
+        if self.source is not None:
+            schema = sourced(schema, self.source, self.registry)
         enforce = self.format == "enforce"
         root = read(schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type)
         for pattern, (node, path) in patterns(root).items():

@@ -94,6 +94,7 @@ class CallOptions:
     token_healing: bool | None = None
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
     plan: str | None = None
+    source: Any = None
     cancel: CancelEvent | None = None
 
     def __post_init__(self) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from structgen.automaton.expected import Walk
 from structgen.automaton.pointers import PointerReader, Span
+from structgen.automaton.table_format import TARGET
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.masks import Matcher
+from structgen.schema.quotes import Place
 
 LOST = 1e-3
 """The most probability that may lead to unknown values."""
@@ -32,12 +35,19 @@ class Field:
             one included. Empty if the model was not asked.
         values: the probability of each possible value, by its JSON text, if the choices tell all of them, as for
             booleans and most enums, where each other choice leads to one value. Else empty.
+        places: of a quote, each place of the source where it stands.
     """
 
     logprob: float
     entropy: float
     alternatives: tuple[tuple[str, float], ...]
     values: Mapping[str, float]
+    places: tuple[Place, ...] = ()
+
+    @property
+    def source(self) -> Place | None:
+        """Where a quote stands in its source, the first of `places`; None for other values."""
+        return self.places[0] if self.places else None
 
     @property
     def probability(self) -> float:
@@ -73,7 +83,26 @@ class Confidence:
 
     @cached_property
     def _fields(self) -> dict[str, Field]:
-        return {span.pointer: self._field(span) for span in self._spans()}
+        spans = self._spans()
+        fields = {span.pointer: self._field(span) for span in spans}
+        for span, places in self._quotes(spans):
+            fields[span.pointer] = replace(fields[span.pointer], places=places)
+        return fields
+
+    def _quotes(self, spans: Sequence[Span]) -> Iterator[tuple[Span, tuple[Place, ...]]]:
+        """The values that are quotes, with the places where they stand in their source."""
+        automaton = self._matcher.grammar.automaton
+        if not automaton.quotations:
+            return
+        text = self._vocabulary.decode(self._tokens)
+        with automaton.lock:
+            positions = Walk(automaton, text).positions
+        for span in spans:
+            first = span.start + text.startswith(b'"', span.start) * self.is_json
+            quotation = automaton.quotations.get(positions[first] & TARGET) if first < len(positions) else None
+            if quotation is not None:
+                quote = text[span.start : span.end]
+                yield span, quotation.places(json.loads(quote) if self.is_json else quote.decode())
 
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)

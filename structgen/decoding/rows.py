@@ -19,6 +19,7 @@ from structgen.decoding.healing import healing_session
 from structgen.decoding.plan_first import plan_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
+from structgen.decoding.prompts.sources import sourced_targets
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
@@ -108,6 +109,7 @@ class RowBuilder:
         thinking = thinking_of_rows(options.thinking, count)
         read = shared(self._read, prompts, thinking)
         targets = targets_of(schemas, options.whitespace, options.order)
+        targets = sourced_targets(targets, options.source, prompts, self._grammar)
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
         is_json = [target.is_json for target in targets]

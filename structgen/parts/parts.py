@@ -21,10 +21,13 @@ from structgen.automaton.table_format import POP
 from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
+from structgen.automaton.writing.quoted import write_quotation
+from structgen.errors import OptionError
 from structgen.options import Whitespace
 from structgen.regular.chardfa import CharDfa
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import NEVER, Node
+from structgen.schema.quotes import Quotation
 from structgen.values.json_automaton import JsonAutomaton
 
 Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
@@ -148,6 +151,20 @@ class JsonValue(Part):
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()
         return Entered(family.start_of(self.root), extends, NUMBER_STARTS, self.root, family, begun=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Quoted(Part):
+    """The quotes of a source. `maximum`: the longest length in characters."""
+
+    quotation: Quotation
+    maximum: int | None = None
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        start = write_quotation(automaton, self.quotation, close=0, quoted=False, maximum=self.maximum)
+        if not start:
+            raise OptionError("there is nothing to quote in the source")
+        return Entered(start, bounded=self.maximum is not None, value=True, begun=True)
 
 
 @dataclass(frozen=True, eq=False)

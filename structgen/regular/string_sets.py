@@ -16,9 +16,10 @@ from structgen.regular.chardfa import (
 )  # fmt: skip
 from structgen.regular.formats import FORMATS, format_language
 from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.substrings import substrings
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
-from structgen.schema.scalars import COUNTED_SPAN, FEW_COUNTED, fits
+from structgen.schema.scalars import COUNTED_SPAN, FEW_COUNTED, FIELDS, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ MANY = 100
 @lru_cache(1024)
 def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None]]:
     """The language of each pattern and format, and its predicate: whether a member matches; None: each one does."""
-    strings.check_only("string_language", "min_length", "max_length", "patterns", "formats", "literals", "without")
+    strings.check_only("string_language", *FIELDS)
     patterns = [(pattern_language(pattern), pattern_predicate(pattern)) for pattern in strings.patterns]
     return patterns + [(format_language(name), FORMATS[name].predicate) for name in strings.formats if name in FORMATS]
 
@@ -43,7 +44,7 @@ def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None
 @lru_cache(1024)
 def _constraints(strings: Strings) -> tuple[CharDfa, bool]:
     """The language of the patterns and formats without what is left out; is it exact?"""
-    language, exact = length(), True
+    language, exact = length(), not strings.quotes
     for part, test in _parts(strings):
         exact = exact and test is None
         try:
@@ -186,6 +187,8 @@ def string_holds(strings: Strings, text: str) -> bool:
         return False
     if not all(language.matches(text) and (test is None or test(text)) for language, test in _parts(strings)):
         return False
+    if not all(quotation.holds(text) for quotation in strings.quotes):
+        return False
     return not any(string_holds(other, text) for other in strings.without)
 
 
@@ -208,6 +211,8 @@ def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
         holds &= language.matches_each(texts)
         if test is not None:
             holds[holds] = [test(texts[i]) for i in np.flatnonzero(holds)]
+    for quotation in strings.quotes:
+        holds[holds] = [quotation.holds(texts[i]) for i in np.flatnonzero(holds)]
     for other in strings.without:
         holds &= ~strings_hold(other, texts)
     return holds
@@ -225,6 +230,8 @@ def string_is_empty(strings: Strings) -> bool:
     """True when no string satisfies `strings`. False also where a large set that is not regular may be empty."""
     if strings.literals is not None:
         return not any(string_holds(strings, text) for text in strings.literals)
+    if any(quotation.source is not None and substrings(quotation).empty for quotation in strings.quotes):
+        return True
     if is_free(strings):
         return strings.max_length is not None and strings.max_length < strings.min_length
     language, longest = uncapped_language(strings)

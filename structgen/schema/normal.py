@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import UnsupportedSchema
+from structgen.schema.quotes import Quotation
 
 Value = TypeVar("Value", str, "int | float")
 
@@ -141,6 +142,7 @@ class Strings(Rules):
         formats: names of formats that must all hold.
         literals: when given, only these strings (still subject to the other fields).
         without: strings that are in none of these sets.
+        quotes: pieces of a source, of each of these.
     """
 
     min_length: int = 0
@@ -149,6 +151,7 @@ class Strings(Rules):
     formats: tuple[str, ...] = ()
     literals: Listed[str] | None = None
     without: tuple[Strings, ...] = ()
+    quotes: tuple[Quotation, ...] = ()
 
     @property
     def free(self) -> bool:

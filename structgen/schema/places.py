@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from itertools import chain, islice
 from typing import Any
 
+from structgen.errors import OptionError
+from structgen.schema.keywords.dialects import DEFAULT, dialect_of
 from structgen.schema.normal import Node
+from structgen.schema.quotes import Source
 from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import in_place
-from structgen.schema.scan import escaped
+from structgen.schema.scan import SchemaScan, escaped
 
 MAX_PLACES = 200
 """The most places that `limited_places` returns."""
@@ -29,6 +33,27 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
         texts += [(schema["pattern"], "/pattern")] if "pattern" in schema else []
         nodes.update((text, (root.reader.node(schema, None), path)) for text, path in texts if text not in nodes)
     return nodes
+
+
+def quotes_a_source(root: Node) -> bool:
+    """Does the schema of `root` quote a source that it does not have itself?"""
+    return isinstance(root, SchemaNode) and bool(root.reader.scan.quoting)
+
+
+def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
+    """A copy of a JSON Schema whose quotes have this source where they have none themselves.
+
+    Raises:
+        OptionError: there are none.
+    """
+    copy = deepcopy(schema)
+    scan = SchemaScan(copy)
+    scan.walk(copy, "", dialect_of(copy, DEFAULT, registry))
+    if not scan.quoting:
+        raise OptionError("source= is for schemas that quote it: no string of this one has sg.Quote()")
+    for place in scan.quoting:
+        place["x-quote"] = {**place["x-quote"], "source": source}
+    return copy
 
 
 def long_places(root: Node) -> list[Node]:

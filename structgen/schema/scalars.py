@@ -18,6 +18,8 @@ from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
 FREE_STRINGS = Strings()
+FIELDS = "min_length", "max_length", "patterns", "formats", "literals", "without", "quotes"
+"""The fields of `Strings` that the code here and in `regular.string_sets` honours."""
 _BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
 _CLASS = r"\.|\\[dDsSwW]|\\[pP]\{\w+\}|\[(?:[^][\\]|\\.)+\]"
 _COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}(\$?)")
@@ -153,8 +155,8 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
         return None if a is None else b
     if b is FREE_STRINGS:
         return a
-    a.check_only("strings_and", "min_length", "max_length", "patterns", "formats", "literals", "without")
-    b.check_only("strings_and", "min_length", "max_length", "patterns", "formats", "literals", "without")
+    a.check_only("strings_and", *FIELDS)
+    b.check_only("strings_and", *FIELDS)
     shortest, longest = max(a.min_length, b.min_length), minimum(a.max_length, b.max_length)
     without = tuple(dict.fromkeys(a.without + b.without))
     literals = a.literals if b.literals is None else b.literals
@@ -170,7 +172,8 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
         return None
     patterns = tuple(dict.fromkeys(a.patterns + b.patterns))
     formats = tuple(dict.fromkeys(a.formats + b.formats))
-    return Strings(shortest, longest, patterns, formats, literals, without)
+    quotes = tuple(dict.fromkeys(a.quotes + b.quotes))
+    return Strings(shortest, longest, patterns, formats, literals, without, quotes)
 
 
 def _only_literals(strings: Strings) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,9 @@ from structgen.automaton.reading import spelled
 from structgen.automaton.table_format import MAX_COUNT, Edge
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals, write_words
+from structgen.automaton.writing.quoted import write_quotation
 from structgen.automaton.writing.strings import VALUE, free_string
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.regular.chardfa import CharDfa, combine, lengths
 from structgen.regular.number_sets import combined_languages, number_language
 from structgen.regular.string_sets import (
@@ -26,6 +28,7 @@ from structgen.regular.string_sets import (
     uncapped_predicate,
 )
 from structgen.schema.normal import Numbers, Strings
+from structgen.schema.quotes import Quotation
 from structgen.values.context import Context, Predicate
 from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending
@@ -88,6 +91,7 @@ class StringWriter:
     def __init__(self, context: Context) -> None:
         self._context, self._automaton = context, context.automaton
         self.free: dict[tuple[int, int | None, int], int] = {}  # by hand: it begins with what a template has
+        self._quotes: dict[tuple[Quotation, int | None, int], int] = {}
 
     def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
@@ -101,6 +105,8 @@ class StringWriter:
                 return self._literals(choice, finite, free)
         if len(strings) == 1:
             return self._restricted(choice, *strings[0])
+        if any(s.quotes for _, s in strings):
+            raise UnsupportedSchema("a quote stands beside other strings in one place: give it a member of its own")
         living = [(i, s) for i, s in strings if not string_is_empty(s)]
         if not living:
             return 0
@@ -142,6 +148,8 @@ class StringWriter:
         """The state of the strings of one node. If the language does not bound their length, a counter does."""
         if string_is_empty(strings):
             return 0
+        if strings.quotes:
+            return self._quoted(choice, node, strings)
         (language, longest), predicate = uncapped_language(strings), uncapped_predicate(strings)
         sure = self._context.accept(choice, 1 << node)
         closes = {1: sure, 3: sure}
@@ -150,6 +158,20 @@ class StringWriter:
             closes[3] = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
         high = longest and min(longest, MAX_COUNT)
         return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high).start
+
+    def _quoted(self, choice: Lockstep, node: int, strings: Strings) -> int:
+        """The state of the quotes of one source. What else restricts them is tested at their end."""
+        if len(strings.quotes) > 1:
+            raise UnsupportedSchema("a string cannot be a quote in two ways at once")
+        rest = replace(strings, quotes=(), max_length=None)
+        predicate = None if rest == Strings() else partial(string_holds, rest)
+        close = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
+        key = strings.quotes[0], strings.max_length, close
+        state = self._quotes.get(key)
+        if state is None:
+            state = write_quotation(self._automaton, key[0], close=close, quoted=True, maximum=key[1])
+            self._quotes[key] = state
+        return state
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
         """The state of a free string for these alternatives, which have the same bounds; 0 if none of them drives."""

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from structgen.errors import LimitExceeded, quoted
+from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.schema.quotes import quotation_of
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
@@ -41,6 +42,7 @@ class ScanContext:
         stack: schemas still to be scanned.
         references, patterned, long: the scanned schemas that have a reference, a pattern, a list longer than `LONG` or
             `ALTERNATIVES`.
+        quoting: those that quote a source which they do not have themselves.
         contains, negations, multiples: those with `contains`, `not`, `multipleOf`.
         dynamic: does the target of some reference depend on the way to it?
         names: the schemas with an anchor, by the fragment (`#name`).
@@ -51,6 +53,7 @@ class ScanContext:
 
     def __init__(self, root: Any) -> None:
         self.root, self.stack = root, list[Any]()
+        self.quoting = list[dict[str, Any]]()
         self.references, self.patterned, self.long = [list[dict[str, Any]]() for _ in range(3)]
         self.contains, self.negations, self.multiples = [list[dict[str, Any]]() for _ in range(3)]
         self.dynamic = self.identified = self.lone_references = False
@@ -95,6 +98,17 @@ def pattern(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     text(scan, schema, value)
     spelled((value,))
     scan.patterned.append(schema)
+
+
+def quote(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    if not isinstance(value, dict):
+        raise Malformed(value, "an object")
+    try:
+        quotation = quotation_of(value)
+    except OptionError as error:
+        raise Malformed(value, str(error).partition("expected ")[2]) from None
+    if quotation.source is None:
+        scan.quoting.append(schema)
 
 
 def flag(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:

@@ -9,6 +9,7 @@ from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.facts import Facts
 from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import NEVER, Contains, Named, Numbers, Strings
+from structgen.schema.quotes import quotation_of
 from structgen.schema.scalars import FREE_STRINGS, counted_class, exact
 
 _PLAIN_INTEGERS = Numbers(integer=True, plain=True)
@@ -97,6 +98,10 @@ def pattern(facts: Facts, value: Any) -> None:
 def format_(facts: Facts, value: Any) -> None:
     if facts.reader.formats:
         facts.strings["formats"] = (value,)
+
+
+def quote(facts: Facts, value: Any) -> None:
+    facts.strings["quotes"] = (quotation_of(value),)
 
 
 # Arrays.

@@ -84,11 +84,14 @@ _NUMBERS = (
     Keyword("multipleOf", MASKED, arguments.multiple, own.multiple_of, note=_TOO_LARGE),
 )
 
+_QUOTED = "of structgen alone: a verbatim piece of `source=`; each character has one spelling, that of json.dumps"
+
 _STRINGS = (
     Keyword("minLength", MASKED, arguments.count, own.min_length),
     Keyword("maxLength", MASKED, arguments.count, own.max_length),
     Keyword("pattern", MASKED, arguments.pattern, own.pattern, note=_TOO_COMPLEX),
     Keyword("format", MASKED, arguments.text, own.format_, note=_FORMATS),
+    Keyword("x-quote", MASKED, arguments.quote, own.quote, note=_QUOTED),
 )
 
 _ARRAYS = (

@@ -1,0 +1,82 @@
+"""`Quote`: a string that is a verbatim piece of a source, as a type's annotation and as a constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from structgen.arguments import is_whole, require
+from structgen.automaton.machine import Automaton
+from structgen.automaton.writing.quoted import write_quotation
+from structgen.errors import OptionError
+from structgen.masks.grammar import Grammar
+from structgen.parts.parts import Plan, Quoted
+from structgen.schema.quotes import Quotation, Source, quotation_of
+from structgen.vocabulary import Vocabulary
+from structgen.waiting import waiting
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+
+KEYWORD = "x-quote"
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A string that is a verbatim piece of a source, and not empty.
+
+        class Person(BaseModel):
+            name: Annotated[str, Quote(whole="words")]
+
+        run = generate(model, prompt, Person, source=letter, details=True)
+        run.fields["/name"].source.start
+
+    As `schema=` itself it is plain text.
+
+    Attributes:
+        source: a text, a list of texts, or a dict of texts by their names. None: the `source=` of the call, or else the
+            user's last message.
+        whole: "words", "lines" or "sentences": a quote begins and ends where one does, and may have several;
+            "characters": anywhere. Scripts without blanks between words are cut anywhere.
+        max_length: the longest quote in characters.
+        spaces: "exact"; "single": a run of white space in the source, line breaks too, is written as one blank.
+    """
+
+    source: Any = None
+    whole: str = "characters"
+    max_length: int | None = None
+    spaces: str = "exact"
+
+    def __post_init__(self) -> None:
+        if self.source is not None:
+            object.__setattr__(self, "source", Source.of(self.source))
+        require(self.max_length is None or is_whole(self.max_length, 1), "max_length", self.max_length, "at least 1")
+        self.quotation  # noqa: B018 - raises where an option is wrong
+
+    @property
+    def quotation(self) -> Quotation:
+        """The set of its texts, but for their length."""
+        return quotation_of({"whole": self.whole, "spaces": self.spaces, "source": self.source})
+
+    @waiting("compiling the constraint")
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar."""
+        automaton = Automaton()
+        automaton.start = write_quotation(automaton, self.quotation, close=0, quoted=False, maximum=self.max_length)
+        if not automaton.start:
+            raise OptionError(f"source={self.source}: there is nothing to quote")
+        return Grammar(automaton, vocabulary)
+
+    def plan(self) -> Plan:
+        """The quotes as a part of a composition."""
+        return Quoted(self.quotation, self.max_length)
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema of the annotated type, with the keyword."""
+        described = dict(handler(core))
+        rule = {"whole": self.whole, "spaces": self.spaces, "source": self.source and dict(self.source.documents)}
+        neutral = {"whole": "characters", "spaces": "exact", "source": None}
+        described[KEYWORD] = {name: value for name, value in rule.items() if value != neutral[name]}
+        if self.max_length is not None:
+            described["maxLength"] = min(self.max_length, described.get("maxLength", self.max_length))
+        return described

@@ -1,0 +1,75 @@
+"""The option `source=` of calls and streams: for one row, for each, or from the user's last message."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel
+
+import structgen as sg
+from structgen.decoding.prompts.sources import sources_of
+from structgen.demo import load_demo
+from structgen.errors import OptionError
+from structgen.schema.quotes import Place, Source
+
+LETTER = 'Anna "Bob" Smith\r\nwas born in Zürich. 👩‍🔬 Anna'
+
+
+class Person(BaseModel):
+    name: Annotated[str, sg.Quote(whole="words")]
+    notes: list[Annotated[str, sg.Quote(max_length=12)]]
+
+
+@pytest.fixture(scope="module")
+def model() -> sg.Model:
+    return sg.Model.of(*load_demo())
+
+
+def test_rows_have_one_source_or_one_each() -> None:
+    one = Source.of("a")
+    assert sources_of("a", 2) == [one, one]
+    assert sources_of(None, 1) == [None]
+    assert sources_of(["a", {"x": "b"}], 2) == [one, Source.of({"x": "b"})]
+    assert sources_of(["a", "b"], 1) == [Source.of(["a", "b"])]
+    assert sources_of(["a"], 1) == [one]
+    with pytest.raises(OptionError, match="source has 3 entries for 2 prompts"):
+        sources_of(["a"] * 3, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"beams": 3}, {"sampling": sg.Sampling(temperature=1.5, seed=1)}])
+def test_every_quote_is_verbatim_and_its_places_are_right(model: sg.Model, options: Any) -> None:
+    limits = sg.Limits(max_new_tokens=60)
+    run = sg.generate(model, f"{LETTER}\nJSON: ", Person, source=LETTER, details=True, limits=limits, **options)
+    quotes = {"/name": run.value.name, **{f"/notes/{i}": each for i, each in enumerate(run.value.notes)}}
+    for pointer, quote in quotes.items():
+        field = run.fields[pointer]
+        assert field.source is not None
+        assert field.source == field.places[0]
+        assert all(LETTER[each.start : each.end] == quote for each in field.places), quote
+        assert len(field.places) == (1 if len(quote) > 4 else len(field.places))
+    assert run.fields["/notes"].source is None
+
+
+def test_without_a_source_the_last_message_of_the_user_is_quoted(model: sg.Model) -> None:
+    run = sg.generate(model, "Zürich! ", sg.Quote(whole="words"), details=True)
+    assert "Zürich! "[run.fields[""].places[0].start :].startswith(run.value)
+    events = list(sg.stream(model, ["one ", "two "], Person, limits=sg.Limits(max_new_tokens=30)))
+    results = {event.row: event.result for event in events if event.result is not None}
+    assert all(results[row].value.name in text for row, text in enumerate(("one", "two")))
+    with pytest.raises(OptionError, match="no text to quote"):
+        sg.generate(model, [1, 2], Person)
+    with pytest.raises(OptionError, match="no string of this one"):
+        sg.generate(model, "x", str, source="y")
+    with pytest.raises(OptionError, match="give the parts of a composition their own"):
+        sg.generate(model, "x", sg.Choice(["a"]), source="y")
+    with pytest.raises(OptionError, match="give one of them"):
+        sg.generate(model, "x", sg.Quote("a"), source="y")
+
+
+def test_each_row_quotes_its_own_source(model: sg.Model) -> None:
+    sources = ["a b", {"x": "c", "y": "c-d"}, "a b"]
+    runs = sg.generate(model, ["1: ", "2: ", "3: "], sg.Quote(), source=sources, details=True)
+    assert [run.value in "a b" for run in runs] == [True, False, True]
+    assert {place.document for place in runs[1].fields[""].places} <= {"x", "y"}
+    assert Place(0, 1, "x") in sg.Quote(sources[1]).quotation.places("c")
