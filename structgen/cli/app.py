@@ -14,7 +14,7 @@ from rich.console import Console
 import structgen as sg
 from structgen.cli.extracting import extract
 from structgen.cli.heaps import share_heaps
-from structgen.cli.named import read_schema, registry_of, schema_of
+from structgen.cli.named import registry_of, schema_of
 from structgen.cli.parameters import (
     MODEL,
     SCHEMA,
@@ -144,7 +144,7 @@ def trace(
 
 @app.command()
 def explain(
-    schema: Annotated[Path, typer.Argument(help="A file with a JSON Schema, or a grammar: .lark, .gbnf, .ebnf.")],
+    schema: Annotated[str, typer.Argument(help=f"{SCHEMA} Or a file with a grammar: .lark, .gbnf, .ebnf.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
     every: Annotated[bool, typer.Option("--all", help="A line for every keyword, masked ones too.")] = False,
     format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
@@ -154,7 +154,7 @@ def explain(
     with one_line_errors():
         known = registry_of(registry) if registry else None
         with waiting("reading the schema"):
-            explanation = sg.explain(read_schema(schema, grammars=True), format=format, registry=known)
+            explanation = sg.explain(schema_of(schema, grammars=True), format=format, registry=known)
         data = explanation.to_dict()
         print_now(json.dumps(data, ensure_ascii=False) if as_json else explanation.text(every=every))
 

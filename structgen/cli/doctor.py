@@ -23,6 +23,7 @@ from structgen.explanation import explain
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.known import is_known
+from structgen.models.quiet import quietly
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
@@ -41,7 +42,7 @@ def examine_format(console: Console, source: str) -> bool:
     """
     path = Path(source)
     try:
-        with waiting("reading the chat template"):
+        with waiting("reading the chat template"), quietly():
             if path.suffix == ".gguf" or is_known(source):
                 model = api.load(source)
                 format_ = call_format(model.tokenizer, model.vocabulary)

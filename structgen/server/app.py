@@ -85,8 +85,15 @@ def serve(
         host, port: where it listens.
         log: uvicorn's log level.
         uvicorn_options: further ones of `uvicorn.Config`, such as `ssl_certfile` and `ssl_keyfile`.
+
+    Raises:
+        OptionError: the address is taken, or none of this machine's.
     """
     settings = settings or Settings()
+    if not uvicorn_options.keys() & {"uds", "fd"}:
+        require_free(
+            host, port
+        )  # again: loading takes long, and uvicorn would log lines of its own and end the process
     drains: Any = AppStatus
     drains.disable_automatic_graceful_drain()  # streams end by themselves, or when the grace time is over
     prepare_process()
@@ -113,7 +120,7 @@ def is_local(host: str) -> bool:
 
 
 def require_free(host: str, port: int) -> None:
-    """Binds an address for a moment, before a model is loaded for it.
+    """Binds an address for a moment.
 
     Raises:
         OptionError: it is taken, or none of this machine's.

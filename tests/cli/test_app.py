@@ -267,6 +267,23 @@ def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loade
         taken.listen()
         port = str(taken.getsockname()[1])
         assert f"cannot listen on 127.0.0.1:{port}" in run("serve", "no/model", "--port", port).stderr
+        server = pytest.importorskip("structgen.server")
+        with pytest.raises(sg.OptionError, match="cannot listen"):  # taken while the model was loaded
+            server.serve(scripted("1"), port=int(port))
+
+
+@pytest.mark.parametrize("command", [("explain", "--all"), ("generate", "m", "x", "--schema"), ("check",)])
+def test_a_schema_may_be_written_out_or_be_a_type(loaded, command):
+    """In every command; what is no JSON says so, and so does a type that is not there."""
+    assert run(*command, json.dumps(CITY)).exit_code == 0
+    said = " ".join(run(*command, '{"type": integer}').stderr.replace("│", " ").split())
+    assert '{"type": integer} is not JSON: Expecting value' in said
+    if command[0] != "generate":  # the scripted model says no Person
+        result = run(*command, "structgen.demo.tasks:Person")
+        assert (result.exit_code, "Person" in result.output or "masked" in result.output) == (0, True)
+    assert "no attribute 'Nobody'" in " ".join(
+        run(*command, "structgen.demo.tasks:Nobody").stderr.replace("│", " ").split()
+    )
 
 
 def test_explain_reads_grammars(tmp_path):
