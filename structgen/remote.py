@@ -199,6 +199,7 @@ def _generation(
             prefill_seconds=0.0,
             decode_seconds=seconds,
             completion_tokens=usage.get("completion_tokens", 0),
+            cached=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
         ),
         seed=own.get("seed"),
         caps=tuple(Cap(cap["name"], cap["pointer"], cap["limit"]) for cap in own.get("caps", ())),

@@ -22,7 +22,8 @@ from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.session import Session
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Matcher
-from structgen.models.row import Forward, Row, common
+from structgen.models.prefixes import common
+from structgen.models.row import Forward, Row
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 8

@@ -41,6 +41,8 @@ class Stats:
             that holds it ("llama.cpp", "onnxruntime-genai"). Empty without a forward pass.
         canonical_relaxed: tokens of this row for which nothing canonical was left, with `canonical="prefer"`.
         completion_tokens: of this row, thinking and end tokens included; of its last run if the model was asked again.
+        cached: tokens of this row's prompt that were not read, because the model had read them for another one before;
+            of its last prompt if the model was asked again.
         rolled_back: tokens of this row's answer that were taken back; with exact sampling, those of refused texts.
         why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
             cache than its configuration allows, because that one gave other logits; attention that takes no masks of
@@ -61,6 +63,7 @@ class Stats:
     canonical_relaxed: int = 0
     completion_tokens: int = 0
     rolled_back: int = 0
+    cached: int = 0
 
     @property
     def tokens_per_second(self) -> float:
@@ -75,13 +78,14 @@ class Stats:
         """
         names = ["forwards", "tokens", "prefill_seconds", "decode_seconds", "replayed"]
         names += ["fast_forwarded", "rollbacks", "drafted", "canonical_relaxed", "rolled_back"] if same_row else []
-        completion = later.completion_tokens if same_row else self.completion_tokens
+        last = later if same_row else self
         return replace(
             self,
             why_eager=self.why_eager or later.why_eager,
             cache=self.cache or later.cache,
             why_slow=tuple(dict.fromkeys(self.why_slow + later.why_slow)),
-            completion_tokens=completion,
+            completion_tokens=last.completion_tokens,
+            cached=last.cached,
             **{name: getattr(self, name) + getattr(later, name) for name in names},
         )
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+from transformers import PreTrainedModel
 
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
@@ -19,6 +20,7 @@ from structgen.decoding.session import Session
 from structgen.errors import RunError, unforeseen
 from structgen.models.forward import forward_for
 from structgen.models.model import Model
+from structgen.models.prefixes import prefixes_of
 from structgen.models.row import Over
 from structgen.telemetry import Operation
 
@@ -144,8 +146,10 @@ class OpenBatch(Batch):
 
         Rows are read anew, as a broken step may have left anything in the cache. If a row's own work has raised, it has
         failed already, and the others are not tried. If no row fails alone, the memory is too small for all of them at
-        once: then fewer run at once from now on.
+        once: then fewer run at once from now on. What was remembered is forgotten: it takes memory.
         """
+        if isinstance(self._model, PreTrainedModel):
+            prefixes_of(self._model).clear()
         waiting, tried = self._waiting, tuple(self._active)
         going = self._going_anew(tried, error)
         if not any(session.error is not None for session in tried):

@@ -239,6 +239,7 @@ def end(operation: Operation, rows: Sequence[RunRow], stats: Sequence[Stats]) ->
         "gen_ai.usage.input_tokens": sum(len(session.prompt) for session in sessions),
         "gen_ai.usage.output_tokens": sum(each.completion_tokens for each in stats),
         "gen_ai.response.finish_reasons": sorted(finishes),
+        "structgen.cached_tokens": sum(each.cached for each in stats),
         "structgen.forced_tokens": sum(each.fast_forwarded for each in stats),
         "structgen.drafted_tokens": sum(each.drafted for each in stats),
         "structgen.rollbacks": sum(each.rollbacks for each in stats),

@@ -125,6 +125,7 @@ class Session(RowText):
             "canonical_relaxed": 0 if canonical is None else len(canonical.relaxed),
             "completion_tokens": self.token_count,
             "rolled_back": sum(undone.count for undone in self.undone),
+            "cached": self.row.cached,
         }
 
     @property

@@ -16,7 +16,7 @@ from structgen.decoding.run import Run, RunRow, in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.waiting import first_waited
 
 T = TypeVar("T")

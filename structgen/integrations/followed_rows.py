@@ -12,7 +12,7 @@ from structgen.decoding.prompts.targets import targets_of
 from structgen.errors import DeadEnd, StructgenError, TokenRejected
 from structgen.masks import Grammar, find_masks
 from structgen.masks.words import Words
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 

@@ -18,6 +18,7 @@ from structgen.models.hosts.host import Host
 from structgen.models.hybrid import HybridForward, takes_states
 from structgen.models.layers import KNOWS_STATES, REFUSALS, cache_argument, made_up_encoding, probe_ids
 from structgen.models.multimodal import reads_both_ways
+from structgen.models.prefixes import has_hooks, prefixes_of
 from structgen.models.recurrent import ONE_BY_ONE, at_once_behind_states, has_state_layers
 from structgen.models.row import Forward, Row
 from structgen.models.slots import SlotForward, takes_slots
@@ -43,27 +44,30 @@ def forward_for(module: PreTrainedModel | Host, *, graphs: bool | None = None) -
     if isinstance(module, Host):
         return HostForward(module)
     setting = attention_of(module), module.dtype, device_of(module)
-    make, why_slow = _chosen(module, setting, why_uncompiled(module))
+    make, why_slow, noisy = _chosen(module, setting, why_uncompiled(module))
     static = make is SlotForward and (device_of(module).type == "cuda" if graphs is None else graphs)
     forward = borrow(module, partial(SlotForward, module)) if static else make(module)
     forward.why_slow = why_slow
+    if not noisy and not has_hooks(module) and (prefixes := prefixes_of(module)).bound:
+        forward.prefixes = prefixes
     return forward
 
 
 @once_per_object
 def _chosen(
     module: PreTrainedModel, setting: Hashable, uncompiled: str
-) -> tuple[Callable[[PreTrainedModel], Forward], str]:
+) -> tuple[Callable[[PreTrainedModel], Forward], str, bool]:
     """The choice for a model; made once per setting, with a warning where it is slow."""
-    make, why_slow = _choose(module)
+    make, why_slow, noisy = _choose(module)
     why_slow = "; ".join(filter(None, [why_slow, uncompiled]))
     if why_slow:
         warn_caller(f"{type(module).__name__} is read more slowly than it could be: {why_slow}")
-    return make, why_slow
+    return make, why_slow, noisy
 
 
-def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forward], str]:
-    """What makes the fastest exact kind of forward, and why no faster kind is exact; empty where none was expected."""
+def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forward], str, bool]:
+    """What makes the fastest exact kind of forward, why no faster kind is exact (empty where none was expected), and
+    whether the model is `noisy`."""
     attention = attention_of(module)
     takes_masks = attention in MASKED or module.config.is_encoder_decoder
     why = "" if takes_masks else f"its attention, {attention!r}, takes no masks by row and cannot be switched"
@@ -75,11 +79,11 @@ def _choose(module: PreTrainedModel) -> tuple[Callable[[PreTrainedModel], Forwar
         forward = make(module)
         inexact = why_inexact(module, forward)
         if not inexact:
-            return make, why and f"{why}: {forward.cost}"
+            return make, why and f"{why}: {forward.cost}", forward.noisy
         why = why or f"with its cache held as {forward.kind!r} {inexact}"
     if not reads_both_ways(module) and looks_ahead(module, _probe(module, probe_ids(module)[:8])):
         raise OptionError(_why_not(module))
-    return WholeForward, why and f"{why}: {WholeForward.cost}"
+    return WholeForward, why and f"{why}: {WholeForward.cost}", False
 
 
 def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]:
@@ -106,6 +110,8 @@ def _why_not(module: PreTrainedModel) -> str:
 def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
     """The probe: reads two rows, rolls one back, and reads both on unevenly; and several tokens as if one by one.
 
+    It may set `forward.noisy`.
+
     Returns:
         Why the logits are not those of an uncached forward pass; empty where they are, or where they differ by no more
         than a model that quantises what it computes differs from itself.
@@ -127,6 +133,7 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
         return ""
     noise = NOISE * batch_noise(module, _probe(module, probe[:8]))
     if all(near(logits, expected, noise) for logits, expected in checked):
+        forward.noisy = True
         return ""
     largest = max(float((logits.float() - expected.float()).abs().max()) for logits, expected in checked)
     return f"its logits differ from those of an uncached forward pass, by {largest:.2g} at most"

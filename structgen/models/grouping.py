@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from structgen.models.row import Row, common
+from structgen.models.prefixes import common
+from structgen.models.row import Row
 
 MAX_READ = 8192
 """The most tokens of one forward pass, padding included; a longer row is read by itself."""
@@ -26,38 +27,23 @@ def twins_among(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def beginnings(rows: Sequence[Row], spare: int) -> list[tuple[list[Row], int]]:
-    """New rows with a common beginning, and its length, where reading it once saves more than `spare` tokens."""
+    """New rows with a common beginning, and its length, where reading it once saves more than `spare` tokens.
+
+    Args:
+        rows: new ones, of which a beginning may be known already. The first of each group knows most.
+    """
     alike: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:
-        if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT:
+        if row.inputs is None and len(row.ids) > SHORT:
             alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
     shared = []
     for group in alike.values():
         ids = [row.ids[:-1] for row in group]  # the last id of each is read by itself
+        group.sort(key=lambda row: -row.valid)
         length = common(min(ids), max(ids))
-        if (len(group) - 1) * length > spare:
+        if (len(group) - 1) * (length - group[0].valid) > spare:
             shared.append((group, length))
     return shared
-
-
-def known_beginnings(rows: Sequence[Row], there: Iterable[Row]) -> dict[Row, tuple[Row, int]]:
-    """New rows of text that begin as a row does that was read before: with that row, and the length of the beginning.
-
-    Args:
-        there: rows with a place in the cache.
-    """
-    new = [row for row in rows if row.valid == 0 and row.inputs is None and len(row.ids) > SHORT]
-    alike: dict[tuple[int, ...], list[Row]] = {}
-    for row in there if new else ():
-        if row.valid > SHORT and row.inputs is None and not row.shift:
-            alike.setdefault(tuple(row.ids[:SHORT]), []).append(row)
-    known = {}
-    for row in new:
-        candidates = alike.get(tuple(row.ids[:SHORT]), ())
-        lengths = [common(row.ids[:-1], other.ids[: other.valid]) for other in candidates]
-        if lengths and max(lengths) > SHORT:
-            known[row] = candidates[lengths.index(max(lengths))], max(lengths)
-    return known
 
 
 def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:

@@ -34,6 +34,7 @@ from structgen.models.layers import (
     read_ids,
 )
 from structgen.models.multimodal import no_logits, read_prompt
+from structgen.models.prefixes import LEAST
 from structgen.models.recurrent import ONE_BY_ONE, Kept, ReadAhead
 from structgen.models.row import Foreseen, Row
 from structgen.models.slot_cache import SlotLayer, SlotModel, SlotPlaces
@@ -45,6 +46,13 @@ SLOTS_ONLY = {"full_attention"}
 
 States = list[Tensor | None]
 """The states of one row in all layers, [1, ...] each; None where a layer has no such state."""
+
+
+Settings = list[dict[str, Any]]
+"""The attributes of each layer with states, as transformers sets them when a layer reads its first tokens."""
+
+LEAST_SHARE = 16
+"""Where tokens behind a state are read one by one, at least so many remembered tokens must be there for each."""
 
 
 class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
@@ -70,18 +78,22 @@ class HybridModel(SlotModel):
     def __init__(self, module: PreTrainedModel) -> None:
         super().__init__(module)
         self.recurrent = [layer for layer in self._cache.layers if isinstance(layer, StateLayer)]
-        self._has_adopted = False
+        self.settings: Settings = []
 
     def adopt_states(self, cache: Any) -> States:
         """The states that a row left in a cache of its own. The first time, our layers are set up like that cache's."""
         pairs = zip(self._cache.layers, cache.layers, strict=True)  # older releases give layers without states one, too
         theirs = [other for ours, other in pairs if isinstance(ours, StateLayer)]
-        if not self._has_adopted:
-            self._has_adopted = True
-            for layer, other in zip(self.recurrent, theirs, strict=True):
-                for name in vars(StateLayer()):
-                    setattr(layer, name, copy.copy(getattr(other, name)))
+        if not self.settings:
+            self.set_up([{name: copy.copy(getattr(layer, name)) for name in vars(StateLayer())} for layer in theirs])
         return [states[i] for states, i in _cells(theirs)]
+
+    def set_up(self, settings: Settings) -> None:
+        """Sets our layers up like those of a cache that has states."""
+        self.settings = settings
+        for layer, its in zip(self.recurrent, settings, strict=True):
+            for name, value in its.items():
+                setattr(layer, name, copy.copy(value))
 
     def _layer(self, kind: str) -> Any:
         if kind in STATES_ONLY:
@@ -100,6 +112,10 @@ def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:
     """The dict and the key of each state, in the same order for layers of the same kinds."""
     each = [states for layer in layers for states in (layer.conv_states, layer.recurrent_states)]
     return [(states, i) for states in each for i in sorted(states)]
+
+
+def _first(snapshot: tuple[int, States]) -> int:
+    return snapshot[0]
 
 
 def takes_states(module: PreTrainedModel) -> bool:
@@ -145,16 +161,20 @@ class HybridForward(SlotForward):
             if self._kept[row].length > row.valid:
                 self._go_back(row)
         twins = twins_among(rows)
-        for i, row in enumerate(rows):
-            if i in twins:
-                self._copy(rows[twins[i]], row)
-                logits[row] = logits[rows[twins[i]]]
-            elif self._kept[row].length == 0:
+        leaders = [row for i, row in enumerate(rows) if i not in twins]
+        fresh = [row for row in leaders if self._kept[row].length == 0]
+        for row in fresh:
+            self._recall(row)
+            if self._kept[row].length == 0:
                 logits[row] = self._begin(row)[0]
-        while behind := [row for row in rows if self._kept[row].length < len(row.ids) and row.error is None]:
+        while behind := [row for row in leaders if self._kept[row].length < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)
+        for i, leader in twins.items():
+            self._copy(rows[leader], rows[i])
+            logits[rows[i]] = logits[rows[leader]]
         for row in rows:
             row.valid = len(row.ids)
+        self._remember_prompts(fresh)
         return torch.stack([logits[row] for row in rows])
 
     def columns_for(self, rows: Sequence[Row]) -> int:
@@ -167,8 +187,45 @@ class HybridForward(SlotForward):
 
     def release(self, row: Row) -> None:
         self._put_aside([row])
-        self._kept.pop(row, None)
         super().release(row)
+        self._kept.pop(row, None)
+
+    def _recall(self, row: Row) -> None:
+        """Takes the beginning of a new row's prompt that is remembered, up to the last state behind it.
+
+        Where the prompt branches off from others later, it is read up to there first: the next one finds a state.
+        """
+        row.cached = 0
+        if self.prefixes is None or row.inputs is not None:
+            return
+        prefix = self.prefixes.lookup(row.ids[:-1], stated=True)
+        if prefix.length and self._pays(row, prefix.length):
+            states, settings = prefix.state
+            if not self._model.settings:
+                self._model.set_up(settings)
+            self._model.put(self._place[row], prefix.pieces, self._least(len(row.ids)))
+            self._put_aside([row])
+            self._kept[row] = Kept(states, prefix.length, [(prefix.length, states)])
+            row.cached = min(prefix.length, row.given)
+        if prefix.known >= self._kept[row].length + LEAST and self._pays(row, prefix.known):
+            with row.cut_to(prefix.known):
+                if self._kept[row].length == 0:
+                    self._begin(row)
+                while self._kept[row].length < prefix.known:
+                    self._step([row])
+                self._remember(row, prefix.known)
+
+    def _pays(self, row: Row, length: int) -> bool:
+        """Is it cheaper to read a prompt from a state on than at once?"""
+        return self._at_once.chunk is not None or (len(row.ids) - length) * LEAST_SHARE <= length
+
+    def _remember(self, row: Row, length: int) -> None:
+        """Remembers what a row has read, up to the last snapshot of at most `length` ids."""
+        at, states = max((each for each in self._kept[row].snapshots if each[0] <= length), default=(0, []), key=_first)
+        if self.prefixes is not None and at and row.inputs is None and row.error is None:
+            size = sum(state.nbytes for state in states if state is not None)
+            pieces, kept = partial(self._model.pieces, self._place[row]), (states, self._model.settings)
+            self.prefixes.insert(row.ids[:at], pieces, self._model.token_bytes, kept, size)
 
     def _begin(self, row: Row) -> Tensor:
         """Reads a prompt by the model's own cache, which is taken over: float[1, width]."""
@@ -191,7 +248,7 @@ class HybridForward(SlotForward):
         """Copies the leader, which has just read its prompt, to a row with the same prompt."""
         super()._copy(leader, row)
         self._follow(leader, row)
-        row.shift, row.error = leader.shift, leader.error
+        row.shift, row.error, row.cached = leader.shift, leader.error, leader.cached
 
     def _follow(self, leader: Row, row: Row) -> None:
         """Gives a row the states of another one. Copies are never written to, so rows may share them."""

@@ -32,6 +32,9 @@ WITHOUT_CACHE = {"mlp", "moe"}
 SLIDING = {"sliding_attention", "hybrid_sliding", "reference_sliding_attention"}
 """Kinds of layers that see only the last tokens."""
 
+COUPLED = {"longrope", "dynamic"}
+"""Rotary embeddings that depend on the longest row of the batch."""
+
 STATES_ONLY = {"linear_attention", "conv"}
 BOTH = {"hybrid"}
 """Kinds of layers that keep recurrent states, and of those that keep keys and values, too."""
@@ -72,6 +75,13 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
         (NOTHING, None) if kind in WITHOUT_CACHE or mode == "reuse" else (kind, _window(kind, layer))
         for kind, layer, mode in each
     ]
+
+
+def is_coupled(config: Any) -> bool:
+    """Do rotary embeddings depend on the longest row that is read?"""
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {rope.get("rope_type")} | {r.get("rope_type") for r in rope.values() if isinstance(r, dict)}
+    return bool(kinds & COUPLED)
 
 
 def _kind(layer: Any) -> str:

@@ -26,12 +26,13 @@ from transformers import (
 from transformers.utils.import_utils import is_peft_available
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from structgen.arguments import is_whole, require
+from structgen.arguments import is_whole, require, require_count
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
 from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
 from structgen.models.known import is_known, known_folder
 from structgen.models.local_files import require_there
+from structgen.models.prefixes import PrefixTree, prefixes_of
 from structgen.models.quiet import expect_long_texts, quietly
 from structgen.models.transfer import device_of
 from structgen.vocabulary import Vocabulary
@@ -75,13 +76,17 @@ class Model:
         expect_long_texts(self.tokenizer)
 
     @classmethod
-    def of(cls, module: PreTrainedModel, tokenizer: Any, *, context: int | None = None) -> Model:
+    def of(
+        cls, module: PreTrainedModel, tokenizer: Any, *, context: int | None = None, prefix_bytes: int | None = None
+    ) -> Model:
         """Wraps a loaded model. The vocabulary is made once per model and tokenizer, until they change.
 
         Args:
             module: a transformers model, or a `PeftModel` around one: its layers have the adapters that are active.
             tokenizer: its tokenizer; or the processor of a model that reads images, which has a tokenizer.
             context: the longest sequence in tokens, instead of what the configuration says (see `context`).
+            prefix_bytes: the most memory for the prefixes that the model has read, see `load`. It holds for the module,
+                in whatever `Model`.
 
         Raises:
             OptionError: no model that generates text.
@@ -99,12 +104,22 @@ class Model:
             )
             known[tokenizer] = declared, vocabulary
         require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
+        if prefix_bytes is not None:
+            require_count("prefix_bytes", prefix_bytes, 0)
+            prefixes_of(module).bound = prefix_bytes
         return cls(module, tokenizer, vocabulary, context, processor)
 
     @property
     def of_transformers(self) -> PreTrainedModel | None:
         """The module if transformers runs it; None for a `Host`, which reads text only."""
         return None if isinstance(self.module, Host) else self.module
+
+    @property
+    def prefixes(self) -> PrefixTree | None:
+        """What is remembered of the prompts and answers that the model has read: how much (`tokens`, `nbytes`), the
+        `bound`, which may be set, and `clear()`. None for a `Host`, which keeps what its sequences hold."""
+        module = self.of_transformers
+        return None if module is None else prefixes_of(module)
 
     @property
     def context(self) -> int | None:
@@ -173,6 +188,7 @@ def load(
     tokenizer: Any = None,
     device: str | None = None,
     context: int | None = None,
+    prefix_bytes: int | None = None,
     **options: Any,
 ) -> Model:
     """Loads a model that generates text, and its tokenizer.
@@ -190,6 +206,9 @@ def load(
         device: where the model is moved; transformers' `device_map=` works, too.
         context: the longest sequence in tokens, instead of what the model's configuration says. Other engines have an
             option of their own.
+        prefix_bytes: the most memory, on the model's device, for the keys, values and states of prompts and answers
+            that were read: a later prompt that begins with them does not read them again. By default as much as the
+            weights take, 1 GiB at most; 0 for none. Other engines keep what their sequences hold.
         options: for transformers' `from_pretrained` (`dtype`, `device_map`, `revision`, ...); for a GGUF file
             `n_ctx`, `n_seq_max`, `n_threads`, `n_gpu_layers`, `n_batch`; for a folder of onnxruntime-genai
             `max_length`, `max_sequences`, `intra_op_num_threads`, `provider`.
@@ -202,6 +221,8 @@ def load(
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
+    if prefix_bytes is not None:
+        require_count("prefix_bytes", prefix_bytes, 0)
     with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"), quietly():
         if isinstance(id_or_path, str) and is_known(id_or_path):
             with known_folder(id_or_path) as folder:
@@ -210,6 +231,10 @@ def load(
             model = _loaded(id_or_path, tokenizer, device, options)
     if context is not None and model.of_transformers is None:
         raise OptionError("context=: llama.cpp takes n_ctx=, onnxruntime-genai max_length=")
+    if prefix_bytes is not None:
+        if model.prefixes is None:
+            raise OptionError("prefix_bytes=: llama.cpp takes n_seq_max=, onnxruntime-genai max_sequences=")
+        model.prefixes.bound = prefix_bytes
     return replace(model, set_context=context)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from structgen.errors import StructgenError
+from structgen.models.prefixes import PrefixTree, common
 
 AHEAD = 8
 """The most tokens of a draft in a cache of a row's own: read behind pending tokens, they cost hardly more than one."""
@@ -28,12 +29,13 @@ class Row:
         ids: all ids that the model must have read.
         valid: how many of them are in its cache; what the cache holds beyond them is void.
         given: how many of the first ids were not generated.
+        cached: how many of these were not read for this row, but taken from what other rows have read before.
         encoded: the encoder's output, once there is one.
         shift: how much larger the positions of generated tokens are than their indexes, since images count differently.
         error: why the model refuses to read the row; its logits mean nothing then.
     """
 
-    __slots__ = ("encoded", "error", "given", "ids", "inputs", "shift", "source", "valid")
+    __slots__ = ("cached", "encoded", "error", "given", "ids", "inputs", "shift", "source", "valid")
 
     def __init__(
         self, ids: Sequence[int], source: Sequence[int] | None = None, inputs: Mapping[str, Tensor] | None = None
@@ -41,7 +43,7 @@ class Row:
         self.ids = list(ids)
         self.given = len(self.ids)
         self.source, self.inputs = source, inputs
-        self.valid = self.shift = 0
+        self.valid = self.shift = self.cached = 0
         self.encoded: Any = None
         self.error: StructgenError | None = None
 
@@ -65,18 +67,23 @@ class Row:
         same = common(self.ids[: self.valid], row.ids[: row.valid])
         self.ids, self.valid = list(row.ids), row.valid
         self.given, self.shift, self.encoded, self.error = row.given, row.shift, row.encoded, row.error
+        self.cached = row.cached
         return same
+
+    @contextmanager
+    def cut_to(self, length: int) -> Iterator[None]:
+        """A block in which the row has only its first `length` ids, so that a forward reads no more."""
+        behind = self.ids[length:]
+        del self.ids[length:]
+        try:
+            yield
+        finally:
+            self.ids += behind
 
     def reread(self) -> None:
         """Makes the last id pending again; a whole prompt with inputs, if that is where the id is."""
         last = len(self.ids) - 1
         self.valid = 0 if self.inputs is not None and last < self.given else min(self.valid, last)
-
-
-def common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """The length of the common beginning."""
-    pairs = zip(one, other, strict=False)
-    return next((index for index, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +126,13 @@ class Forward(ABC):
         cost: what makes that slower than slots; empty for slots.
         why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
         price: what each further token of a pass costs, as a share of a pass with one token; 0 is hardly anything.
+        prefixes: what the model's rows have read before, in this run or another; None if nothing is remembered.
+        noisy: a row's logits depend a little on what is read beside it, as in models that quantise what they compute.
     """
 
     count = 0
+    noisy = False
+    prefixes: PrefixTree | None = None
     price = 0.0
     foresees = False
     replays = 0
@@ -129,6 +140,15 @@ class Forward(ABC):
     kind = ""
     cost = ""
     why_slow = ""
+
+    @contextmanager
+    def _careful(self) -> Iterator[None]:
+        """A block that reads. If it raises, nobody knows what the cache holds, and none of it is remembered."""
+        try:
+            yield
+        except BaseException:
+            self.prefixes = None
+            raise
 
     @abstractmethod
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:

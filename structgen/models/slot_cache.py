@@ -8,6 +8,7 @@ so a sliding window counts positions and not columns.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.models.attention import Experts, attention_of
 from structgen.models.layers import NOTHING, arguments_of, cache_option, empty_layer, layer_kinds
+from structgen.models.prefixes import Pieces
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
 """Kinds of layers that see only a part of what was read."""
@@ -107,6 +109,11 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Copies a row, or some slots of it, to another place."""
         for room in self.kept:
             room[to, :, slots] = room[place, :, slots]
+
+    def put(self, place: int, slots: slice, pieces: Sequence[Tensor]) -> None:
+        """Writes keys and values, [heads, slots, dim] each, into some slots of a row."""
+        for room, piece in zip(self.kept, pieces, strict=True):
+            room[place, :, slots] = piece
 
     def clear(self, place: int) -> None:
         """Zeroes a place that a row has left: attention weights of 0 would not hide a not-a-number in it."""
@@ -221,6 +228,32 @@ class SlotModel:
         for layer, theirs in zip(self._cache.layers, kept, strict=False):  # the last ones may keep nothing
             if isinstance(layer, SlotLayer):
                 layer.update(theirs.keys[row : row + 1, :, pad:], theirs.values[row : row + 1, :, pad:])
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token's keys and values; 0 before the first tokens."""
+        rooms = [room for layer in self.layers for room in layer.kept]
+        return sum(room.element_size() * room.shape[1] * room.shape[3] for room in rooms)
+
+    def pieces(self, place: int, slots: slice) -> Pieces:
+        """Copies of the keys and values in some slots of a row."""
+        return [room[place, :, slots].clone() for layer in self.layers for room in layer.kept]
+
+    def put(self, place: int, parts: Sequence[Pieces], least: tuple[int, int]) -> None:
+        """Writes pieces into the first slots of a row.
+
+        Args:
+            least: how many rows and slots there must be.
+        """
+        for number, layer in enumerate(self.layers):
+            start = 0
+            for part in parts:
+                pieces = part[2 * number : 2 * number + 2]
+                if not layer.is_initialized:
+                    layer.lazy_initialization(*(piece[None] for piece in pieces))
+                layer.reserve(*least)
+                layer.put(place, slice(start, start + pieces[0].shape[1]), pieces)
+                start += pieces[0].shape[1]
 
     def _layer(self, kind: str) -> Any:
         return empty_layer() if kind == NOTHING else SlotLayer(self._places)

@@ -7,23 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import (
-    MAX_READ,
-    SHORT,
-    beginnings,
-    is_begun,
-    known_beginnings,
-    text_groups,
-    twins_among,
-)  # fmt: skip
-from structgen.models.layers import NOTHING, arguments_of, layer_kinds
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, text_groups, twins_among
+from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
+from structgen.models.prefixes import Prefix
 from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
@@ -31,9 +25,6 @@ from structgen.models.transfer import device_of, upload_one
 
 ATTENTION = {"full_attention", "sliding_attention", "chunked_attention", NOTHING}
 """Kinds of layers whose cache is keys and values by position."""
-
-COUPLED = {"longrope", "dynamic"}
-"""Rotary embeddings that depend on the longest row of the batch."""
 
 GRAIN = 64
 """The number of slots is a multiple of this."""
@@ -54,13 +45,11 @@ SPARE = {"cpu": 32, "cuda": 512}
 def takes_slots(module: PreTrainedModel) -> bool:
     """Does the model's configuration allow a cache of our own? A probe has the last word."""
     config = module.config.get_text_config(decoder=True)
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = {rope.get("rope_type")} | {r.get("rope_type") for r in rope.values() if isinstance(r, dict)}
     return (
         not module.config.is_encoder_decoder
         and "position_ids" in arguments_of(module)
         and not getattr(config, "alibi", False)
-        and not kinds & COUPLED
+        and not is_coupled(config)
         and attention_of(module) in MASKED
         and {kind for kind, _ in layer_kinds(config)} <= ATTENTION
     )
@@ -69,8 +58,8 @@ def takes_slots(module: PreTrainedModel) -> bool:
 class SlotForward(Forward):
     """Runs a causal model over rows of any lengths.
 
-    Equal prompts that come together, as for several samples, are read once, and so is the common beginning of others,
-    and the beginning that a later prompt has in common with a row that is still there.
+    Equal prompts that come together, as for several samples, are read once, and so is the common beginning of others.
+    The beginning that a later prompt has in common with one that was read before is taken from `prefixes`.
 
     Args:
         module: a model that `takes_slots`.
@@ -92,7 +81,7 @@ class SlotForward(Forward):
         self._place: dict[Row, int] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        with nullcontext() if foreseen is None else foreseen.pending():
+        with self._careful(), nullcontext() if foreseen is None else foreseen.pending():
             return self._read(rows, foreseen)
 
     def columns_for(self, rows: Sequence[Row]) -> int:
@@ -114,20 +103,25 @@ class SlotForward(Forward):
         return columns if columns >= longest and columns * len(rows) <= MAX_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        self._admit(rows)
-        self._read_beginnings(rows)
-        self._run_parts(rows)
-        return self._run_each(rows, drafts, None)
+        with self._careful():
+            self._admit(rows)
+            fresh = [row for row in rows if row.valid == 0]
+            self._begin_known(fresh)
+            self._run_parts(rows)
+            logits = self._run_each(rows, drafts, None)
+        self._remember_prompts(fresh)
+        return logits
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         """Reads the rows group by group; a row that begins as another does is copied from that one."""
         self._admit(rows)
-        if 0 not in [row.valid for row in rows] and len(text_groups(rows, self._spare)) == 1:
+        fresh = [row for row in rows if row.valid == 0]
+        if not fresh and len(text_groups(rows, self._spare)) == 1:
             return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
         leaders = [row for i, row in enumerate(rows) if i not in twins]
         if not self._model.tells_prompts:
-            self._read_beginnings(leaders)
+            self._begin_known([row for row in leaders if row.valid == 0])
         begun, fresh = [row for row in leaders if is_begun(row)], [row for row in leaders if not is_begun(row)]
         text = [[begun[i] for i in group] for group in text_groups(begun, self._spare)]
         prompts = [[fresh[i] for i in group] for group in prompt_groups(fresh, self._spare)]
@@ -136,28 +130,41 @@ class SlotForward(Forward):
             self._copy(rows[leader], rows[i])
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
+            rows[i].cached = rows[leader].cached
+        self._remember_prompts(fresh)
         line = {row: number for number, row in enumerate(row for group in text + prompts for row in group)}
         order = [line[rows[twins.get(i, i)]] for i in range(len(rows))]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
         return logits if order == list(range(len(line))) else logits.index_select(0, upload_one(order, self._device))
 
-    def _read_beginnings(self, rows: Sequence[Row]) -> None:
-        """Reads the common beginning of new prompts once, where that saves more than a forward pass.
-
-        A new prompt that begins as a row does which is there already has its beginning from that one.
-        """
-        for row, (leader, length) in known_beginnings(rows, self._place).items():
-            for layer in self._model.layers:
-                layer.reserve(len(self._place), 0)
-                layer.move(self._place[leader], self._place[row], slice(0, length))
-            row.valid = length
+    def _begin_known(self, rows: Sequence[Row]) -> None:
+        """Takes the beginnings of new prompts that are remembered. Reads the common beginning of several once, where
+        that saves more than a forward pass."""
+        for row in rows:
+            self._recall(row)
         for (leader, *others), length in beginnings(rows, self._spare):
-            whole, leader.ids = leader.ids, leader.ids[:length]
-            self._run([leader], None)
-            leader.ids = whole
+            with leader.cut_to(length):
+                self._run([leader], None)
             for row in others:
                 self._copy(leader, row)
                 row.valid = length
+
+    def _recall(self, row: Row) -> None:
+        """Takes the beginning of a new row's prompt that is remembered. Its last token is read in any case."""
+        prefix = self.prefixes.lookup(row.ids[:-1]) if self.prefixes and row.inputs is None else Prefix()
+        row.valid, row.cached = prefix.length, min(prefix.length, row.given)
+        if prefix.length:
+            self._model.put(self._place[row], prefix.pieces, self._least(len(row.ids)))
+
+    def _remember_prompts(self, rows: Sequence[Row]) -> None:
+        for row in rows:
+            self._remember(row, min(row.valid, row.given))
+
+    def _remember(self, row: Row, length: int) -> None:
+        """Remembers the first `length` ids of a row, which it has read. Images are not told apart, so not theirs."""
+        if self.prefixes and length and row.inputs is None and row.error is None and not self._model.tells_prompts:
+            pieces = partial(self._model.pieces, self._place[row])
+            self.prefixes.insert(row.ids[:length], pieces, self._model.token_bytes)
 
     def _copy(self, leader: Row, row: Row) -> None:
         for layer in self._model.layers:
@@ -180,8 +187,12 @@ class SlotForward(Forward):
                 self._place[row] = len(self._place)
 
     def release(self, row: Row) -> None:
-        place = self._place.pop(row, None)
-        if place is None or place == len(self._place):
+        """See `Forward`. What the row has read is remembered."""
+        if row not in self._place:
+            return
+        self._remember(row, min(row.valid, len(row.ids)))
+        place = self._place.pop(row)
+        if place == len(self._place):
             return
         last = next(row for row, own in self._place.items() if own == len(self._place))
         for layer in self._model.layers:
@@ -273,7 +284,7 @@ class SlotForward(Forward):
 
     def _where(self, rows: Sequence[Row], starts: list[int], pads: list[int], width: int, seen: int) -> SlotPlaces:
         places = [self._place[row] for row in rows]
-        least = len(self._place), -(-(seen + 1) // GRAIN) * GRAIN
+        least = self._least(seen)
         together = places == list(range(places[0], places[0] + len(places)))
         side_by_side = slice(places[0], places[0] + len(places))
         if together and not any(pads) and len(set(starts)) == 1:
@@ -281,6 +292,10 @@ class SlotForward(Forward):
         slots = [[TRASH] * pad + list(range(s, s + width - pad)) for s, pad in zip(starts, pads, strict=True)]
         target = upload_one([[place, *columns] for place, columns in zip(places, slots, strict=True)], self._device)
         return SlotPlaces(side_by_side if together else target[:, 0], (target[:, :1], target[:, 1:]), seen, least)
+
+    def _least(self, seen: int) -> tuple[int, int]:
+        """How many rows and slots there must be where the longest row has `seen` tokens; the last is the trash slot."""
+        return len(self._place), -(-(seen + 1) // GRAIN) * GRAIN
 
     def _fill_in(self, ids: Tensor, lines: Sequence[int], rows: Sequence[Row], foreseen: Foreseen) -> None:
         """Writes the foreseen ids into the last column of `ids`, int64[., columns]; `lines` are the rows' lines."""

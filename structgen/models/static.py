@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from structgen.models.prefixes import has_hooks, weights_key
 from structgen.models.row import Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.transfer import device_of, near
@@ -120,7 +121,7 @@ def cannot_capture(module: PreTrainedModel) -> str:
         return "the model's parts are on several devices"
     if any(hasattr(part, "_hf_hook") for part in module.modules()):
         return "accelerate moves the model's parts while it runs"
-    if any(part._forward_hooks or part._forward_pre_hooks for part in module.modules()):
+    if has_hooks(module):
         return "a replay would not run the hooks on the model's parts"
     return ""
 
@@ -276,7 +277,7 @@ def borrow(module: PreTrainedModel, borrower: Callable[[StaticSteps], B]) -> B:
         module: a model that `takes_slots`.
         borrower: makes the object; nothing else uses its steps meanwhile.
     """
-    weights = _weights(module)
+    weights = weights_key(module), cannot_capture(module)
     known = _idle.get(module)
     if known is None or known[0] != weights:
         known = _idle[module] = weights, []
@@ -293,11 +294,3 @@ def _give_back(idle: list[StaticSteps], steps: StaticSteps) -> None:
     """Keeps one set of steps for the next borrower, if its cache is not too large; it is held as long as the model."""
     if not idle and steps.model.nbytes <= MAX_KEPT:
         idle.append(steps)
-
-
-def _weights(module: PreTrainedModel) -> Hashable:
-    """A key that is equal as long as graphs are valid: where the weights are, and how they are used."""
-    attention = getattr(module.config.get_text_config(decoder=True), "_attn_implementation", None)
-    parts: list[Any] = [part for part in module.modules() if hasattr(part, "merged_adapters")]  # peft's layers
-    adapters = tuple((*part.active_adapters, *part.merged_adapters, part.disable_adapters) for part in parts)
-    return attention, adapters, cannot_capture(module), tuple(p.data_ptr() for p in module.parameters())

@@ -147,10 +147,19 @@ class Answer(ABC):
         """The whole answer."""
 
     @property
+    def _ends(self) -> list[Generation[Any]]:
+        return [text.generation for text in self._texts if text.generation is not None]
+
+    @property
+    def cached(self) -> int:
+        """The tokens of all prompts that the model did not have to read."""
+        return sum(end.stats.cached for end in self._ends[:: len(self._texts) // self._asked.prompts])
+
+    @property
     def tokens(self) -> tuple[int, int, int]:
         """The tokens of all prompts, all generated tokens, and those of thinking among the generated ones."""
         each = len(self._texts) // self._asked.prompts  # a prompt with several texts counts once
-        ends = [text.generation for text in self._texts if text.generation is not None]
+        ends = self._ends
         thought = sum(len(end.thinking_ids) for end in ends)
         generated = thought + sum(len(end.token_ids) for end in ends)
         return sum(end.prompt_tokens for end in ends[::each]), generated, thought
@@ -239,6 +248,7 @@ class Completion(Answer):
             "prompt_tokens": prompt,
             "completion_tokens": generated,
             "total_tokens": prompt + generated,
+            "prompt_tokens_details": {"cached_tokens": self.cached},
             "completion_tokens_details": {"reasoning_tokens": thought},
         }
 

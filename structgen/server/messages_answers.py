@@ -107,10 +107,10 @@ class MessageAnswer(Answer):
     def _usage(self) -> Body:
         prompt, generated, thought = self.tokens
         return {
-            "input_tokens": prompt,
+            "input_tokens": prompt - self.cached,
             "output_tokens": generated,
             "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_read_input_tokens": self.cached,
             "output_tokens_details": {"thinking_tokens": thought},
             "service_tier": "standard",
         }

@@ -100,6 +100,7 @@ class Exchange:
             "status": self.status,
             "code": self.code,
             "prompt_tokens": sum(text.prompt_tokens for text in self.texts),
+            "cached_tokens": sum(each.cached for each in stats),
             "tokens": sum(each.completion_tokens for each in stats),
             **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
         }
@@ -118,7 +119,7 @@ class Metrics:
         seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
         about = "Requests that are over, by what became of them."
         self.requests = count("structgen_requests", about, ["path", "status"])
-        about = "Tokens: read as prompts, generated, of these forced and drafted."
+        about = "Tokens: of prompts, of these not read again (cached); generated, of these forced and drafted."
         self.tokens = count("structgen_tokens", about, ["kind"])
         self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
         about = "From a text's place in the queue to its first token."
@@ -135,6 +136,7 @@ class Metrics:
         stats = generation.stats
         for kind, tokens in (
             ("prompt", generation.prompt_tokens),
+            ("cached", stats.cached),
             ("generated", stats.tokens),
             ("forced", stats.fast_forwarded),
             ("drafted", stats.drafted),

@@ -107,7 +107,7 @@ class ResponseAnswer(Answer):
         prompt, generated, thought = self.tokens
         return {
             "input_tokens": prompt,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "input_tokens_details": {"cached_tokens": self.cached, "cache_write_tokens": 0},
             "output_tokens": generated,
             "output_tokens_details": {"reasoning_tokens": thought},
             "total_tokens": prompt + generated,

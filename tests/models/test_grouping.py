@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from structgen.models.grouping import MAX_READ, SHORT, beginnings, known_beginnings, text_groups, twins_among
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, text_groups, twins_among
 from structgen.models.row import Row
 
 
@@ -42,16 +42,6 @@ def test_a_common_beginning_is_shared_where_it_saves_more_than_is_spared():
     assert beginnings(rows, 57) == [(rows, 29)]  # the last id of each is read by itself
     assert beginnings(rows, 58) == []
     assert beginnings(rows_of([10, 12]), 0) == []  # as short ones are read together anyway
-
-
-def test_a_new_row_begins_as_the_row_does_that_has_most_of_it():
-    """The last id of a row is always read by itself, and only what another row has read counts."""
-    there = [Row([*range(40), 7]), Row([*range(30), 9, 9]), Row(range(60))]
-    for row, valid in zip(there, (41, 32, 0), strict=True):
-        row.valid = valid
-    new = [Row([*range(40), 8, 8]), Row([*range(30), 9, 5]), Row(range(41)), Row(range(SHORT)), Row([5] * 40)]
-    assert known_beginnings([*new, *there[:2]], [*there, *new]) == {
-        new[0]: (there[0], 40), new[1]: (there[1], 31), new[2]: (there[0], 40),
-    }  # fmt: skip
-    there[0].truncate(20)
-    assert known_beginnings(new[2:3], there)[new[2]] == (there[1], 30)
+    rows[1].valid, rows[2].valid = 20, 9
+    assert beginnings(rows, 17) == [([rows[1], rows[2], rows[0]], 29)]  # the one that knows most reads the rest for all
+    assert beginnings(rows, 18) == []

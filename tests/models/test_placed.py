@@ -12,7 +12,7 @@ import torch
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
-from structgen.models.static import _weights
+from structgen.models.prefixes import weights_key
 from structgen.models.transfer import device_of
 
 TEXTS = "Ada Moreau, 36, lives in Lyon", "Tom Berg is 51 years old and lives in Oslo"
@@ -62,9 +62,9 @@ def test_a_model_with_adapters_is_read_with_them(tmp_path):
         run = sg.generate(model, PROMPTS[0], tokenizer=beside, limits=limits, details=True)
         assert (list(run.token_ids), run.stats.cache) == (expected, "slots")
         assert sg.generate(model, PROMPTS, Person, tokenizer=beside) != PEOPLE
-    before = _weights(whole.get_base_model())
+    before = weights_key(whole.get_base_model())
     with whole.disable_adapter():
-        assert _weights(whole.get_base_model()) != before  # graphs that were captured are not replayed
+        assert weights_key(whole.get_base_model()) != before  # graphs that were captured are not replayed
         assert sg.generate(whole, PROMPTS, Person, tokenizer=tokenizer) == PEOPLE
 
 

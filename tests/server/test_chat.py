@@ -60,6 +60,8 @@ def test_a_typed_answer(demo):
     assert (choice.finish_reason, choice.message.role, choice.logprobs) == ("stop", "assistant", None)
     assert parsed.usage.prompt_tokens > 20 < parsed.usage.total_tokens - 5
     assert parsed.usage.completion_tokens_details.reasoning_tokens == 0
+    again = demo.client.chat.completions.create(model="demo", messages=ASK, max_tokens=2).usage
+    assert 16 <= again.prompt_tokens_details.cached_tokens <= again.prompt_tokens
     assert choice.model_extra["structgen"]["finish"] == "complete"
 
 

@@ -74,7 +74,10 @@ def test_a_text_and_what_it_cost(create, client):
     assert (answer.stop_reason, answer.stop_sequence, answer.role) == ("end_turn", None, "assistant")
     assert answer._request_id.startswith("req-")
     counted = client.messages.count_tokens(model="demo", messages=USER, system="Say it as JSON.")
-    assert counted.input_tokens == answer.usage.input_tokens > 20
+    assert counted.input_tokens == answer.usage.input_tokens + answer.usage.cache_read_input_tokens > 20
+    again = create(system="Say it as JSON.").usage
+    assert (counted.input_tokens - again.input_tokens, again.input_tokens > 0) == (again.cache_read_input_tokens, True)
+    assert again.cache_read_input_tokens > 20
     assert answer.usage.output_tokens > 5
     assert answer.model_extra["structgen"]["finish"] == "end"
     cut = create(max_tokens=3)
@@ -102,7 +105,7 @@ def test_the_events_of_a_text(create):
     begun, end = events[0].message, events[-2]
     assert (begun.content, begun.stop_reason, begun.usage.input_tokens > 20) == ([], None, True)
     assert (end.delta.stop_reason, end.delta.stop_sequence) == ("stop_sequence", "Moreau")
-    assert end.usage.input_tokens == begun.usage.input_tokens
+    assert end.usage.input_tokens + end.usage.cache_read_input_tokens == begun.usage.input_tokens
     text = "".join(event.delta.text for event in events[2:-3])
     assert text == create(stop_sequences=["Moreau"]).content[0].text
     assert text.endswith("Ada ")
@@ -137,7 +140,7 @@ def test_calls_their_results_and_their_stream():
         last = client.messages.create(**{**options, "messages": history}, stop_sequences=[" So"])
         assert (last.content[0].text, last.stop_reason, last.stop_sequence) == ("Sunny.", "stop_sequence", " So")
         shown = client.messages.count_tokens(model="m", messages=history, tools=[WEATHER])
-        assert shown.input_tokens == last.usage.input_tokens
+        assert shown.input_tokens == last.usage.input_tokens + last.usage.cache_read_input_tokens
 
 
 def test_thoughts_are_blocks_that_may_be_sent_back():

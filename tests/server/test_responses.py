@@ -74,6 +74,8 @@ def test_a_text_and_what_the_answer_tells_of_itself(respond):
     usage = answer.usage
     assert usage.input_tokens > 20 < usage.total_tokens - 5
     assert usage.total_tokens == usage.input_tokens + usage.output_tokens
+    again = respond(instructions="Say it as JSON.").usage.input_tokens_details.cached_tokens
+    assert 20 < again <= usage.input_tokens
     assert answer.model_extra["structgen"]["finish"] == "end"
 
 

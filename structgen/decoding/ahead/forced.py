@@ -20,7 +20,7 @@ from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, ids_of, only_token, pack
 from structgen.memo import BoundedCache
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.vocabulary import Vocabulary
 
 CONTEXTS = 6, 3, 1, 0

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.vocabulary import Vocabulary
 
 LONGEST = 32

@@ -24,7 +24,8 @@ from structgen.decoding.beams.candidates import BeamCandidates, Hypotheses
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, FinishingCosts, Taken, select
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed
-from structgen.models.row import Forward, Row, common
+from structgen.models.prefixes import common
+from structgen.models.row import Forward, Row
 from structgen.options import Beams
 
 KEPT = 64
@@ -47,6 +48,7 @@ class BeamSearch:
         self.beams: Hypotheses = [Taken(0, 0.0, root)]
         self.rows = [root.row]
         self.text, self.done = root, root.done
+        self._first = root.row
         self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
         self._prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
         self._thorough = options.early_stopping == "never"
@@ -67,7 +69,7 @@ class BeamSearch:
 
     def costs(self) -> dict[str, Any]:
         """The fields of `Stats` for the best text. No token is forced: each is a candidate like any other."""
-        return {**self.text.costs(), "fast_forwarded": 0}
+        return {**self.text.costs(), "fast_forwarded": 0, "cached": self._first.cached}
 
     @property
     def error(self) -> StructgenError | None:

@@ -28,7 +28,7 @@ from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Finish, Session
 from structgen.errors import DeadEnd, NoExactSample, OptionError
 from structgen.masks.words import Words, bits_of
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.models.transfer import upload_one
 from structgen.options import Limits, Sampling
 from structgen.trace.records import Undone

@@ -20,7 +20,7 @@ from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, RetryTre
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.masks.words import Words, pack
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
 from structgen.vocabulary import Vocabulary

@@ -100,6 +100,8 @@ class HostForward(Forward):
         place = self._places.pop(row, None)
         if place is None and self._host.free:
             place, self._held[row] = self._host.take(row.ids)
+            if row.valid == 0:
+                row.cached = min(self._held[row], row.given)
             row.valid = max(row.valid, self._held[row])
             self._taken.append(place)
         if place is None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.models.row import common
+from structgen.models.prefixes import common
 from structgen.vocabulary import Vocabulary
 
 CONTEXT = 4096
