@@ -24,7 +24,7 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_of
-from structgen.decoding.refusals.phrase_row import phrases_of, require_strings, require_unstopped
+from structgen.decoding.refusals.phrase_row import phrases_of, require_strings
 from structgen.decoding.refusals.transcript import Stops
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import (
@@ -116,9 +116,8 @@ class RowBuilder:
         banned = lists("banned", options.banned, count)
         guards = shared(guards_of, lists("guards", options.guards, count), banned, is_json)
         wanted = lists("phrases", options.phrases, count)
-        phrases = shared(partial(phrases_of, is_searched=self.beams is not None), wanted, guards, is_json)
-        for given, each in zip(wanted, limits, strict=True):
-            require_unstopped(given, each.stop)
+        stops = [each.stop if target.constraint is None else () for each, target in zip(limits, targets, strict=True)]
+        phrases = shared(partial(phrases_of, is_searched=self.beams is not None), wanted, guards, is_json, stops)
         grammars = shared(self._grammar, targets)
         shared(require_strings, grammars, phrases)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from structgen.arguments import is_whole, require, require_flag, require_unicode
 from structgen.callbacks import Calling
@@ -17,6 +18,7 @@ from structgen.guards.folding import is_word_character, not_beside
 from structgen.phrases.table import MAX_STATES, PhraseTable, table_of_language, table_of_machine
 from structgen.regular.chardfa import STATE_LIMIT
 from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.texts import cases, escaped, one_of
 
 S = TypeVar("S", bound=Hashable)
@@ -38,8 +40,17 @@ class Wanted(ABC):
         """
 
 
+class Patterned(Protocol):
+    """A set of texts that an ECMA-262 pattern describes, such as `Regex`."""
+
+    @property
+    def pattern(self) -> str: ...
+
+
 class PatternPhrase(Wanted):
     """A phrase that a pattern describes."""
+
+    times: int | tuple[int, int | None] | None = None
 
     @property
     @abstractmethod
@@ -53,12 +64,31 @@ class PatternPhrase(Wanted):
 @lru_cache(maxsize=256)
 def _compiled(phrase: PatternPhrase) -> PhraseTable:
     try:
-        language = pattern_language(phrase.pattern)
-        if pattern_predicate(phrase.pattern) is None:
-            return table_of_language(language)
+        if phrase.times is None:
+            return _table_of(phrase.pattern)
+        minimum, maximum = phrase.times if isinstance(phrase.times, tuple) else (phrase.times, phrase.times)
+        least = _table_of(_repeated(phrase.pattern, minimum))
+        return least if maximum is None else least.without(_table_of(_repeated(phrase.pattern, maximum + 1)))
     except LimitExceeded:
-        pass
-    raise OptionError(f"{quoted(phrase)}: no automaton of at most {STATE_LIMIT:,} states finds it; take shorter gaps")
+        hint = "take shorter gaps" if phrase.times is None else "take shorter gaps, or fewer times"
+        raise OptionError(
+            f"{quoted(phrase)}: no automaton of at most {STATE_LIMIT:,} states finds it; {hint}"
+        ) from None
+
+
+def _table_of(pattern: str) -> PhraseTable:
+    try:
+        language = pattern_language(pattern)
+    except (PatternError, PatternUnsupported) as error:
+        raise OptionError(str(error)) from error
+    if pattern_predicate(pattern) is not None:
+        raise LimitExceeded("no automaton finds it")
+    return table_of_language(language)
+
+
+def _repeated(pattern: str, times: int) -> str:
+    """The pattern of texts that have a phrase so often, each time behind the time before."""
+    return f"{_ANYTHING}*".join([f"(?:{pattern})"] * times)
 
 
 @dataclass(frozen=True)
@@ -66,40 +96,55 @@ class Phrase(PatternPhrase):
     """A text that must occur somewhere, however it is cut into tokens.
 
         Phrase("is fast", ignore_case=True, whole_word=True)
+        Phrase(Regex("[0-9]{4}"), whole_word=True, times=2)
 
     Args:
-        text: may have spaces and any other characters.
-        ignore_case: each character may be in upper or lower case.
+        text: may have spaces and any other characters; or a `Regex`, one of whose texts must occur.
+        ignore_case: each character may be in upper or lower case; not of a `Regex`.
         whole_word: no letter, digit or underscore may stand beside it, so *breakfast* does not meet *fast*.
         at: a JSON pointer: the string there must have the phrase, with its escapes read. `*` in the pointer is any one
             name or index, `**` any number of them, and one of the strings must have the phrase. None: the text as it is
             written must have it; for JSON that includes quotes, brackets and escapes.
+        times: how often it must occur, each time behind the time before: a number, or the least and the greatest, which
+            may be None. By default at least once.
 
     Raises:
-        OptionError: the text is empty.
+        OptionError: the text is empty, or `times` is no count.
     """
 
-    text: str
+    text: str | Patterned
     ignore_case: bool = False
     whole_word: bool = False
     at: str | None = None
+    times: int | tuple[int, int | None] | None = None
 
     def __post_init__(self) -> None:
-        require(isinstance(self.text, str) and bool(self.text), "Phrase", self.text, "a text that is not empty")
-        require_unicode("Phrase", self.text)
+        if isinstance(self.text, str):
+            require(bool(self.text), "Phrase", self.text, "a text that is not empty")
+            require_unicode("Phrase", self.text)
+        else:
+            ours = isinstance(getattr(self.text, "pattern", None), str) and not isinstance(self.text, re.Pattern)
+            require(ours, "Phrase", self.text, "a text, or a Regex(...)")
+            require(not self.ignore_case, "ignore_case", True, "False beside a Regex: write [aA]")
         require_flag("ignore_case", self.ignore_case)
         require_flag("whole_word", self.whole_word)
         _require_pointer(self.at)
+        times: Any = self.times
+        least, most = times if isinstance(times, tuple) and len(times) == 2 else (times, times)
+        counts = times is None or (is_whole(least, 1) and (most is None or is_whole(most, least)))
+        require(counts, "times", times, "a count of at least 1, or (least, greatest or None)")
 
     @property
     def pattern(self) -> str:
+        if not isinstance(self.text, str):
+            return not_beside(WORD, f"(?:{self.text.pattern})", True, True) if self.whole_word else self.text.pattern
         pattern = "".join(one_of(cases(char)) for char in self.text) if self.ignore_case else escaped(self.text)
         if not self.whole_word:
             return pattern
         return not_beside(WORD, pattern, is_word_character(self.text[0]), is_word_character(self.text[-1]))
 
     def __str__(self) -> str:
-        return _bound(quoted(self.text), self.at)
+        return _bound(quoted(self.text), self.at) + ("" if self.times is None else f", times={self.times}")
 
 
 @dataclass(frozen=True)
@@ -110,7 +155,8 @@ class Gap:
 
     Args:
         characters: the number, or the least and the greatest.
-        words: the same. Around the words any characters may stand that are not part of a word.
+        words: the same. Around the words any characters may stand that are not part of a word, and also in their place
+            where the least number is 0.
 
     Raises:
         OptionError: none or both are given, or one is no count.
@@ -122,8 +168,8 @@ class Gap:
     def __post_init__(self) -> None:
         require((self.characters is None) != (self.words is None), "Gap", self, "characters= or words=")
         minimum, maximum = self._bounds
-        counts = is_whole(minimum, 0 if self.words is None else 1) and is_whole(maximum, minimum)
-        require(counts, "Gap", self, "a count, or a pair (minimum, maximum); of words at least 1")
+        counts = is_whole(minimum, 0) and is_whole(maximum, max(minimum, 0 if self.words is None else 1))
+        require(counts, "Gap", self, "a count, or a pair (minimum, maximum); of words the greatest is at least 1")
 
     @property
     def _bounds(self) -> tuple[int, int]:
@@ -135,8 +181,9 @@ class Gap:
         minimum, maximum = self._bounds
         if self.words is None:
             return f"{_ANYTHING}{{{minimum},{maximum}}}"
-        more = f"(?:[^{WORD}]+[{WORD}]+){{{minimum - 1},{maximum - 1}}}"
-        return f"[^{WORD}]*{not_beside(WORD, f'[{WORD}]+{more}', True, True)}[^{WORD}]*"
+        more = f"(?:[^{WORD}]+[{WORD}]+){{{max(minimum - 1, 0)},{maximum - 1}}}"
+        pattern = f"[^{WORD}]*{not_beside(WORD, f'[{WORD}]+{more}', True, True)}[^{WORD}]*"
+        return pattern if minimum else f"(?:{pattern}|[^{WORD}]*)"
 
 
 PhrasePart = str | PatternPhrase | Gap | EllipsisType
@@ -158,6 +205,8 @@ class _PhraseOfParts(PatternPhrase):
         require(bool(phrases) and all(isinstance(part, kinds) for part in made), name, parts, self._takes)
         bound = [part for part in phrases if part.at is not None]
         require(not bound, name, bound, "at= for all of it, not for its parts")
+        often = [part for part in phrases if part.times is not None]
+        require(not often, name, often, "parts without times=")
         object.__setattr__(self, "parts", made)
         object.__setattr__(self, "at", at)
         _require_pointer(at)

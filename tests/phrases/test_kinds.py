@@ -25,6 +25,10 @@ KINDS = [
     (sg.Template("a", sg.Gap(characters=(0, 2)), "b", ignore_case=True), "(?i)a.{0,2}b"),
     (sg.Template("ab", sg.Gap(words=1), "ba", whole_word=True), r"\bab\W+\w+\W+ba\b"),
     (sg.Template("a", sg.Gap(words=(1, 2)), ".", whole_word=True), r"\ba\W+\w+(\W+\w+)?\W*\."),
+    (sg.Template("ab", sg.Gap(words=(0, 1)), "ba", whole_word=True), r"\bab\W+(\w+\W+)?ba\b"),
+    (sg.Phrase(sg.Regex("a[bé]+|B+a")), "a[bé]+|B+a"),
+    (sg.Phrase(sg.Regex("[ab]{2}"), whole_word=True), r"\b[ab]{2}\b"),
+    (sg.Phrase("ab", times=(2, None)), "ab.*ab"),
     (sg.Ordered(sg.Template("a", sg.AnyOf("b", "é"), "a"), "b"), "a[bé]a.*b"),
 ]
 
@@ -46,6 +50,20 @@ def test_a_phrase_is_met_by_the_texts_in_which_it_stands(phrase, pattern):
         assert len(table.completion(state)) == table.owed[state]
         assert re.search(pattern, completed.decode(), re.DOTALL), completed
     assert met >= 5
+
+
+@pytest.mark.parametrize(("times", "least", "most"), [(2, 2, 2), ((1, 2), 1, 2), ((3, 3), 3, 3)])
+def test_a_phrase_stands_in_the_text_so_often(times, least, most):
+    table, chance = sg.Phrase("aba", times=times).compile(), random.Random(7)
+    seen = set()
+    for _ in range(3000):
+        text = "".join(chance.choices(["a", "ba", "ab", " "], k=chance.randrange(14)))
+        state = table.after(0, text.encode())
+        count = text.count("aba")
+        assert (table.owed[state] == 0) is (least <= count <= most), text
+        assert (table.owed[state] == NEVER) is (count > most), text
+        seen.add(count)
+    assert seen > {most, most + 1}
 
 
 class EvenCommas(sg.BytePhrase[int]):
@@ -105,6 +123,7 @@ def test_phrases_are_values():
     assert sg.Phrase("a").compile() is sg.Phrase("a").compile()
     shown = str(sg.Template("the", ..., sg.AnyOf("a", "b"), at="/c"))
     assert shown == "Template('the', ..., AnyOf('a', 'b')) at /c"
+    assert str(sg.Phrase(sg.Regex("a+"), times=2)) == "Regex(pattern='a+'), times=2"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +134,12 @@ def test_phrases_are_values():
         lambda: sg.Phrase("\ud800"),
         lambda: sg.Phrase("a", at="b"),
         lambda: sg.Phrase("a", ignore_case=1),
+        lambda: sg.Phrase("a", times=0),
+        lambda: sg.Phrase("a", times=(2, 1)),
+        lambda: sg.Phrase(re.compile("a")),
+        lambda: sg.Phrase(sg.Regex("a"), ignore_case=True),
+        lambda: sg.Phrase(sg.Regex("(")).compile(),
+        lambda: sg.AnyOf(sg.Phrase("a", times=2)),
         lambda: sg.AnyOf(),
         lambda: sg.AnyOf("a", ""),
         lambda: sg.AnyOf("a", 5),
@@ -126,6 +151,7 @@ def test_phrases_are_values():
         lambda: sg.Gap(),
         lambda: sg.Gap(characters=1, words=1),
         lambda: sg.Gap(words=0),
+        lambda: sg.Gap(words=(0, 0)),
         lambda: sg.Gap(characters=(3, 2)),
         lambda: sg.Gap(characters="2"),
         lambda: sg.Template("a", sg.Gap(characters=20), "a").compile(),

@@ -15,7 +15,8 @@ from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Listener
 from structgen.errors import OptionError, UnsatisfiableSchema, quoted
-from structgen.guards import Guard
+from structgen.guards import BannedWords, Guard
+from structgen.guards.words import Hit
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
 from structgen.phrases.kinds import Phrase, Wanted
@@ -24,10 +25,26 @@ from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
 
+class _StopStrings(BannedWords):
+    """The stop strings of a plain text, as what no phrase may have: they would end the text there."""
+
+    def _reason(self, hit: Hit) -> str:
+        return f"the stop string {quoted(self._texts[hit.word])}"
+
+
 def phrases_of(
-    given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], is_json: bool, *, is_searched: bool
+    given: Sequence[str | Wanted],
+    guards: Sequence[Guard[Any]],
+    is_json: bool,
+    stop: Sequence[str],
+    *,
+    is_searched: bool,
 ) -> PhraseSet | None:
-    """The phrases of a row; None if there are none."""
+    """The phrases of a row; None if there are none.
+
+    Args:
+        stop: the stop strings that hold wherever phrases are looked for.
+    """
     require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
     wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
     if wanted and not is_searched:
@@ -35,15 +52,8 @@ def phrases_of(
     bound = next((each for each in wanted if each.at is not None), None)
     allowed = "no at=: only JSON has strings to which it can be bound"
     require(bound is None or is_json, "phrases", bound, allowed)
-    return PhraseSet(wanted, guards, is_json=is_json) if wanted else None
-
-
-def require_unstopped(given: Sequence[str | Wanted], stops: Sequence[str]) -> None:
-    """Refuses a stop string within a phrase."""
-    for phrase in (each.text if isinstance(each, Phrase) else each for each in given):
-        for stop in stops:
-            if isinstance(phrase, str) and stop in phrase:
-                raise OptionError(f"the stop string {quoted(stop)} ends the text within the phrase {quoted(phrase)}")
+    stops = [_StopStrings(stop)] if stop else []
+    return PhraseSet(wanted, [*guards, *stops], is_json=is_json) if wanted else None
 
 
 def require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:

@@ -283,8 +283,11 @@ def test_a_value_behind_which_a_phrase_is_lost_is_not_begun():
 
 
 def test_stop_strings_do_not_cut_phrases_off():
-    with pytest.raises(sg.OptionError, match="ends the text within"):
-        sg.generate(make(), "x", phrases=["a b"], beams=4, limits=sg.Limits(30, stop=(" ",)))
+    for lost in ("a b", sg.AnyOf("a b", "c d"), sg.Ordered("a b", "c"), sg.Template("a", ..., " b")):
+        with pytest.raises(sg.DeadEnd, match="without the stop string ' '"):
+            sg.generate(make(), "x", phrases=[lost], beams=4, limits=sg.Limits(30, stop=(" ",)))
+    either = sg.AnyOf("a b", "ba")
+    assert "ba" in sg.generate(make(), "x", phrases=[either], beams=4, limits=sg.Limits(30, stop=(" ",)))
     run = sg.generate(make(end=4.0), "x", phrases=["ab"], beams=4, limits=sg.Limits(30, stop=("c",)), details=True)
     assert all("ab" in found.text and "c" not in found.text for found in run.beams)
 
