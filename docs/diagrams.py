@@ -17,6 +17,8 @@ from structgen.testing import byte_vocabulary, scripted
 
 IMAGES = Path(__file__).parent / "images"
 CELL = 30
+WIDTH = 370
+"""Pixels of a drawing: what a phone has beside its margins, so that nothing is scaled until it cannot be read."""
 
 
 def text(x: float, y: float, content: str, kind: str = "", anchor: str = "middle") -> str:
@@ -35,13 +37,13 @@ def arrow(x1: float, y1: float, x2: float, y2: float, kind: str = "line") -> str
     return f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" class="{kind}" marker-end="url(#head)"/>'
 
 
-def drawing(width: float, height: float, title: str, parts: list[str]) -> str:
+def drawing(height: float, title: str, parts: list[str]) -> str:
     """A whole SVG in the page: no blank lines, which would end the HTML in Markdown."""
     head = (
         '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" class="head"/></marker></defs>'
     )
-    frame = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">'
+    frame = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img">'
     return "\n".join(
         ['<div class="diagram">', frame, f"<title>{escape(title)}</title>", head, *parts, "</svg>", "</div>", ""]
     )
@@ -51,21 +53,21 @@ def pipeline() -> str:
     """From a schema and a tokenizer to a mask, and from logits to a token."""
     parts = []
     for x, y, name, what in (
-        (10, 20, "schema", "type, pattern, words"),
-        (10, 130, "tokenizer", "token id to bytes"),
-        (200, 20, "automaton", "bytes in, position out"),
-        (200, 130, "vocabulary", "all tokens as a trie"),
-        (390, 75, "mask", "one bit for each token"),
-        (580, 75, "choice", "sample, then advance"),
+        (10, 10, "schema", "type, pattern, words"),
+        (200, 10, "tokenizer", "token id to bytes"),
+        (10, 96, "automaton", "bytes in, position out"),
+        (200, 96, "vocabulary", "all tokens as a trie"),
+        (105, 182, "mask", "one bit for each token"),
+        (105, 268, "choice", "sample, then advance"),
     ):
         parts += [box(x, y, 150, 56, "strong" if name == "mask" else "box"), text(x + 75, y + 25, name)]
         parts.append(text(x + 75, y + 43, what, "small"))
-    parts += [arrow(160, 48, 199, 48), arrow(160, 158, 199, 158)]
-    parts += [arrow(350, 48, 389, 92), arrow(350, 158, 389, 114), arrow(540, 103, 579, 103)]
-    parts += [arrow(655, 30, 655, 74), text(655, 20, "logits of the model", "small")]
-    parts.append('<path d="M655 131V215H275V190" class="line" marker-end="url(#head)"/>')
-    parts.append(text(465, 208, "the chosen token's bytes advance the automaton", "small"))
-    return drawing(740, 226, "How a mask is computed and used", parts)
+    parts += [arrow(85, 66, 85, 95), arrow(275, 66, 275, 95)]
+    parts += [arrow(85, 152, 140, 181), arrow(275, 152, 220, 181), arrow(180, 238, 180, 267)]
+    parts += [arrow(290, 296, 256, 296), text(324, 300, "logits", "small")]
+    parts.append('<path d="M105 296H40V153" class="line" marker-end="url(#head)"/>')
+    parts.append(text(10, 344, "The chosen token's bytes advance the automaton.", "small", "start"))
+    return drawing(354, "How a mask is computed and used", parts)
 
 
 def mask() -> str:
@@ -83,20 +85,20 @@ def mask() -> str:
     parts = [text(10, 22, f"after   {prefix}", "code", "start")]
     for row, token in enumerate(tokens):
         y, walk, alive = 40 + row * 40, matcher.fork(), True
-        parts.append(text(120, y + 20, repr(token)[1:-1].replace("\\'", "'"), "code", "end"))
+        parts.append(text(52, y + 20, repr(token)[1:-1].replace("\\'", "'"), "code", "end"))
         for column, byte in enumerate(token.encode()):
-            x = 150 + column * 62
+            x = 64 + column * 50
             alive = alive and byte in walk.allowed_tokens()
-            parts += [box(x, y, 40, CELL, "strong" if alive else "dead")]
-            parts.append(text(x + 20, y + 20, repr(chr(byte))[1:-1].replace(" ", "·"), "code"))
+            parts += [box(x, y, 30, CELL, "strong" if alive else "dead")]
+            parts.append(text(x + 15, y + 20, repr(chr(byte))[1:-1].replace(" ", "·"), "code"))
             if column:
-                parts.append(arrow(x - 21, y + 15, x - 2, y + 15, "live" if alive else "line"))
+                parts.append(arrow(x - 19, y + 15, x - 2, y + 15, "live" if alive else "line"))
             if not alive:
                 break
             walk.advance(byte)
-        verdict = "allowed: its bit is set" if alive else "no transition; the trie's branch is skipped"
-        parts.append(text(170 + 62 * len(token), y + 20, verdict, "small", "start"))
-    return drawing(740, 40 + 40 * len(tokens) + 6, "Tokens that are allowed or forbidden after a text", parts)
+        verdict = "allowed: bit set" if alive else "no transition"
+        parts.append(text(264, y + 20, verdict, "small", "start"))
+    return drawing(40 + 40 * len(tokens) + 6, "Tokens that are allowed or forbidden after a text", parts)
 
 
 def going_back() -> str:
@@ -104,25 +106,23 @@ def going_back() -> str:
     plan = sg.Regex("Let us (talk|listen|dance)[.]")
     run = sg.generate(scripted("Let us talk."), "x", plan, banned=["talk"], details=True)
     (step,) = run.trace
-    parts, kept = [], run.text[: step.tokens]
+    parts, kept, width = [], run.text[: step.tokens], 24
     rows = [
         ("generated", kept + step.text, step.tokens),
-        ("rolled back", step.text, 0),
-        ("again", run.text, step.tokens),
+        (f"rolled back: {step.reason}", step.text, 0),
+        ("generated again", run.text, step.tokens),
     ]
     for row, (name, letters, same) in enumerate(rows):
-        y = 20 + row * 56
-        parts.append(text(120, y + 20, name, anchor="end"))
+        y = 22 + row * 62
+        parts.append(text(10, y - 6, name, "small", "start"))
         for column, letter in enumerate(letters):
-            x = 140 + (column + (step.tokens if row == 1 else 0)) * CELL
+            x = 10 + (column + (step.tokens if row == 1 else 0)) * width
             kind = "dead" if row == 1 else ("box" if column < same else "strong")
-            parts += [box(x + 1, y, CELL - 2, CELL, kind), text(x + CELL / 2, y + 20, letter.replace(" ", "·"), "code")]
-    end = 140 + (step.tokens + len(step.text)) * CELL
-    parts.append(
-        f'<path d="M{end} 91C{end + 60} 91 {end + 60} 147 {end + 30} 147" class="line" marker-end="url(#head)"/>'
-    )
-    parts.append(text(end + 62, 124, step.reason, "small", "start"))
-    return drawing(740, 186, "A banned word is rolled back, and another one is generated", parts)
+            parts += [
+                box(x + 1, y, width - 2, CELL, kind),
+                text(x + width / 2, y + 20, letter.replace(" ", "·"), "code"),
+            ]
+    return drawing(186, "A banned word is rolled back, and another one is generated", parts)
 
 
 def forced_text() -> str:
@@ -135,7 +135,7 @@ def forced_text() -> str:
     for token, logprob in zip(run.token_ids, run.logprobs, strict=True):
         letters = (model.vocabulary.token(token) or b"").decode()
         width = 8.0 * len(letters) + 10
-        if x + width > 730:
+        if x + width > WIDTH - 8:
             x, y = 10.0, y + 40
         parts += [box(x, y, width - 2, CELL, "box" if logprob != logprob else "strong")]
         parts.append(text(x + width / 2 - 1, y + 20, letters.replace(" ", "·"), "code"))
@@ -143,8 +143,8 @@ def forced_text() -> str:
     asked, y = sum(logprob == logprob for logprob in run.logprobs), y + 52
     parts += [box(10, y, 16, 16), text(34, y + 13, f"forced: {len(run.token_ids) - asked} tokens", "small", "start")]
     parts += [box(160, y, 16, 16, "strong"), text(184, y + 13, f"chosen by the model: {asked}", "small", "start")]
-    parts.append(text(360, y + 13, f"{run.stats.forwards} forward passes, with drafts", "small", "start"))
-    return drawing(740, y + 26, "Tokens of an answer that were forced, and tokens that were chosen", parts)
+    parts.append(text(10, y + 36, f"{run.stats.forwards} forward passes, with drafts", "small", "start"))
+    return drawing(y + 46, "Tokens of an answer that were forced, and tokens that were chosen", parts)
 
 
 DIAGRAMS: dict[str, Callable[[], str]] = {

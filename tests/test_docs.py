@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import structgen as sg
+from tests.support.browser import visited
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -223,6 +224,48 @@ def test_words_of_the_search_lead_to_one_page_each() -> None:
     words = [word.lower() for each in search_words().values() for word in each]
     assert [page for page in search_words() if not (DOCS / page).exists()] == []
     assert len(words) == len(set(words)) > 60
+
+
+OVERFLOWS = """
+    const wide = (part) => part.scrollWidth > part.clientWidth + 1;
+    const parts = [d.documentElement, ...d.querySelectorAll('pre, pre > code, .diagram')];
+    const copied = [...d.querySelectorAll('pre > code')].filter((code) => code.innerText !== code.textContent);
+    return { parts: parts.length, wide: parts.filter(wide).map((part) => part.textContent.slice(0, 80)),
+             copied: copied.map((code) => code.innerText) };
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_overflows_in_a_browser(site: Path, tmp_path: Path, width: int) -> None:
+    """No block of code, no diagram, no page; and what a reader copies is the code, although its lines are broken."""
+    names = [
+        "tutorial/function-calling",
+        "how-to/grammars",
+        "concepts/how-it-works",
+        "concepts/going-back",
+        "reference/server",
+    ]
+    pages = [site / name / "index.html" for name in names]
+    for page, seen in visited(tmp_path, pages, OVERFLOWS, width).items():
+        assert seen["parts"] > 1, page
+        assert (seen["wide"], seen["copied"]) == ([], []), page
+
+
+def test_code_is_broken_and_diagrams_fit_a_phone() -> None:
+    """What `test_nothing_overflows_in_a_browser` sees, where there is no browser: the rules that make it so."""
+    styles = (DOCS / "assets" / "extra.css").read_text(encoding="utf-8")
+    assert ".md-typeset pre > code { white-space: pre-wrap; overflow-wrap: anywhere; " in styles
+    assert "min-width" not in re.findall(r"\.diagram svg {(.*)}", styles)[0]
+    drawn = [image.read_text("utf-8") for image in (DOCS / "images").glob("*.svg")]
+    widths = [
+        float(width)
+        for each in drawn
+        if '<div class="diagram">' in each
+        for width in re.findall(r'<svg [^>]*viewBox="0 0 (\S+)', each)
+    ]
+    assert len(widths) == 4
+    assert max(widths) <= 375
 
 
 def test_no_line_of_code_overflows_on_the_start_page() -> None:

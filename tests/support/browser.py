@@ -63,6 +63,29 @@ def probed(folder: Path, html: str, script: str, width: int, height: int = 900) 
     return json.loads(unescape(told[1]))
 
 
+def visited(folder: Path, pages: list[Path], script: str, width: int) -> dict[str, Any]:
+    """What a function of JavaScript gives in the document `d` of each page of a site, at some width."""
+    addresses = json.dumps({str(page): page.as_uri() for page in pages})
+    outer = folder / f"visits-{width}.html"
+    outer.write_text(
+        f'<!doctype html><body><iframe id="page" width="{width}" height="900"></iframe><script>(async () => {{'
+        "const frame = document.getElementById('page'), told = {};"
+        f"for (const [name, address] of Object.entries({addresses})) {{"
+        "await new Promise((done) => { frame.onload = done; frame.src = address; });"
+        "await new Promise((done) => setTimeout(done, 100));"
+        f"told[name] = ((d) => {{{script}}})(frame.contentDocument); }}"
+        "const box = document.createElement('pre'); box.id = 'told'; box.textContent = JSON.stringify(told);"
+        "document.body.append(box); })();</script></body>",
+        encoding="utf-8",
+    )
+    size = f"--window-size={max(600, width + 50)},950"
+    done = run(folder, outer, "--dump-dom", "--disable-web-security", "--virtual-time-budget=60000", size)
+    told = re.search(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert told is not None, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(unescape(told[1]))
+    return found
+
+
 def photographed(folder: Path, page: Path, image: Path, width: int, height: int) -> bytes:
     """A picture of a page, as PNG."""
     done = run(folder, page, f"--screenshot={image}", f"--window-size={width},{height}")
