@@ -161,6 +161,22 @@ def test_the_search_finds_what_people_type(site: Path) -> None:
 
 
 @pytest.mark.slow
+def test_machines_get_a_list_of_the_pages_and_their_text(site: Path) -> None:
+    """`llms.txt` links to each page; `llms-full.txt` has examples and docstrings in place of what includes them."""
+    listed = (site / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S.*$", listed, re.MULTILINE)
+    assert listed.startswith("# structgen\n\n> ")
+    assert all((site / link).exists() for link in links)
+    assert len(links) == len(list(DOCS.rglob("*.md")))
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert (DOCS / "SKILL.md").read_text(encoding="utf-8").partition("# For coding agents")[2].strip() in whole
+    assert "def get_weather(" in whole
+    assert "### generate(model, prompt, schema, " in whole
+    assert "--8<--" not in whole
+    assert not re.search(r"^::: ", whole, re.MULTILINE)
+
+
+@pytest.mark.slow
 def test_the_site_links_to_the_repository_that_is_named(site: Path) -> None:
     """Without a name there is no link: `STRUCTGEN_REPOSITORY` is all that says where it is."""
     for page in ("index.html", "reference/generate/index.html"):
