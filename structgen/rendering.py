@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.constraints.basic import JsonSchema
+from structgen.errors import SchemaError, quoted
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
 
@@ -45,6 +46,9 @@ def render(schema: Any) -> str:
         schema = schema.schema
     if isinstance(schema, bool):
         return "any JSON" if schema else "nothing"
+    if not isinstance(schema, type) and callable(getattr(schema, "compile", None)):
+        advice = "say in the prompt what the text is to look like"
+        raise SchemaError(f"{quoted(schema)} has no JSON Schema to show: {advice}")
     require_schema(schema)
     root = schema if isinstance(schema, dict) else from_type(schema)[0]
     return _Renderer(root).text(root, 0, ())

@@ -58,6 +58,8 @@ def test_json_schemas_and_other_types_are_shown():
     assert sg.render({}) == "any JSON"
     with pytest.raises(SchemaError):
         sg.render(3)
+    with pytest.raises(SchemaError, match="has no JSON Schema to show: say in the prompt"):
+        sg.render(sg.Regex("a+"))
 
 
 def test_a_type_that_holds_itself_ends():
