@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from structgen.arguments import is_listed, require
 from structgen.decoding.generation import Generation
 
-CONFIDENCE = "confidence"
+CONFIDENCE, PLACES = "confidence", "places"
 
 
 def _confidence(made: Generation[Any]) -> dict[str, float]:
@@ -24,6 +25,7 @@ def _confidence(made: Generation[Any]) -> dict[str, float]:
 
 COLUMNS: dict[str, Callable[[Generation[Any]], Any]] = {
     CONFIDENCE: _confidence,
+    PLACES: lambda made: {pointer: list(map(asdict, places)) for pointer, places in made.quotes.items()},
     "truncated": lambda made: list(dict.fromkeys(cap.pointer for cap in made.caps)),
     "seed": lambda made: made.seed,
     "tokens": lambda made: made.stats.completion_tokens,

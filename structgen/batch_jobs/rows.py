@@ -81,6 +81,14 @@ class InputRow:
         except (LookupError, ValueError, AttributeError, TypeError) as error:  # a template may have `{a[0].b:x}`
             raise OptionError(f"the prompt cannot be filled in: {type(error).__name__}: {excerpt(error)}") from error
 
+    def quotable(self, template: Prompt) -> str | dict[str, str] | None:
+        """Returns what quotes are pieces of: the texts that the prompt is made of; None for what the prompt says."""
+        if self.given is not None or callable(template) or (template is None and "text" not in self.fields):
+            return None
+        names = _names("{text}" if template is None else template)
+        texts = {name: self.fields[name] for name in names if isinstance(self.fields.get(name), str)}
+        return next(iter(texts.values())) if len(texts) == 1 else texts or None
+
     def _field(self, name: str) -> Any:
         if name not in self.fields:
             has = ", ".join(map(quoted, self.fields)) or "none"

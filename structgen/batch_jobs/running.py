@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
-from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE
+from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE, PLACES
 from structgen.batch_jobs.job_files import Entry, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import InputRow
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.generation import Generation
 from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.prompts.sources import quotes_a_source
 from structgen.decoding.request import Request, prepare
-from structgen.errors import StructgenError
+from structgen.errors import OptionError, StructgenError
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
@@ -51,6 +52,11 @@ class ExtractionJob:
     def __init__(self, model: Model, schema: Any, job: JobOptions, options: CallOptions) -> None:
         self._model, self._schema, self._job, self._options = model, schema, job, options
         self._prompts = job.prompts_for(schema)
+        if options.source is not None:
+            raise OptionError("source=: a job quotes the fields that its prompt is made of")
+        self._quotes = quotes_a_source(model, schema, options)
+        if self._quotes and PLACES not in job.columns:
+            self._job = replace(job, columns=(*job.columns, PLACES))
         self._ready: deque[_Waiting] = deque()
         self._running: list[tuple[_Waiting, Seat]] = []
 
@@ -114,7 +120,10 @@ class ExtractionJob:
         """Makes the requests of some inputs together, which costs less than one by one; all, or none."""
         prompts = GivenPrompts([prompts.each[0] for _, _, prompts in rows], many=True)
         sampling = [self._sampling_of(row) for _, row, _ in rows]
-        whole = prepare(self._model, prompts, self._schema, replace(self._options, sampling=sampling))
+        options = replace(self._options, sampling=sampling)
+        if self._quotes:
+            options = replace(options, source=[row.quotable(self._job.prompt) for _, row, _ in rows])
+        whole = prepare(self._model, prompts, self._schema, options)
         for place, (number, row, _) in enumerate(rows):
             self._ready.append(_Waiting(row, number, whole.with_sessions({place: whole.sessions[place]})))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,9 @@ from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import lists, per_row, shared
+from structgen.decoding.prompts.sources import is_missing, sources_of, with_source
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.session import Session
@@ -32,6 +34,8 @@ from structgen.guards import Guard
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.rendering import LEAD, schema_text
+from structgen.schema.places import NOTHING_QUOTES, quotes
+from structgen.schema.quotes import MissingSource, Source
 from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import spelled
 
@@ -131,10 +135,15 @@ def prepared(
     def each(name: str, value: Any) -> Sequence[Any]:
         return per_row(name, value, count) if many and isinstance(value, list) else [value] * count
 
+    sources = sources_of(options.pop("source", None), count)
     wanted = [switch_of(row) for row in thinking_of_rows(options.get("thinking"), count)]
     answers = each("schema", schema)
     columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), answers, wanted
-    plans = shared(partial(_plan, owner, chat, layout), *columns)
+    tried = shared(partial(_plan_or_none, owner, chat, layout), *columns, sources)
+    plans = [
+        plan or _plan(owner, chat, layout, *row, Source.of(ChatPrompt(messages, name).quotable()))
+        for plan, (name, messages), *row in zip(tried, conversations.items(), *columns, strict=True)
+    ]
     prompts = []
     for plan, (name, conversation), answer, thinks in zip(plans, conversations.items(), answers, wanted, strict=True):
         prompt: GivenPrompt = ChatPrompt(conversation, name)
@@ -167,6 +176,14 @@ def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]
     return {name: as_messages(each, name) for name, each in named.items()}
 
 
+def _plan_or_none(*arguments: Any) -> _SharedRequest | None:
+    """Returns `_plan`; None if something quotes, and no source is given."""
+    try:
+        return _plan(*arguments)
+    except MissingSource:
+        return None
+
+
 def _plan(
     owner: Model,
     chat: NamedChat,
@@ -176,8 +193,13 @@ def _plan(
     parallel: Parallel,
     schema: Any,
     thinks: bool | None,
+    source: Source | None,
 ) -> _SharedRequest:
-    """Returns what the turn may contain, and how it is written."""
+    """Returns what the turn may contain, and how it is written.
+
+    Raises:
+        MissingSource: something quotes, and there is no source.
+    """
     order, whitespace = layout
     declared: list[Tool[..., Any]] = [Tool.of(each) for each in tools]
     format_: CallFormat | None
@@ -188,6 +210,12 @@ def _plan(
         format_ = _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)
     answer = None if schema is None else targets_of([schema], whitespace, "schema" if order is None else order)[0]
+    if answer is not None and is_missing(partial(grammar_for, answer.constraint, owner.vocabulary)):
+        if source is None:
+            raise MissingSource
+        answer = replace(answer, constraint=with_source(answer.constraint, source))
+    elif source is not None and not any(quotes(tool.arguments_schema) for tool in declared):
+        raise OptionError(NOTHING_QUOTES)
     forced = choice not in ("auto", "none")
     lead = None
     if answer is not None and answer.is_json and not forced:
@@ -207,6 +235,7 @@ def _plan(
         answer=None if forced or answer is None else _composable(answer),
         order="any" if order is None else order,
         thought=False if thinks is False else None,
+        source=source,
     )
     constraint = turn(format_, rules, owner.vocabulary)
     guards = judges(format_, rules, owner.vocabulary) if max_calls != 0 else ()

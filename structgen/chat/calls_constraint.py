@@ -22,7 +22,9 @@ from structgen.errors import OptionError, quoted
 from structgen.memo import cached_method, kept_where_hashable
 from structgen.parts.parts import Either, Loop, Plan, Series, by_text
 from structgen.regular.texts import escaped
+from structgen.schema.places import quotes, sourced
 from structgen.schema.python.validators import validators_of
+from structgen.schema.quotes import Source
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
@@ -59,6 +61,7 @@ class TurnRules:
         order: the order of a call's arguments, as in `JsonSchema`.
         thought: may the model think first, within the tags of its format? None: what it thinks is read before this
             turn. False: it does not think, and a call does not begin as a thought does.
+        source: what the arguments of tools quote.
     """
 
     tools: tuple[Tool[..., Any], ...]
@@ -68,6 +71,7 @@ class TurnRules:
     answer: Composable | None = None
     order: str | Sequence[str] = "any"
     thought: bool | None = True
+    source: Source | None = None
 
 
 @kept_where_hashable(32)
@@ -79,6 +83,7 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
 
     Raises:
         OptionError: `rules` demand more calls than the format allows in a turn, or two tools have the same name.
+        MissingSource: something quotes, and there is no source.
         SchemaError, UnsupportedSchema: no mask can hold the arguments of a tool to their schema, or the format cannot
             write them.
     """
@@ -208,7 +213,7 @@ class _TurnPlans:
             }
             for n, tool in enumerate(tools)
         ]
-        return json_plan({"anyOf": objects}, [arguments, name])
+        return json_plan({"anyOf": objects}, [arguments, name], source=self._rules.source)
 
     def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
         """Returns pieces of a call of this tool as one plan."""
@@ -234,11 +239,14 @@ class _TurnPlans:
         return Regex(self._format.spellings.id).plan()
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
+        source = self._rules.source
         if self._keyed is not None:
-            return self._keyed.plan(tool.arguments_schema, tool.name, self._rules.order)
+            schema = tool.arguments_schema
+            schema = schema if source is None or not quotes(schema) else sourced(schema, source)
+            return self._keyed.plan(schema, tool.name, self._rules.order)
         layout = self._format.arguments
         deeper = layout.margin + 2 * (layout.indent or 0) if isinstance(layout, JsonLayout) else 0
-        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order, deeper)
+        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order, deeper, source)
 
 
 _FOLLOWED = 16

@@ -12,6 +12,7 @@ from structgen.options import Whitespace
 from structgen.parts.parts import Plan
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
+from structgen.schema.quotes import MissingSource, Source
 
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
@@ -26,14 +27,24 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
 
-def json_plan(schema: Any, order: str | Sequence[str] = "any", deeper: int = 0) -> Plan:
+def json_plan(schema: Any, order: str | Sequence[str] = "any", deeper: int = 0, source: Source | None = None) -> Plan:
     """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound.
 
     Args:
         deeper: by how many blanks the bound is larger, for layouts with deep indentation.
+        source: what is quoted, if the schema quotes.
+
+    Raises:
+        MissingSource: the schema quotes, and there is no source.
     """
     blanks = Whitespace.FLEXIBLE
-    return JsonSchema(schema, order=order, whitespace=replace(blanks, bound=blanks.bound + deeper)).plan()
+    values = JsonSchema(schema, order=order, whitespace=replace(blanks, bound=blanks.bound + deeper))
+    try:
+        return values.plan()
+    except MissingSource:
+        if source is None:
+            raise
+        return replace(values, source=source).plan()
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -11,7 +11,7 @@ from structgen.automaton.writing.quoted import write_quotation
 from structgen.errors import OptionError
 from structgen.masks.grammar import Grammar
 from structgen.parts.parts import Plan, Quoted
-from structgen.schema.quotes import Quotation, Source, quotation_of
+from structgen.schema.quotes import MissingSource, Quotation, Source, quotation_of
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
@@ -68,7 +68,13 @@ class Quote:
         return Grammar(automaton, vocabulary)
 
     def plan(self) -> Plan:
-        """The quotes as a part of a composition."""
+        """The quotes as a part of a composition.
+
+        Raises:
+            MissingSource: there is no source.
+        """
+        if self.source is None:
+            raise MissingSource
         return Quoted(self.quotation, self.max_length)
 
     def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -61,7 +61,7 @@ class Confidence:
     Args:
         matcher: a fresh one of the constraint.
         tokens: of the text, with or without an end token.
-        choices: of each token; None if the model was not asked.
+        choices: of each token; None if the model was not asked. Empty if nothing was measured.
         is_json: the text is JSON; else it is one value with the pointer "".
     """
 
@@ -75,7 +75,7 @@ class Confidence:
 
     def __getstate__(self) -> dict[str, Any]:
         # the grammar does not go to another process
-        return {"_fields": self._fields, "is_json": self.is_json}
+        return {"_fields": self._fields, "_quoted": self._quoted, "is_json": self.is_json}
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
@@ -83,26 +83,32 @@ class Confidence:
 
     @cached_property
     def _fields(self) -> dict[str, Field]:
-        spans = self._spans()
-        fields = {span.pointer: self._field(span) for span in spans}
-        for span, places in self._quotes(spans):
-            fields[span.pointer] = replace(fields[span.pointer], places=places)
+        if not self._choices:
+            return {}
+        fields = {span.pointer: self._field(span) for span in self._spans()}
+        for pointer, places in self._quoted.items():
+            fields[pointer] = replace(fields[pointer], places=places)
         return fields
 
-    def _quotes(self, spans: Sequence[Span]) -> Iterator[tuple[Span, tuple[Place, ...]]]:
-        """The values that are quotes, with the places where they stand in their source."""
-        automaton = self._matcher.grammar.automaton
+    def quotes(self) -> Mapping[str, tuple[Place, ...]]:
+        """The places of each quote in its source, by JSON pointer."""
+        return self._quoted
+
+    @cached_property
+    def _quoted(self) -> dict[str, tuple[Place, ...]]:
+        automaton, quoted = self._matcher.grammar.automaton, dict[str, tuple[Place, ...]]()
         if not automaton.quotations:
-            return
+            return quoted
         text = self._vocabulary.decode(self._tokens)
         with automaton.lock:
             positions = Walk(automaton, text).positions
-        for span in spans:
+        for span in self._spans():
             first = span.start + text.startswith(b'"', span.start) * self.is_json
             quotation = automaton.quotations.get(positions[first] & TARGET) if first < len(positions) else None
             if quotation is not None:
                 quote = text[span.start : span.end]
-                yield span, quotation.places(json.loads(quote) if self.is_json else quote.decode())
+                quoted[span.pointer] = quotation.places(json.loads(quote) if self.is_json else quote.decode())
+        return quoted
 
     def _spans(self) -> list[Span]:
         text = self._vocabulary.decode(self._tokens)

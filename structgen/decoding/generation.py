@@ -11,6 +11,7 @@ from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
+from structgen.schema.quotes import Place
 from structgen.trace.records import Cap
 from structgen.vocabulary import Vocabulary, spelled
 
@@ -199,6 +200,11 @@ class Generation(Generic[T]):
         Empty for plain text, for a row that has failed, and without details.
         """
         return {} if self._confidence is None else self._confidence.fields()
+
+    @property
+    def quotes(self) -> Mapping[str, tuple[Place, ...]]:
+        """Where each quote stands in its source, by JSON pointer; "" is a text that is no JSON. See `Quote`."""
+        return {} if self._confidence is None else self._confidence.quotes()
 
     def report(self, path: str | Path | None = None) -> Report:
         """The run as data that can be saved and shown; `structgen trace` reads it.

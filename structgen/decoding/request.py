@@ -173,8 +173,8 @@ def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | N
 
 
 def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:
-    """The confidence of each value; None for plain text and if nothing was measured."""
-    if session.matcher is None or not choices:
+    """The confidence of each value; None for plain text, and if nothing was measured and nothing is quoted."""
+    if session.matcher is None or not (choices or session.matcher.grammar.automaton.quotations):
         return None
     return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
 

@@ -16,6 +16,7 @@ from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import in_place
 from structgen.schema.scan import SchemaScan, escaped
 
+NOTHING_QUOTES = "source= is for schemas that quote it: no string of this one has sg.Quote()"
 MAX_PLACES = 200
 """The most places that `limited_places` returns."""
 
@@ -40,6 +41,17 @@ def quotes_a_source(root: Node) -> bool:
     return isinstance(root, SchemaNode) and bool(root.reader.scan.quoting)
 
 
+def quotes(schema: Any) -> bool:
+    """Does a JSON Schema quote a source that it does not have itself?"""
+    return bool(_scanned(schema).quoting)
+
+
+def _scanned(schema: Any, registry: Any = None) -> SchemaScan:
+    scan = SchemaScan(schema)
+    scan.walk(schema, "", dialect_of(schema, DEFAULT, registry))
+    return scan
+
+
 def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
     """A copy of a JSON Schema whose quotes have this source where they have none themselves.
 
@@ -47,11 +59,10 @@ def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
         OptionError: there are none.
     """
     copy = deepcopy(schema)
-    scan = SchemaScan(copy)
-    scan.walk(copy, "", dialect_of(copy, DEFAULT, registry))
-    if not scan.quoting:
-        raise OptionError("source= is for schemas that quote it: no string of this one has sg.Quote()")
-    for place in scan.quoting:
+    quoting = _scanned(copy, registry).quoting
+    if not quoting:
+        raise OptionError(NOTHING_QUOTES)
+    for place in quoting:
         place["x-quote"] = {**place["x-quote"], "source": source}
     return copy
 

@@ -7,7 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from secrets import token_hex
 from typing import Any
@@ -76,13 +76,14 @@ class ChoiceText:
     def about(self) -> Body:
         """The field `structgen` of a complete text: how it ended, which limits cut values, what it cost."""
         assert self.generation is not None
-        caps, stats = self.generation.caps, self.generation.stats
+        caps, stats, quotes = self.generation.caps, self.generation.stats, self.generation.quotes
         return {
             "finish": self.generation.finish,
             "caps": [{"name": cap.name, "pointer": cap.pointer, "limit": cap.limit} for cap in caps],
             "seed": self.generation.seed,
             "forced_tokens": stats.fast_forwarded,
             "rollbacks": stats.rollbacks,
+            **({"quotes": {each: list(map(asdict, places)) for each, places in quotes.items()}} if quotes else {}),
         }
 
 

@@ -232,6 +232,7 @@ def _options(request: Common, settings: Settings, also: int | None = None, *, fr
         if isinstance(thinking, ThinkingField)
         else thinking,
         "plan": extras.plan,
+        "source": [extras.source] if isinstance(extras.source, list) else extras.source,
         "banned": extras.banned,
         "beams": extras.beam_count,
         "phrases": [_phrase(each) for each in extras.phrases],

@@ -120,6 +120,7 @@ class Extras(Strict):
         budget: the limits of values, and whether cutting a value short is an error.
         thinking: let the model think before it answers, or not; None: as the chat template does.
         plan: "free": the model answers in its own words before it gives the value.
+        source: what `x-quote` in a schema quotes; None: the user's last message.
         prompt_schema: write the schema behind the prompt, too.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
     """
@@ -136,6 +137,7 @@ class Extras(Strict):
     budget: Budget = Budget()
     thinking: StrictBool | ThinkingField | None = None
     plan: Literal["free"] | None = None
+    source: StrictStr | list[StrictStr] | dict[str, StrictStr] | None = None
     template_options: dict[str, Any] = {}
     prompt_schema: StrictBool = False
     top_k: StrictInt = 0

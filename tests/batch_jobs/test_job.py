@@ -200,3 +200,21 @@ def test_a_job_ends_early_and_keeps_what_it_has(tmp_path):
         sg.extract_many(model, iter("abc"), {"type": "string"}, out=tmp_path / "o.jsonl", **options)
     rest = sg.extract_many(model, iter("abc"), {"type": "string"}, out=tmp_path / "o.jsonl", resume=True)
     assert (rest.done, rest.skipped) == (1, 2)
+
+
+def test_quotes_of_the_fields_of_a_prompt_have_their_places(model, tmp_path):
+    """Pieces of the template are no quotes; a table has a column for each pointer."""
+    name = {"type": "string", "x-quote": {"whole": "words"}}
+    schema = {"type": "object", "properties": {"name": name}, "required": ["name"], "additionalProperties": False}
+    texts = TEXTS[:3]
+    job = sg.extract_many(model, texts, schema, prompt=PROMPT)
+    for text, entry in zip(texts, job.results, strict=True):
+        (place, *_) = entry["places"]["/name"]
+        assert text[place["start"] : place["end"]] == entry["value"]["name"]
+    sg.extract_many(model, texts, schema, prompt=PROMPT, out=tmp_path / "o.csv")
+    assert (tmp_path / "o.csv").read_text().splitlines()[0] == "id,name,finish,places./name"
+    rows = [{"text": "Ada", "more": "Bob"}]
+    (entry,) = sg.extract_many(model, rows, schema, prompt="{text} {more}: ").results
+    assert {each["document"] for each in entry["places"]["/name"]} <= {"text", "more"}
+    with pytest.raises(OptionError, match="a job quotes the fields"):
+        sg.extract_many(model, texts, schema, source="x")

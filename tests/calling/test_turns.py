@@ -9,7 +9,7 @@ import inspect
 import json
 import warnings
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
@@ -387,3 +387,21 @@ def test_a_stream_of_a_forced_answer_thinks_first():
         == reply.generation.thinking
         == "\nHm.\n"
     )
+
+
+def test_arguments_and_answers_quote_a_source_or_the_last_message():
+    """Each conversation of a batch its own; a call that quotes something else cannot be written."""
+
+    def find(name: Annotated[str, sg.Quote(whole="words")]) -> str:
+        return name
+
+    asked = {"role": "user", "content": "Where is Ada?"}, {"role": "user", "content": "And Bob?"}
+    model = random_chat("hermes")
+    for source in (None, ["Tom", {"x": "Eve", "y": "Max"}]):
+        replies = sg.call(model, [[each] for each in asked], [find], choice="required", parallel=False, source=source)
+        for (called,), messages, own in zip(replies, asked, source or (None, None), strict=True):
+            texts = own.values() if isinstance(own, dict) else [own or messages["content"]]
+            assert any(called.arguments["name"] in text for text in texts)
+    schema = {"type": "string", "x-quote": {"whole": "words"}}
+    for tools, wanted in (([], sg.Quote(whole="words")), ([find], schema)):
+        assert sg.call(model, [asked[0]], tools, schema=wanted, choice="none") in "Where is Ada?"

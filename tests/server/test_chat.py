@@ -430,3 +430,17 @@ def test_reasoning_comes_apart_from_the_answer():
         short = {"structgen": {"thinking": {"max_tokens": 3}}}
         cut = server.client.chat.completions.create(**{**options, "extra_body": short})
         assert cut.choices[0].model_extra["structgen"]["caps"][0]["name"] == "thinking.max_tokens"
+
+
+def test_a_quote_of_the_last_message_or_of_a_source_has_its_places(chat):
+    city = {"type": "string", "x-quote": {"whole": "words"}}
+    schema = {"type": "object", "properties": {"city": city}, "required": ["city"], "additionalProperties": False}
+    said = chat(response_format=schema_format(schema)).choices[0]
+    place = said.structgen["quotes"]["/city"][0]
+    value = json.loads(said.message.content)["city"]
+    assert ASK[0]["content"][place["start"] : place["end"]] == value
+    body = {"structgen": {"source": {"a": "Oslo", "b": "or Oslo"}}}
+    said = chat(response_format=schema_format(schema), extra_body=body).choices[0]
+    assert {each["document"] for each in said.structgen["quotes"]["/city"]} <= {"a", "b"}
+    plain = schema_format({"type": "string"})
+    assert "no string of this one" in refused(chat, response_format=plain, extra_body=body)["message"]

@@ -90,19 +90,19 @@ def write_quotes(
                 else:  # the greatest limit behind it
                     for i in range(low, high):
                         limit = max(limit, maximum - least[flat[i, TO]])
-            while low < high:
-                symbol = int64(flat[low, SYMBOL])
-                byte, past = int64(spellings[symbol, depth]), low + 1
+            while low < high:  # edges are searched in order: lower case before all else of ASCII
+                symbol = int64(flat[high - 1, SYMBOL])
+                byte, begin = int64(spellings[symbol, depth]), high - 1
                 if sizes[symbol] == depth + 1:
-                    write_edge(machine, n_edges, byte, first + flat[low, TO] - 1 + counts)
+                    write_edge(machine, n_edges, byte, first + flat[high - 1, TO] - 1 + counts)
                 else:
-                    while past < high and spellings[flat[past, SYMBOL], depth] == byte:
-                        past += 1
+                    while begin > low and spellings[flat[begin - 1, SYMBOL], depth] == byte:
+                        begin -= 1
                     write_edge(machine, n_edges, byte, n_states + room)
-                    pending[waiting, STATE], pending[waiting, LOW] = n_states, low
-                    pending[waiting, HIGH], pending[waiting, DEPTH] = past, depth + 1
+                    pending[waiting, STATE], pending[waiting, LOW] = n_states, begin
+                    pending[waiting, HIGH], pending[waiting, DEPTH] = high, depth + 1
                     n_states, waiting = n_states + 1, waiting + 1
-                n_edges, low = n_edges + 1, past
+                n_edges, high = n_edges + 1, begin
             ends = depth == 0 and least[q] == 0
             if ends and close > 0:
                 write_edge(machine, n_edges, int64(0x22), close)

@@ -51,6 +51,10 @@ def raw_strings(
         padded: may a line break stand before a string, and behind it? Then one at each end does not belong to it.
     """
     sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
+    if any(strings.quotes for strings in sets):
+        raise UnsupportedSchema(
+            "a quote as an argument: the model's call format writes strings without quotation marks"
+        )
     texts = _strings(sets, writer, behind, tuple(types))
     if not padded or _free(sets):  # any text is a free string, with line breaks or without
         return [] if texts.language.empty else [texts]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from structgen.constraints.basic import JsonSchema
 from structgen.constraints.quotes import Quote
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row, shared
-from structgen.decoding.prompts.targets import Target
+from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompt
+from structgen.models.model import Model
 from structgen.schema.quotes import MissingSource, Source
 
 
@@ -38,23 +42,33 @@ def sourced_targets(
         OptionError: a source is for a constraint that quotes nothing, or a prompt has no text.
     """
 
-    def quotes(target: Target) -> bool:
-        try:
-            compiled(target)
-        except MissingSource:
-            return True
-        return False
-
     def one(target: Target, source: Source | None, prompt: GivenPrompt) -> Target:
         if source is None:
             source = Source.of(prompt.quotable())
         return replace(target, constraint=with_source(target.constraint, source))
 
     sources = sources_of(given, len(targets))
-    wanted = shared(lambda target, source: source is not None or quotes(target), targets, sources)
+    wanted = shared(
+        lambda target, source: source is not None or is_missing(partial(compiled, target)), targets, sources
+    )
     columns = list(zip(wanted, targets, sources, prompts, strict=True))
     made = iter(shared(one, *zip(*(rest for needed, *rest in columns if needed), strict=True))) if any(wanted) else None
     return [target if made is None or not needed else next(made) for needed, target, *_ in columns]
+
+
+def is_missing(compiled: Callable[[], object]) -> bool:
+    """Does a compilation fail because a quote has no source?"""
+    try:
+        compiled()
+    except MissingSource:
+        return True
+    return False
+
+
+def quotes_a_source(model: Model, schema: Any, options: CallOptions) -> bool:
+    """Does a call with this schema need a source?"""
+    target = targets_of([schema], options.whitespace, options.order)[0]
+    return target.constraint is not None and is_missing(partial(grammar_for, target.constraint, model.vocabulary))
 
 
 def with_source(constraint: Any, source: Source) -> Any:
