@@ -15,7 +15,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = re.compile(r"<!-- notebook: (\S+) -->")
@@ -74,6 +74,7 @@ def sentence(markdown: str) -> str:
 
 def plain(markdown: str) -> str:
     """A page's text with its examples, and with the descriptions that the reference shows."""
+    markdown = re.sub(r'^--8<-- ".*\n', "", markdown, flags=re.MULTILINE)  # drawings
     markdown = INCLUDED.sub(lambda place: (ROOT / place[1]).read_text(encoding="utf-8").rstrip(), markdown)
     return DESCRIBED.sub(lambda place: described(place[1]), markdown).strip()
 

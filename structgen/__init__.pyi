@@ -10,6 +10,8 @@ from structgen.api import astream as astream
 from structgen.api import generate as generate
 from structgen.api import load as load
 from structgen.api import stream as stream
+from structgen.batch_jobs.evaluation import Evaluation as Evaluation
+from structgen.batch_jobs.evaluation import evaluate as evaluate
 from structgen.batch_jobs.job import Extraction as Extraction
 from structgen.batch_jobs.job import extract_many as extract_many
 from structgen.calling.asynchronous import acall as acall

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
-from huggingface_hub.utils import are_progress_bars_disabled
+from huggingface_hub.utils import are_progress_bars_disabled  # type: ignore[attr-defined]
 from transformers.utils.logging import is_progress_bar_enabled
 
 import structgen as sg
