@@ -25,6 +25,11 @@ from structgen.calling.turns import Reply as Reply
 from structgen.calling.turns import call as call
 from structgen.chat.call_format import CallFormat as CallFormat
 from structgen.chat.known import call_format as call_format
+from structgen.classifying import Calibration as Calibration
+from structgen.classifying import Classification as Classification
+from structgen.classifying import calibrate as calibrate
+from structgen.classifying import calibration_error as calibration_error
+from structgen.classifying import classify as classify
 from structgen.constraints.basic import Choice as Choice
 from structgen.constraints.basic import JsonSchema as JsonSchema
 from structgen.constraints.basic import Regex as Regex

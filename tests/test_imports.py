@@ -30,7 +30,7 @@ LAYERS = [
     {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering", "compile_ahead", "trace"},
     {"decoding"},
-    {"reasking", "remote", "few_shot", "api_options"},
+    {"reasking", "remote", "few_shot", "api_options", "classifying"},
     {"api"},
     {"testing"},
     {"calling"},

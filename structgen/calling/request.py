@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -139,9 +139,10 @@ def prepared(
     wanted = [switch_of(row) for row in thinking_of_rows(options.get("thinking"), count)]
     answers = each("schema", schema)
     columns = lists("tools", tools, count), each("choice", choice), each("parallel", parallel), answers, wanted
-    tried = shared(partial(_plan_or_none, owner, chat, layout), *columns, sources)
+    planned: Any = partial(_plan, owner, chat, layout)
+    tried = shared(partial(_plan_or_none, planned), *columns, sources)
     plans = [
-        plan or _plan(owner, chat, layout, *row, Source.of(ChatPrompt(messages, name).quotable()))
+        plan or planned(*row, Source.of(ChatPrompt(messages, name).quotable()))
         for plan, (name, messages), *row in zip(tried, conversations.items(), *columns, strict=True)
     ]
     prompts = []
@@ -176,10 +177,10 @@ def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]
     return {name: as_messages(each, name) for name, each in named.items()}
 
 
-def _plan_or_none(*arguments: Any) -> _SharedRequest | None:
-    """Returns `_plan`; None if something quotes, and no source is given."""
+def _plan_or_none(planned: Callable[..., _SharedRequest], *arguments: Any) -> _SharedRequest | None:
+    """Returns what is planned; None if something quotes, and no source is given."""
     try:
-        return _plan(*arguments)
+        return planned(*arguments)
     except MissingSource:
         return None
 
@@ -210,10 +211,11 @@ def _plan(
         format_ = _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)
     answer = None if schema is None else targets_of([schema], whitespace, "schema" if order is None else order)[0]
-    if answer is not None and is_missing(partial(grammar_for, answer.constraint, owner.vocabulary)):
+    wanted = None if answer is None else answer.constraint
+    if answer is not None and wanted is not None and is_missing(partial(grammar_for, wanted, owner.vocabulary)):
         if source is None:
             raise MissingSource
-        answer = replace(answer, constraint=with_source(answer.constraint, source))
+        answer = replace(answer, constraint=with_source(wanted, source))
     elif source is not None and not any(quotes(tool.arguments_schema) for tool in declared):
         raise OptionError(NOTHING_QUOTES)
     forced = choice not in ("auto", "none")

@@ -66,12 +66,14 @@ def substrings(quotation: Quotation) -> Substrings:
     for each in texts:
         own = numbers[codes[done : done + len(each.text)]]
         done += len(each.text)
-        parts += [_with_signs(own, each.starts, each.ends) if marked else own, np.array([BREAK], np.int32)]
+        if each.starts is not None and each.ends is not None:
+            own = _with_signs(own, each.starts, each.ends)
+        parts += [own, np.array([BREAK], np.int32)]
     symbols: Int32 = np.concatenate(parts or [np.zeros(0, np.int32)]).astype(np.int32)
     return Substrings("".join(characters), *_automaton(symbols, FIRST_CHARACTER + len(characters), marked=marked))
 
 
-def _with_signs(own: Int32, starts: Flags | None, ends: Flags | None) -> Int32:
+def _with_signs(own: Int32, starts: Flags, ends: Flags) -> Int32:
     """The numbers of a document's characters with the signs between them; an end comes before a beginning."""
     first, past = np.flatnonzero(starts), np.flatnonzero(ends)
     places = np.concatenate((past, first))

@@ -1,0 +1,295 @@
+"""`classify`: a label for each text, with the exact probability of every label, calibrated if asked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum, EnumMeta
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from structgen.arguments import is_listed, require, require_flag
+from structgen.decoding.label_scores import label_scores
+from structgen.decoding.prompts.prompt import read_prompt
+from structgen.errors import OptionError
+from structgen.given_prompts import GivenPrompts, plain
+from structgen.models.model import Model, as_model
+
+Floats = NDArray[np.float64]
+MOST_LABELS = 1_000
+BINS = 10
+"""The intervals of probability by which `calibration_error` groups texts."""
+_YES_NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What a text is.
+
+    Attributes:
+        label: the likeliest label.
+        probability: of `label`, among the labels.
+        distribution: the probability of each label, likeliest first. They add up to 1; with `multi` each is by itself.
+        mass: the probability that the model's answer is one of the labels at all, before it is divided among them.
+        labels: with `multi`, the labels with a probability of at least one half, likeliest first; else `label` alone.
+    """
+
+    label: Any
+    probability: float
+    distribution: Mapping[Any, float]
+    mass: float
+    labels: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a model's probabilities of some labels become true ones: see `calibrate`.
+
+    Attributes:
+        labels: their texts.
+        temperature: by which the logarithms of probabilities are divided. Above 1: the model was too sure.
+        priors: what is added for each label. Above 0: the model names the label too rarely.
+        multi: has each label a probability by itself?
+    """
+
+    labels: tuple[str, ...]
+    temperature: float
+    priors: tuple[float, ...]
+    multi: bool = False
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes it to a file, as JSON."""
+        Path(path).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=2), encoding="utf-8")
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Calibration:
+        """Reads what `save` has written.
+
+        Raises:
+            OptionError: the file has something else.
+        """
+        try:
+            given = json.loads(Path(path).read_text(encoding="utf-8"))
+            return Calibration(
+                tuple(given["labels"]), float(given["temperature"]), tuple(given["priors"]), bool(given["multi"])
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise OptionError(f"{path}: expected what Calibration.save writes") from error
+
+
+def classify(
+    model: Any,
+    texts: str | Sequence[str],
+    labels: Any,
+    *,
+    prompt: str | Callable[[str], Any] | None = None,
+    multi: bool = False,
+    calibration: Calibration | None = None,
+    tokenizer: Any = None,
+) -> Any:
+    """The label of each text, with the probability of every label.
+
+        classify(model, "It broke at once.", ["positive", "negative", "neutral"]).distribution
+
+    The probabilities are the model's own, exact for all labels: nothing is drawn, and the labels that the model did not
+    choose are read, too. Of a label's spellings in tokens only the tokenizer's own counts.
+
+    Args:
+        model: as for `generate`, but not a `Remote`.
+        texts: a text, or a list of them.
+        labels: a list of texts, a dict of texts with a description of each, an `Enum` or a `Literal`; 1,000 at most.
+        prompt: a text with `{text}` in it, sent as a message of the user if the model has a chat template; or a
+            function from a text to a prompt, as `generate` takes it. The label comes right behind it. None writes one
+            with the labels.
+        multi: a text may have several labels: the model is asked about each, and says yes or no. The prompt is a
+            function of a text and a label then, or None.
+        calibration: what `calibrate` gave for these labels.
+        tokenizer: of a bare transformers model.
+
+    Returns:
+        A `Classification`; a list of them for a list of texts.
+
+    Raises:
+        OptionError: labels or a prompt cannot work; or the calibration is for other labels.
+    """
+    owner, values = as_model(model, tokenizer), label_values(labels)
+    scores = _scores(owner, texts, values, labels, prompt, multi=multi)
+    if calibration is not None:
+        same = calibration.labels == tuple(values) and calibration.multi == multi
+        require(same, "calibration", calibration, f"a calibration for the labels {', '.join(values)}")
+    results = [_result(row, list(values.values()), calibration, multi=multi) for row in scores]
+    return results[0] if isinstance(texts, str) else results
+
+
+def calibrate(
+    model: Any,
+    examples: Sequence[tuple[str, Any]] | Sequence[str],
+    labels: Any,
+    *,
+    prompt: str | Callable[[str], Any] | None = None,
+    multi: bool = False,
+    tokenizer: Any = None,
+) -> Calibration:
+    """A temperature and a prior for each label that make a model's probabilities true (Guo et al., 2017).
+
+    Args:
+        examples: pairs of a text and its label; with `multi`, and a list of its labels. Or texts without content, such
+            as "N/A": then only priors are found, by which no label is likelier than others for these (Zhao et al.,
+            2021).
+        model, labels, prompt, multi, tokenizer: as for `classify`.
+
+    Raises:
+        OptionError: there are no examples, or an example has an unknown label.
+    """
+    owner, values = as_model(model, tokenizer), label_values(labels)
+    given = isinstance(examples, (list, tuple)) and bool(examples)
+    require(given, "examples", examples, "a list of pairs of a text and its label, or of texts without content")
+    texts = [each if isinstance(each, str) else each[0] for each in examples]
+    scores = _scores(owner, texts, values, labels, prompt, multi=multi)
+    logits = _logits(scores, multi=multi)
+    if is_listed(examples, str):
+        mean = np.log(np.maximum(_probabilities(logits, 1.0, 0.0, multi=multi).mean(0), 1e-12))
+        priors = -_logit(np.exp(mean)) if multi else mean.mean() - mean
+        return Calibration(tuple(values), 1.0, tuple(priors.tolist()), multi)
+    pairs: Any = examples
+    wanted = [set(right) if multi else {right} for _, right in pairs]
+    known = list(values.values())
+    for own in wanted:
+        require(own <= set(known), "examples", own - set(known), f"labels among {', '.join(values)}")
+    truth = np.array([[label in own for label in known] for own in wanted])
+    return Calibration(tuple(values), *_fitted(logits, truth, multi=multi), multi)
+
+
+def calibration_error(results: Sequence[Classification], right: Sequence[Any]) -> float:
+    """How far probabilities are from the share that is right: the expected calibration error, 0 to 1.
+
+    Args:
+        results: of `classify`, without `multi`.
+        right: the right label of each.
+    """
+    require(len(results) == len(right) > 0, "right", right, "the right label of each result")
+    sure = np.array([each.probability for each in results])
+    hit = np.array([each.label == label for each, label in zip(results, right, strict=True)])
+    groups = np.minimum((sure * BINS).astype(int), BINS - 1)
+    return float(sum(abs((sure - hit)[groups == group].sum()) for group in range(BINS)) / len(sure))
+
+
+def label_values(labels: Any) -> dict[str, Any]:
+    """The text of each label, with the value that stands for it."""
+    if isinstance(labels, EnumMeta):
+        members: list[Enum] = list(labels)
+        values: dict[str, Any] = {str(member.value): member for member in members}
+    else:
+        listed = get_args(labels) if get_origin(labels) is Literal else labels
+        require(isinstance(listed, (list, tuple, Mapping)), "labels", labels, "a list, a dict, an Enum or a Literal")
+        values = {str(label): label for label in listed}
+        require(len(values) == len(listed), "labels", labels, "labels that differ")
+    require(2 <= len(values) <= MOST_LABELS and "" not in values, "labels", labels, f"2 to {MOST_LABELS} texts")
+    return values
+
+
+def _scores(owner: Model, texts: Any, values: Mapping[str, Any], labels: Any, prompt: Any, *, multi: bool) -> Floats:
+    """float[texts, labels]: the logarithm of the model's probability of each; of yes and no with `multi`, [., ., 2]."""
+    require_flag("multi", multi)
+    listed = [texts] if isinstance(texts, str) else texts
+    require(is_listed(listed, str), "texts", texts, "a text or a list of texts")
+    make = _prompts(owner, values, labels, prompt, multi=multi)
+    names = list(values) if multi else [""]
+    given = [GivenPrompts.of(make(text, name)).each[0] for text in listed for name in names]
+    prompts = [read_prompt(owner, each, thinks=False) for each in given]
+    blank = " " if prompt is None and not _is_chat(owner) else ""
+    scores = label_scores(owner, prompts, [blank + each for each in (_YES_NO if multi else values)])
+    return scores.reshape(len(listed), len(values), 2) if multi else scores
+
+
+def _is_chat(owner: Model) -> bool:
+    return getattr(owner.tokenizer, "chat_template", None) is not None
+
+
+def _prompts(
+    owner: Model, values: Mapping[str, Any], labels: Any, prompt: Any, *, multi: bool
+) -> Callable[[str, str], Any]:
+    """Makes the prompt of a text; with `multi`, of a text and a label."""
+    if callable(prompt):
+        return prompt if multi else lambda text, _: prompt(text)
+    template = isinstance(prompt, str) and "{text}" in prompt and not multi
+    require(prompt is None or template, "prompt", prompt, "a text with {text} in it, or a function")
+    told = [f"- {name}: {labels[value]}" if isinstance(labels, Mapping) else name for name, value in values.items()]
+    listed = "".join(f"\n{each}" for each in told) if isinstance(labels, Mapping) else f" {', '.join(told)}"
+
+    def made(text: str, name: str) -> Any:
+        if template:
+            before, _, behind = prompt.partition("{text}")
+            asked = before + plain(text) + behind
+        elif multi:
+            about = f" ({labels[values[name]]})" if isinstance(labels, Mapping) else ""
+            asked = "Text: " + plain(text) + f'\n\nDoes the label "{name}"{about} fit this text? Answer yes or no.'
+        else:
+            asked = f"Label the text with one of:{listed}\n\nText: " + plain(text) + "\n\nAnswer with the label alone."
+        if _is_chat(owner):
+            return [{"role": "user", "content": str(asked)}]
+        return asked if template else asked + "\nAnswer:"
+
+    return made
+
+
+def _result(scores: Floats, values: list[Any], calibration: Calibration | None, *, multi: bool) -> Classification:
+    """The result of one text, from its scores."""
+    temperature, priors = (1.0, 0.0) if calibration is None else (calibration.temperature, np.array(calibration.priors))
+    chances = _probabilities(_logits(scores[None], multi=multi), temperature, priors, multi=multi)[0]
+    order = np.argsort(-chances, kind="stable").tolist()
+    distribution = {values[place]: float(chances[place]) for place in order}
+    masses = np.exp(scores).sum(-1)
+    best = values[order[0]]
+    fitting = tuple(label for label, chance in distribution.items() if chance >= 0.5)
+    mass = float(masses.mean() if multi else masses)
+    return Classification(best, distribution[best], distribution, min(mass, 1.0), fitting if multi else (best,))
+
+
+def _logits(scores: Floats, *, multi: bool) -> Floats:
+    """float[texts, labels]: of which the probabilities are the softmax, or with `multi` the logistic function."""
+    return scores[..., 0] - scores[..., 1] if multi else scores
+
+
+def _probabilities(logits: Floats, temperature: float, priors: Any, *, multi: bool) -> Floats:
+    changed = logits / temperature + priors
+    if multi:
+        result: Floats = np.exp(-np.logaddexp(0, -changed))
+        return result
+    weights: Floats = np.exp(changed - changed.max(-1, keepdims=True))
+    shares: Floats = weights / weights.sum(-1, keepdims=True)
+    return shares
+
+
+def _logit(chances: Floats) -> Floats:
+    logits: Floats = np.log(chances) - np.log1p(-np.minimum(chances, 1 - 1e-12))
+    return logits
+
+
+def _fitted(logits: Floats, truth: NDArray[np.bool_], *, multi: bool) -> tuple[float, tuple[float, ...]]:
+    """The temperature and the priors under which the labels are likeliest; without examples they would be 1 and 0."""
+    given, right = torch.tensor(logits), torch.tensor(truth, dtype=torch.float64)
+    unknown = torch.zeros(1 + logits.shape[1], dtype=torch.float64, requires_grad=True)
+    optimizer: Any = torch.optim.LBFGS([unknown], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> Any:
+        optimizer.zero_grad()
+        changed = given / torch.exp(unknown[0]) + unknown[1:]
+        if multi:
+            misses = torch.nn.functional.binary_cross_entropy_with_logits(changed, right, reduction="sum")
+        else:
+            misses = -(torch.log_softmax(changed, -1) * right).sum()
+        total: Any = misses + (unknown**2).sum() / 2
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    found = unknown.detach().tolist()
+    return math.exp(found[0]), tuple(found[1:])
