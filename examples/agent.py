@@ -26,12 +26,9 @@ def send_message(to: str, text: str) -> str:
 agent = sg.load("demo")
 for request in ("What is the weather in Oslo in celsius?", "Wake me at 07:30, label it water the plants."):
     done = sg.run(agent, request, [get_weather, set_alarm, send_message], details=True)
-    for call in done.messages[1]["tool_calls"]:
-        print(call.name, call.arguments)
-    print("->", done.answer)
+    (call,) = done.messages[1]["tool_calls"]
+    print(call.name, call.arguments, "->", done.answer)
 
 # Output:
-# get_weather {'city': 'Oslo', 'unit': 'celsius'}
-# -> Oslo: sunny, 21
-# set_alarm {'time': '07:30', 'label': 'water the plants'}
-# -> alarm at 07:30
+# get_weather {'city': 'Oslo', 'unit': 'celsius'} -> Oslo: sunny, 21
+# set_alarm {'time': '07:30', 'label': 'water the plants'} -> alarm at 07:30

@@ -112,6 +112,29 @@ def test_there_are_examples_and_code_on_the_pages() -> None:
         assert STEP.search((ROOT / name).read_text(encoding="utf-8")), name
 
 
+APPS = re.compile(r"^\| [^|]+ \| (\d+) \| \[[^]]+\]\(([^)#]*)", re.MULTILINE)
+
+
+def test_the_apps_are_as_short_as_the_page_says() -> None:
+    """Lines of code without the docstring, comments and blank lines; each app is on the page that the table names."""
+    folder = ROOT / "docs" / "tutorial"
+    lengths = {path.stem: length_of(path.read_text(encoding="utf-8")) for path in EXAMPLES}
+    told = APPS.findall((folder / "apps.md").read_text(encoding="utf-8"))
+    for length, page in told:
+        shown = SHOWN.findall((folder / (page or "apps.md")).read_text(encoding="utf-8"))
+        assert int(length) in {lengths[Path(example).stem] for example in shown if Path(example).stem in lengths}, page
+    assert len(told) == 8
+    assert max(int(length) for length, _ in told) < 20
+
+
+def length_of(source: str) -> int:
+    """The lines of code of an example."""
+    code = source.partition(OUTPUT)[0]
+    tree = ast.parse(code)
+    docstring = (ast.get_docstring(tree, clean=False) or "").count("\n") + 1
+    return sum(bool(line.strip()) and not line.startswith("#") for line in code.splitlines()) - docstring
+
+
 def test_every_example_is_shown_in_the_documentation() -> None:
     """Examples that no page shows are found by nobody."""
     pages = "".join(path.read_text(encoding="utf-8") for path in PAGES)
