@@ -19,7 +19,7 @@ from structgen.masks import Matcher
 from structgen.schema.quotes import Place
 
 LOST = 1e-3
-"""The most probability that may lead to unknown values."""
+"""If more probability leads to unknown values and no other value is known, the value stands for itself alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,10 @@ class Field:
         entropy: in nats, of the deciding token, at which the model was least sure.
         alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first, the chosen
             one included. Empty if the model was not asked.
-        values: the probability of each possible value, by its JSON text, if the choices tell all of them, as for
-            booleans and most enums, where each other choice leads to one value. Else empty.
+        values: the probability of each value that the choices tell, by its JSON text: of all values of a boolean and of
+            most enums, where each other choice leads to one value. Empty if they tell no other value.
+        unknown: the probability of what `values` does not tell, if it has some: tokens that several values begin with,
+            and those that are not among the likeliest. `classify` tells all labels.
         places: of a quote, each place of the source where it stands.
     """
 
@@ -43,6 +45,7 @@ class Field:
     alternatives: tuple[tuple[str, float], ...]
     values: Mapping[str, float]
     places: tuple[Place, ...] = ()
+    unknown: float = 0.0
 
     @property
     def source(self) -> Place | None:
@@ -125,17 +128,17 @@ class Confidence:
                 made.append((index, choice))
         if not made:
             return Field(0.0, 0.0, (), {})
-        values, chosen = self._values(made, span), self._chosen(span)
+        (values, unknown), chosen = self._values(made, span), self._chosen(span)
         logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for _, choice in made)
         if chosen is not None and chosen in values:  # other tokens may spell the same value
             logprob = math.log(max(values[chosen], sys.float_info.min))
         deciding = max((choice for _, choice in made), key=lambda choice: choice.entropy)
         alternatives = [(self._vocabulary.token(token), chance) for token, chance in deciding.alternatives]
         shown = tuple((text.decode("utf-8", errors="replace"), chance) for text, chance in alternatives)
-        return Field(min(logprob, 0.0), deciding.entropy, shown, values)
+        return Field(min(logprob, 0.0), deciding.entropy, shown, values, unknown=unknown)
 
-    def _values(self, made: Sequence[tuple[int, ChosenToken]], span: Span) -> Mapping[str, float]:
-        """The probabilities of the values to which the tokens of each choice lead."""
+    def _values(self, made: Sequence[tuple[int, ChosenToken]], span: Span) -> tuple[Mapping[str, float], float]:
+        """The probabilities of the values to which the tokens of each choice lead, and that of unknown ones."""
         values: dict[str, float] = {}
         walk, taken, reach, lost = self._matcher.fork(), 0, 1.0, 0.0
         for index, choice in made:
@@ -150,11 +153,11 @@ class Confidence:
                     lost += reach * chance
                 else:
                     values[value] = values.get(value, 0.0) + reach * chance
-            if lost > LOST:
-                return {}
             reach *= choice.chance
         chosen = self._chosen(span)
-        return {} if chosen is None else values | {chosen: values.get(chosen, 0.0) + reach}
+        if chosen is None or (not values.keys() - {chosen} and lost > LOST):
+            return {}, 0.0
+        return values | {chosen: values.get(chosen, 0.0) + reach}, min(lost, 1.0)
 
     def _chosen(self, span: Span) -> str | None:
         """The text of the value; None for a container."""

@@ -260,7 +260,9 @@ def report_of(run: Generation[Any]) -> Report:
         tokens=list(run.trace.tokens),
         undone=list(run.trace),
         fields={
-            pointer: FieldReport(probability=each.probability, entropy=each.entropy, values=dict(each.values))
+            pointer: FieldReport(
+                probability=each.probability, entropy=each.entropy, values=dict(each.values), unknown=each.unknown
+            )
             for pointer, each in fields.items()
         },
         caps=list(run.caps),

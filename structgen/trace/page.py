@@ -35,6 +35,9 @@ INSPECTOR = (
 )
 """The card that the script fills with the chosen token."""
 
+MOST_UNKNOWN = 1e-3
+"""A distribution is drawn if less probability than this is not told."""
+
 
 @lru_cache(2)
 def asset(name: str) -> str:
@@ -298,7 +301,7 @@ def _plots(report: Report) -> str:
             first = _seconds(tokens[0].seconds or next((each for each in times if each is not None), 0.0))
             figures.append(_figure("Time of each step", bars, f"up to {_seconds(slowest)}; the first {first}"))
     for pointer, field in report.fields.items():
-        if len(field.values) > 1:
+        if len(field.values) > 1 and field.unknown < MOST_UNKNOWN:
             bars = distribution(field.values, _said(report, pointer))
             figures.append(_figure(f"What could stand at {pointer or 'the root'}", bars, "", kind="enum"))
     return f'<section class="plots">{"".join(figures)}</section>' if figures else ""

@@ -18,6 +18,7 @@ class FieldReport(BaseModel):
     probability: float
     entropy: float | None = None
     values: dict[str, float] = {}
+    unknown: float = 0.0
 
 
 class Usage(BaseModel):

@@ -16,6 +16,7 @@ from structgen.decoding.choosing.measure import ALTERNATIVES, Ledger, measured
 from structgen.demo import load_demo
 from structgen.masks.words import bits_of, pack
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+from tests.support.calling_models import random_chat
 
 WIDTH = 2000
 
@@ -134,10 +135,22 @@ def test_a_value_s_probability_does_not_depend_on_the_tokens_that_spell_it():
     )
     assert len({run.token_ids for run in runs}) > len({run.text for run in runs}) > 1
     told = [(run.value["city"], run.fields["/city"]) for run in runs if run.fields["/city"].values]
-    assert len(told) >= 5
+    assert len(told) == 16
     for town, field in told:
         assert field.probability == pytest.approx(field.values[f'"{town}"'])
-        assert sum(field.values.values()) == pytest.approx(1)
+        assert sum(field.values.values()) + field.unknown == pytest.approx(1)
+        assert field.values.keys() <= {f'"{each}"' for each in towns["enum"]}
+    assert any(field.unknown > 0.01 for _, field in told)  # an L begins two towns
+
+
+def test_a_long_enum_tells_the_likeliest_values_and_how_much_it_does_not_tell():
+    """Before, nothing was told if one thousandth was not."""
+    labels = [f"{letter}-label" for letter in "abcdefghijklm"]
+    run = sg.generate(random_chat("hermes"), "x", sg.Choice(labels), details=True)
+    field = run.fields[""]
+    assert len(field.values) >= 2
+    assert sum(field.values.values()) + field.unknown == pytest.approx(1, abs=1e-4)
+    assert field.probability == pytest.approx(field.values[run.text])
 
 
 def test_plain_text_has_no_fields_and_no_mask_took_anything():
