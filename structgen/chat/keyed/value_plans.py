@@ -121,8 +121,8 @@ class NestedPlans:
         return [] if plan is None else [plan]
 
     def _value(self, shapes: Sequence[Shape], depth: int) -> Plan | None:
-        """Returns the values of a schema; None if all of them are nested too deeply."""
-        plans: list[Plan] = []
+        """Returns the values of a schema; None if the format cannot write one, or all are nested too deeply."""
+        plans: list[Plan | None] = []
         for shape in shapes:
             words = scalar_words([shape], {"null": self._writer, "boolean": self._writer})
             plans += [] if words is None else [words]
@@ -134,7 +134,8 @@ class NestedPlans:
                 plans.append(self._array(shape.arrays, depth))
             if depth < MAX_DEPTH and shape.objects is not None:
                 plans.append(self._object(shape.objects, depth))
-        return Either(tuple(plans)) if plans else None
+        written = tuple(plan for plan in plans if plan is not None)
+        return Either(written) if written else None
 
     def _string(self, shape: Shape, types: Sequence[str]) -> Plan:
         """Returns the strings of a shape. `types`: the JSON types that may stand in its place."""
@@ -146,7 +147,7 @@ class NestedPlans:
         words = raw_strings([shape], Raw(frozenset(without)), closing, ["string"])
         return Series((self._literal.plan(opening), Either(tuple(words)), self._literal.plan(closing)))
 
-    def _array(self, arrays: Arrays, depth: int) -> Plan:
+    def _array(self, arrays: Arrays, depth: int) -> Plan | None:
         if not arrays.only("prefix", "rest", "min_items", "max_items"):
             raise UnsupportedSchema(
                 "contains, uniqueItems and similar rules: the model's call format does not write arrays as JSON"
@@ -169,7 +170,7 @@ class NestedPlans:
             after = here if place < minimum else optional(here)
         return Series((opening, after, closing))
 
-    def _object(self, objects: Objects, depth: int) -> Plan:
+    def _object(self, objects: Objects, depth: int) -> Plan | None:
         if not objects.only("properties", "rest", "patterns"):
             raise UnsupportedSchema(
                 "minProperties and similar rules: the model's call format does not write objects as JSON"
@@ -237,18 +238,16 @@ class ElementPlans(NestedPlans):
     def _string(self, shape: Shape, types: Sequence[str]) -> Plan:
         return Either(tuple(raw_strings([shape], Raw(), self._behind, types)))
 
-    def _array(self, arrays: Arrays, depth: int) -> Plan:
+    def _array(self, arrays: Arrays, depth: int) -> Plan | None:
         if not arrays.only("rest", "min_items", "max_items") or arrays.rest is None:
             raise UnsupportedSchema("prefixItems and similar rules: the model's call format writes arrays as elements")
         item = self._value(arrays.rest.shapes, depth + 1)
         if item is None:
-            if arrays.min_items:
-                raise _too_deep()
-            return Series(())
+            return None
         before, behind = self._tags(self._elements.item)
         return Loop(Series((before, item, behind)), arrays.min_items, arrays.max_items)
 
-    def _object(self, objects: Objects, depth: int) -> Plan:
+    def _object(self, objects: Objects, depth: int) -> Plan | None:
         if not objects.only("properties", "rest", "patterns"):
             raise UnsupportedSchema(
                 "minProperties and similar rules: the model's call format does not write objects as JSON"
@@ -263,6 +262,8 @@ class ElementPlans(NestedPlans):
                 entries.append(({member.name.encode(): plan}, member.required))
             elif member.required:
                 raise _too_deep()
+        if not entries and any(rules.other(marks) is not None for marks in rules.marks_of_others()):
+            return None  # a name stands in two tags, and no mask can tell that it is the same
         return Unordered(tuple(entries), self._loose(self._elements.opening)) if entries else Series(())
 
     def _tags(self, name: str) -> tuple[Plan, Plan]:
@@ -275,7 +276,8 @@ class ElementPlans(NestedPlans):
 
 
 def _too_deep() -> UnsupportedSchema:
-    return UnsupportedSchema(f"arrays and objects more than {MAX_DEPTH} deep in the model's call format")
+    reasons = f"arrays and objects more than {MAX_DEPTH} deep, or objects whose members have any name, as elements"
+    return UnsupportedSchema(f"the model's call format cannot write all values: {reasons}")
 
 
 @lru_cache(256)
