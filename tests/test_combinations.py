@@ -135,7 +135,7 @@ def refused(one: str, two: str) -> str:
 
 
 def rows(words: dict[tuple[str, str], str]) -> str:
-    return HEAD + "".join(f"| {one} and {two} | {said.replace('|', ' ')} |\n" for (one, two), said in words.items())
+    return HEAD + "".join(f"| {one} and {two} | `{said}` |\n" for (one, two), said in words.items())
 
 
 def listed() -> dict[tuple[str, str], str]:
@@ -144,7 +144,7 @@ def listed() -> dict[tuple[str, str], str]:
     assert table is not None
     lines = table[0].removeprefix(HEAD).splitlines()
     cells = [line.strip("| ").split(" | ") for line in lines]
-    return {tuple(names.split(" and ")): said for names, said in cells}  # type: ignore[misc]
+    return {tuple(names.split(" and ")): said[1:-1] for names, said in cells}  # type: ignore[misc]
 
 
 def test_pairs_that_the_reference_names_are_refused_in_its_words() -> None:
