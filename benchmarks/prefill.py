@@ -9,6 +9,13 @@ process had before it. Both have to choose the same tokens. Linux only: the peak
 to give freed tensors back (MALLOC_MMAP_THRESHOLD_): what it keeps for later depends on the order of allocations.
 
 `--write` writes results/prefill.md beside this file.
+
+    python benchmarks/prefill.py --prefixes [--rounds 3] [--write]
+
+measures what is saved where prompts begin alike, with SmolLM2: a prefix of 2,000 tokens that comes again, and the ten
+turns of an agent's trace, which sends the whole conversation each time. Beside the CPU time to the first token stand that
+of the same call with nothing remembered, and that of transformers' bare forward pass over the new tokens, behind a cache that
+has the others. All three have to choose the same token. It writes results/prefixes.md.
 """
 
 from __future__ import annotations
@@ -127,6 +134,97 @@ def table(lines: Sequence[tuple[int, int, Measured, Measured]]) -> str:
     return "\n".join(found)
 
 
+HEAD = (
+    "| prompt | tokens | new | s, forward of the new ones | remembered | nothing remembered | / forward | / nothing |"
+)
+SYSTEM = "You look things up for a shop, one tool call a turn. "
+TURN = (
+    "{name} asks where order {number} is and when it comes. It has {number} parts, and was paid by card on day {day}. "
+)
+TURNS, PREFIX, QUESTION = 10, 2000, 20
+
+
+def agent_trace(encode: Callable[[str], list[int]]) -> list[tuple[list[int], list[int]]]:
+    """The turns of a conversation: the tokens that each adds, of the user and the tools, and of the answer."""
+    draw, names = random.Random(7), ["Ada", "Tom", "Mia", "Lee", "Zoe"]
+    turns = []
+    for number in range(TURNS):
+        given = (SYSTEM * 40 if number == 0 else "") + "".join(
+            TURN.format(name=draw.choice(names), number=draw.randrange(1000), day=draw.randrange(365)) for _ in range(4)
+        )
+        turns.append((encode(given), encode(f"Order {draw.randrange(1000)} comes on day {draw.randrange(365)}. ")))
+    return turns
+
+
+def prefixes(rounds: int) -> str:
+    """The results of `--prefixes` in Markdown."""
+    import torch
+    from transformers import DynamicCache
+
+    import structgen as sg
+    from structgen.models.layers import cache_option
+
+    torch.set_num_threads(1)
+    model, limits = sg.load("smollm2"), sg.Limits(max_new_tokens=1)
+    assert model.of_transformers is not None
+    assert model.prefixes is not None
+    module: Any = model.of_transformers.eval()
+    memory, bound = model.prefixes, model.prefixes.bound
+
+    def read(ids: list[int]) -> tuple[float, int, int]:
+        start = time.process_time()
+        run = sg.generate(model, [ids], limits=limits, details=True)[0]
+        return time.process_time() - start, run.token_ids[0], run.stats.cached
+
+    @torch.inference_mode()
+    def bare(known: list[int], new: list[int]) -> tuple[float, int]:
+        cache: Any = DynamicCache(config=module.config)
+        given = cache_option(module, cache) | {"logits_to_keep": 1}
+        module(input_ids=torch.tensor([known]), **given)
+        start = time.process_time()
+        output = module(input_ids=torch.tensor([new]), **given)
+        return time.process_time() - start, int(output.logits[0, -1].argmax())
+
+    def line(name: str, before: Sequence[list[int]], ids: list[int]) -> str:
+        """Compares the ways to read ids, where others were read before."""
+        each = []
+        for _ in range(rounds):
+            memory.bound = 0
+            nothing, chosen, _ = read(ids)
+            memory.bound = bound
+            for other in before:
+                read(other)
+            remembered, same, cached = read(ids)
+            forward, theirs = bare(ids[:cached], ids[cached:])
+            assert chosen == same == theirs, "the same prompt, other tokens"
+            each.append((forward, remembered, nothing))
+        forward, remembered, nothing = map(min, zip(*each, strict=True))
+        cells = [name, f"{len(ids):,}", len(ids) - cached, f"{forward:.2f}", f"{remembered:.2f}", f"{nothing:.2f}"]
+        cells += [f"{remembered / forward:.2f}", f"{remembered / nothing:.3f}"]
+        print(cells, flush=True)
+        return f"| {' | '.join(map(str, cells))} |"
+
+    draw = random.Random(1)
+    ordinary = [token for token in range(model.vocabulary.width) if model.vocabulary.token(token)]
+    prefix = [draw.choice(ordinary) for _ in range(PREFIX)]
+    first, second = ([*prefix, *(draw.choice(ordinary) for _ in range(QUESTION))] for _ in range(2))
+    read(first[:64])
+    lines = [HEAD, "|" + "---|" * HEAD.count(" |"), line("a prefix that comes again", [first], second)]
+    told: list[int] = []
+    asked: list[list[int]] = []
+    for number, (given, answer) in enumerate(agent_trace(lambda text: list(model.tokenizer.encode(text))), start=1):
+        told = told + given
+        asked.append(told)
+        told = told + answer
+        if number in (2, 5, TURNS):
+            lines.append(line(f"turn {number} of an agent", asked[:-1], asked[-1]))
+    releases = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    about = (
+        f"{datetime.date.today()}; {os.cpu_count()} cores, {releases}; SmolLM2-135M in float32, CPU time of one thread"
+    )
+    return f"# Prefixes that come again\n\n{about}, the least of {rounds} rounds.\n\n" + "\n".join(lines) + "\n"
+
+
 def setting(options: argparse.Namespace) -> str:
     """The machine, the releases and the model."""
     releases = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
@@ -149,8 +247,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--attention", default="sdpa")
     parser.add_argument("--window", type=int, default=0)
+    parser.add_argument("--prefixes", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.prefixes:
+        finish(RESULT.with_name("prefixes.md"), prefixes(options.rounds), options)
+        return
     lines = []
     for rows in options.rows:
         for tokens in options.tokens:
@@ -159,9 +261,14 @@ def main() -> None:
             lines.append((rows, tokens, theirs, ours))
             print(table(lines[-1:]), flush=True)
     text = f"# Reading a prompt\n\n{setting(options)}\n\n{table(lines)}\n"
+    finish(RESULT, text, options)
+
+
+def finish(path: Path, text: str, options: argparse.Namespace) -> None:
+    """Prints the result, and writes it where that is asked for."""
     print(text)
     if options.write:
-        RESULT.write_text(text, encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
