@@ -13,9 +13,9 @@ to give freed tensors back (MALLOC_MMAP_THRESHOLD_): what it keeps for later dep
     python benchmarks/prefill.py --prefixes [--rounds 3] [--write]
 
 measures what is saved where prompts begin alike, with SmolLM2: a prefix of 2,000 tokens that comes again, and the ten
-turns of an agent's trace, which sends the whole conversation each time. Beside the CPU time to the first token stand that
-of the same call with nothing remembered, and that of transformers' bare forward pass over the new tokens, behind a cache that
-has the others. All three have to choose the same token. It writes results/prefixes.md.
+turns of an agent's trace, which sends the whole conversation each time. Beside the CPU time to the first token stand
+that of the same call with nothing remembered, and that of transformers' bare forward pass over the new tokens, behind a
+cache that has the others. All three have to choose the same token. It writes results/prefixes.md.
 """
 
 from __future__ import annotations
