@@ -51,19 +51,20 @@ class TurnWatch:
         Raises:
             CallSyntaxError: the text is over, and a call is not complete.
         """
+        unsettled = 0 if session.done else session.unsettled()  # which may end the row: the time may be over
         pieces = [] if self._thoughts is None else self._thoughts.events()
         thoughts = [ThoughtPiece(piece.text) for piece in pieces if piece.text]
         if session.error is not None or (session.before is not None and not session.before.done):
             return [*thoughts], False
-        events, back = self._written(session)
+        events, back = self._written(session, unsettled)
         if session.done and self._parser is not None:
             events += self._parser.finish()
         return [*thoughts, *events], back
 
-    def _written(self, session: Session) -> tuple[list[TurnEvent], bool]:
-        """Returns the events of the text, as `events` does."""
+    def _written(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
+        """Returns the events of the text, as `events` does. `unsettled`: bytes that may be taken back."""
         text = session.said if self._parser is None else self._asked.written(session.tokens)
-        held = 0 if session.done else max(begun_character(text), session.unsettled())
+        held = 0 if session.done else max(begun_character(text), unsettled)
         text = text[: len(text) - held]
         back = not text.startswith(self._read)
         if back:

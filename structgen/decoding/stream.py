@@ -103,10 +103,11 @@ class RowEvents:
 
     def _sure(self) -> bytes:
         """The part of the text that more tokens cannot change: whole characters that cannot be taken back."""
+        unsettled = 0 if self._source.done else self._source.unsettled()  # which may end the row: the time may be over
         text = self._source.said
         if self._source.done:
             return text
-        return text[: len(text) - max(begun_character(text), self._source.unsettled())]
+        return text[: len(text) - max(begun_character(text), unsettled)]
 
     def _go_back(self, text: bytes) -> None:
         """Forgets the text behind the last common character."""

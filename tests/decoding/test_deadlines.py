@@ -84,6 +84,24 @@ def test_a_value_is_closed_when_the_time_is_over():
     assert (plain.finish, plain.value[:9]) == ("length", "word word")
 
 
+def test_streams_show_what_closes_a_value_wherever_the_time_ends():
+    """Here while the caller looks at an event of the row before."""
+    texts, results = ["", ""], {}
+
+    def watch():
+        for event in sg.stream(slow(), ["x", "x"], CITY, limits=limits()):
+            texts[event.row] += event.text
+            if event.result is not None:
+                results[event.row] = event.result
+            elif event.row == 0 and len(texts[0]) > 20:
+                time.sleep(0.3)
+
+    with pytest.warns(sg.BudgetWarning):
+        watch()
+    assert texts == [results[row].text for row in range(2)]
+    assert {result.finish for result in results.values()} == {"closed_by_budget"}
+
+
 def test_a_search_closes_its_best_text():
     run = timed(lambda: sg.generate(slow(), "x", CITY, limits=limits(), beams=2, details=True))
     assert (run.value["tags"], run.finish) == ([], "closed_by_budget")
