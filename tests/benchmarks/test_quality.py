@@ -8,6 +8,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from quality_picture import PICTURE, picture
+from quality_reliability import PICTURE as RELIABILITY
+from quality_reliability import RESULTS, Judged, error, groups
+from quality_reliability import picture as reliability
 from quality_report import PAGES, filled
 from quality_rows import balanced, by_text, paired, saved
 from quality_scores import difference, score
@@ -61,6 +64,18 @@ def test_the_picture_shows_the_results():
         source = page.read_text(encoding="utf-8")
         assert "<!-- quality -->" in source
         assert filled(source, rows) == source
+
+
+def test_the_reliability_diagram_shows_its_results():
+    read = {
+        model: {name: [Judged(*row) for row in rows] for name, rows in each.items()}
+        for model, each in json.loads(RESULTS.read_text(encoding="utf-8")).items()
+    }
+    assert RELIABILITY.read_text(encoding="utf-8") == reliability(read)
+    sure = [Judged(0.9, right) for right in (True, True, False, False)]
+    assert groups(sure) == [(0.9, 0.5, 4)]
+    assert error(sure) == pytest.approx(0.4)
+    assert error([*sure, Judged(0.3, False)]) == pytest.approx(0.38)
 
 
 def test_ways_are_compared_on_the_texts_that_both_have_answered():
