@@ -26,6 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the tex
 import structgen as sg  # noqa: E402
 from quality_picture import FREE, NAMES, OURS  # noqa: E402
 from quality_texts import Case, cases  # noqa: E402
+from structgen.batch_jobs.evaluation import Accuracy  # noqa: E402
 from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
 
 RESULTS = HERE / "results" / "reliability.json"
@@ -92,7 +93,7 @@ def groups(rows: Sequence[Judged]) -> list[tuple[float, float, int]]:
 
 
 def error(rows: Sequence[Judged]) -> float:
-    """The expected calibration error, see `structgen.calibration_error`."""
+    """The expected calibration error over the intervals of the picture; `sg.calibration_error` has ten."""
     return sum(abs(told - right) * count for told, right, count in groups(rows)) / len(rows)
 
 
@@ -141,9 +142,8 @@ def _points(rows: Sequence[Judged], colour: str) -> list[str]:
     parts, points = [], list[str]()
     for told, right, count in groups(rows):
         x, y = SIDE * told, SIDE * (1 - right)
-        middle, half = (right + 1.92 / count) / (1 + 3.84 / count), 1.96 / (1 + 3.84 / count)
-        half *= math.sqrt(right * (1 - right) / count + 0.96 / count**2)  # Wilson's interval
-        ends = f'y1="{SIDE * (1 - middle - half):.1f}" y2="{SIDE * (1 - middle + half):.1f}"'
+        low, high = Accuracy(round(right * count), count).interval
+        ends = f'y1="{SIDE * (1 - high):.1f}" y2="{SIDE * (1 - low):.1f}"'
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" {ends} stroke="{colour}" opacity="0.5"/>')
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{2 + math.sqrt(count) / 2:.1f}" fill="{colour}"/>')
         points.append(f"{x:.1f},{y:.1f}")

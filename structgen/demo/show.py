@@ -60,7 +60,7 @@ SENTENCES: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoPrompt:
     """A sentence, and how it is asked for.
 
     Attributes:
@@ -88,7 +88,7 @@ class Comparison:
         seconds: without and with the constraint.
     """
 
-    asked: Question
+    asked: DemoPrompt
     free: str
     free_value: BaseModel | None
     complaint: str
@@ -132,18 +132,18 @@ def _complaint(refusal: ValidationError, model: type[BaseModel]) -> str:
     return f"not a {model.__name__}: {place}: {first['msg']}"
 
 
-def asked_of_real(count: int = DRAWN) -> list[Question]:
+def asked_of_real(count: int = DRAWN) -> list[DemoPrompt]:
     """What a chat model is asked: sentences written by hand, and others that are drawn."""
     sentences = [*BY_HAND, *drawn(count)]
-    return [Question(each.model, each.text, each.messages, each.value, each.drawn) for each in sentences]
+    return [DemoPrompt(each.model, each.text, each.messages, each.value, each.drawn) for each in sentences]
 
 
-def asked_of_bundled() -> list[Question]:
+def asked_of_bundled() -> list[DemoPrompt]:
     """What the bundled model is asked."""
-    return [Question(SHOWN[name].model, text, SHOWN[name].prompt(text)) for name, text in SENTENCES]
+    return [DemoPrompt(SHOWN[name].model, text, SHOWN[name].prompt(text)) for name, text in SENTENCES]
 
 
-def compare(name: str, asked: Sequence[Question]) -> list[Comparison]:
+def compare(name: str, asked: Sequence[DemoPrompt]) -> list[Comparison]:
     """Reads each sentence with a known model, freely and constrained."""
     with waiting("importing torch and transformers"):
         import structgen

@@ -29,7 +29,7 @@ Pieces = list[Tensor]
 """Keys and values of some tokens, of one layer after the other: [heads, tokens, dim] each."""
 
 
-class Prefix(NamedTuple):
+class Remembered(NamedTuple):
     """What is remembered of a prompt.
 
     Attributes:
@@ -112,7 +112,7 @@ class PrefixTree:
             self._used: OrderedDict[_Node, None] = OrderedDict()  # least recently first, and nodes before their parents
             self.nbytes = self.tokens = 0
 
-    def lookup(self, ids: Sequence[int], *, stated: bool = False) -> Prefix:
+    def lookup(self, ids: Sequence[int], *, stated: bool = False) -> Remembered:
         """The longest remembered beginning of a prompt.
 
         Args:
@@ -122,14 +122,14 @@ class PrefixTree:
             node, known = self._descend(ids)
             length = self._stated(node, known) if stated else known
             if length < LEAST:
-                return Prefix(known=known)
+                return Remembered(known=known)
             self._touch(node)
             depth, parts, state = 0, [], None
             for each in list(node.path())[::-1]:
                 if depth < length:
                     parts.append([piece[:, : length - depth] for piece in each.pieces])
                     depth, state = depth + len(each.ids), each.state
-            return Prefix(length, parts, state if stated else None, known)
+            return Remembered(length, parts, state if stated else None, known)
 
     def insert(
         self, ids: Sequence[int], pieces: Callable[[slice], Pieces], token_bytes: int, state: Any = None, size: int = 0

@@ -17,7 +17,7 @@ from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, text_groups, twins_among
 from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
-from structgen.models.prefixes import Prefix
+from structgen.models.prefixes import Remembered
 from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
@@ -151,7 +151,7 @@ class SlotForward(Forward):
 
     def _recall(self, row: Row) -> None:
         """Takes the beginning of a new row's prompt that is remembered. Its last token is read in any case."""
-        prefix = self.prefixes.lookup(row.ids[:-1]) if self.prefixes and row.inputs is None else Prefix()
+        prefix = self.prefixes.lookup(row.ids[:-1]) if self.prefixes and row.inputs is None else Remembered()
         row.valid, row.cached = prefix.length, min(prefix.length, row.given)
         if prefix.length:
             self._model.put(self._place[row], prefix.pieces, self._least(len(row.ids)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from structgen.parts.parts import Part, Rule
+from structgen.parts.parts import Part, RulePlan
 from structgen.parts.threads import Callers, Continuation, RuleBegun, Step, opened
 
 
@@ -34,7 +34,7 @@ class Flags(NamedTuple):
 class Begins(NamedTuple):
     """A part that begins, or a rule that begins in frames of its own."""
 
-    part: Part | Rule
+    part: Part | RulePlan
     after: Continuation
     without: int
 
@@ -54,15 +54,15 @@ class Beginnings:
 
     def __init__(
         self,
-        may_be_empty: Callable[[Part | Rule], bool],
+        may_be_empty: Callable[[Part | RulePlan], bool],
         is_blank: Callable[[Part], bool],
-        has_frames: Callable[[Rule, Continuation, Iterable[RuleBegun]], bool],
+        has_frames: Callable[[RulePlan, Continuation, Iterable[RuleBegun]], bool],
     ) -> None:
         self._may_be_empty, self._is_blank, self._has_frames = may_be_empty, is_blank, has_frames
         self._callers: dict[frozenset[Continuation], Callers] = {}
         self._groups: dict[frozenset[tuple[RuleBegun, frozenset[Continuation]]], dict[RuleBegun, Callers]] = {}
 
-    def of_rule(self, rule: Rule) -> tuple[set[Begins], bool]:
+    def of_rule(self, rule: RulePlan) -> tuple[set[Begins], bool]:
         """What begins with a rule whose end is the end of the text."""
         begun = RuleBegun(rule, False, 0)
         return self._followed([((rule.body, begun), Flags())], {begun: {None}})
@@ -83,7 +83,7 @@ class Beginnings:
                     begins.add(Begins(plan, after, flags.without))
                 if (blank and flags.behind_blank) or self._may_be_empty(plan):
                     more = [((None, after), Flags(flags.behind_blank or blank, flags.without))]
-            elif isinstance(plan, Rule):
+            elif isinstance(plan, RulePlan):
                 more = self._called(plan, after, flags, callers, empty, begins)
             elif plan is not None or not (after is None or isinstance(after, RuleBegun)):
                 more = [(step, flags) for step in opened(plan, after)]
@@ -102,7 +102,7 @@ class Beginnings:
 
     def _called(
         self,
-        rule: Rule,
+        rule: RulePlan,
         after: Continuation,
         flags: Flags,
         callers: _Callers,

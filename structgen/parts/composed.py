@@ -17,8 +17,8 @@ begin together are one thread, because their automaton reads them in lockstep.
 Checks (see `automaton.checks`) are asked in a part that is called. If several threads are alive, a check would not know
 which text to look at, and raises an error that names it.
 
-A rule (see `Rule`) is a part too, if the bytes tell where its text ends: its frames are the same wherever it is called.
-Other rules are followed by threads whose continuations are `Callers`, the nodes of a graph-structured stack.
+A rule (see `RulePlan`) is a part too, if the bytes tell where its text ends: its frames are the same wherever it is
+called. Other rules are followed by threads whose continuations are `Callers`, the nodes of a graph-structured stack.
 
 Where a thread is in free text, most characters lead from a state to itself: the text goes on, and the part after it has
 not begun. Once that part has begun, most characters lead back to the state before it. So such states get blocks (see
@@ -46,7 +46,7 @@ from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
 from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.part_reading import PartReading
-from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Rule, Words, parts_of
+from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, RulePlan, Words, parts_of
 from structgen.parts.rules import ALL_BYTES, Bytes, RuleFacts, Start
 from structgen.parts.text_states import is_text, leaving, text_block
 from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind
@@ -111,7 +111,7 @@ class Composed(Automaton):
     def _threads_of(self, begins: Iterable[Begins], ends: bool) -> Reach:
         reach = Reach((), ends)
         for part, after, without in begins:
-            entered = self._entered_rule(part) if isinstance(part, Rule) else self.enter(part)
+            entered = self._entered_rule(part) if isinstance(part, RulePlan) else self.enter(part)
             if without:
                 begin = self._facts.start(part).bytes
                 if not (begin.other | begin.blank) & ~without:
@@ -122,22 +122,22 @@ class Composed(Automaton):
         return reach
 
     @cached_method
-    def _entered_rule(self, rule: Rule) -> Entered:
+    def _entered_rule(self, rule: RulePlan) -> Entered:
         """A rule as a part of its own: its state is written when a text reaches it."""
         start, extends = self.later(partial(self._expand_rule, rule)), self._facts.extends(rule)
         self._ends[start] = self._facts.start(rule).empty
         blanks = _bytes_of(extends.blank)
         return Entered(start, _bytes_of(extends.other), begun=not self._ends[start], blanks=blanks)
 
-    def is_clear(self, rule: Rule) -> bool:
+    def is_clear(self, rule: RulePlan) -> bool:
         """Do the bytes tell where the texts of a rule end, as far as that can be known before any text?"""
         return self._facts.extends(rule) != ALL_BYTES
 
-    def _expand_rule(self, rule: Rule, state: int) -> None:
+    def _expand_rule(self, rule: RulePlan, state: int) -> None:
         self._lead(state, self._state(self._threads_of(*self._beginnings.of_rule(rule))))
 
-    def _may_be_empty(self, part: Part | Rule) -> bool:
-        if isinstance(part, Rule):
+    def _may_be_empty(self, part: Part | RulePlan) -> bool:
+        if isinstance(part, RulePlan):
             return self._facts.start(part).empty
         entered = self.enter(part)
         return not entered.begun and self.walk.over(entered.start, refuse)

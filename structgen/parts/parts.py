@@ -2,7 +2,7 @@
 
 A *part* is a language with an automaton of its own, which is entered in the tables of the composition. A part is over
 when a walk that began in frame 0 leaves this frame. A *plan* is a part, or several plans combined by `Series`,
-`Either`, `Loop`, `Switch` or `Unordered`. A `Rule` is a plan that may contain itself.
+`Either`, `Loop`, `Switch` or `Unordered`. A `RulePlan` is a plan that may contain itself.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ class Unordered:
 
 
 @dataclass(eq=False)
-class Rule:
+class RulePlan:
     """A plan with a name, which may contain itself. `body` is set when all rules of a grammar are there."""
 
     name: str
@@ -300,7 +300,7 @@ def by_text(plans: Mapping[bytes, Plan]) -> Plan:
     return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))
 
 
-Plan = Part | Series | Either | Loop | Switch | Unordered | Rule
+Plan = Part | Series | Either | Loop | Switch | Unordered | RulePlan
 
 
 def children(plan: Plan) -> list[Plan]:
@@ -311,7 +311,7 @@ def children(plan: Plan) -> list[Plan]:
         return [plan.next]
     if isinstance(plan, Switch):
         return [plan.texts, *plan.plans]
-    if isinstance(plan, Rule):
+    if isinstance(plan, RulePlan):
         return [plan.body]
     if isinstance(plan, Unordered):
         separators = [] if plan.separator is None else [plan.separator]

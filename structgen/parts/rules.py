@@ -18,7 +18,7 @@ from typing import NamedTuple
 from structgen.memo import cached_method
 from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.parts import (
-    Either, JsonValue, Loop, Part, Plan, Rule, Series, Switch, Words, children, first_bytes, more_bytes, parts_of,
+    Either, JsonValue, Loop, Part, Plan, RulePlan, Series, Switch, Words, children, first_bytes, more_bytes, parts_of,
 )  # fmt: skip
 from structgen.parts.threads import Again, Callers, Chosen, Continuation, RuleBegun, Step, Then, behind
 
@@ -55,7 +55,7 @@ class Start(NamedTuple):
 
     empty: bool
     bytes: Bytes
-    rules: frozenset[Rule] = frozenset()
+    rules: frozenset[RulePlan] = frozenset()
 
     def then(self, start: Start) -> Start:
         """One after the other."""
@@ -80,9 +80,9 @@ class _Reading(NamedTuple):
         before: the symbols one of which was read before.
     """
 
-    symbols: frozenset[Part | Rule]
+    symbols: frozenset[Part | RulePlan]
     ends: bool
-    before: frozenset[Part | Rule]
+    before: frozenset[Part | RulePlan]
 
 
 class RuleFacts:
@@ -95,19 +95,19 @@ class RuleFacts:
 
     def __init__(self, part_start: Callable[[Part], Start], part_extends: Callable[[Part], Bytes]) -> None:
         self._part_start, self._part_extends = part_start, part_extends
-        self._starts: dict[Rule, Start] = {}
-        self._extends: dict[Rule, Bytes] = {}
+        self._starts: dict[RulePlan, Start] = {}
+        self._extends: dict[RulePlan, Bytes] = {}
         self._symbols = Beginnings(
             self.may_be_empty, lambda part: isinstance(part, Words) and part.blank, self._is_symbol
         )
 
-    def may_be_empty(self, part: Part | Rule) -> bool:
+    def may_be_empty(self, part: Part | RulePlan) -> bool:
         """May a text of a part or rule be empty?"""
         return self.start(part).empty
 
     def start(self, plan: Plan) -> Start:
         """How the texts of a plan begin."""
-        if isinstance(plan, Rule):
+        if isinstance(plan, RulePlan):
             if plan not in self._starts:
                 self._read_starts(plan)
             return self._starts[plan]._replace(rules=frozenset((plan,)))
@@ -148,7 +148,7 @@ class RuleFacts:
         first = _bits(first_bytes(language, language.next[1] != 0)) if len(language.final) > 1 else 0
         return Start(bool(language.final[1:2] and language.final[1]), _as(part, first))
 
-    def _read_starts(self, rule: Rule) -> None:
+    def _read_starts(self, rule: RulePlan) -> None:
         """Finds how the rules begin that a rule leads to: the least sets that agree with each other."""
         rules = [rule]
         for each in rules:
@@ -159,12 +159,12 @@ class RuleFacts:
             changed = False
             for each in rules:
                 begun = self.start(each.body)
-                deeper = frozenset[Rule]().union(*(self._starts[other].rules for other in begun.rules))
+                deeper = frozenset[RulePlan]().union(*(self._starts[other].rules for other in begun.rules))
                 start = begun._replace(rules=begun.rules | deeper)
                 if start != self._starts[each]:
                     self._starts[each], changed = start, True
 
-    def begins_with(self, rule: Rule, others: Iterable[Rule]) -> bool:
+    def begins_with(self, rule: RulePlan, others: Iterable[RulePlan]) -> bool:
         """May a text of a rule begin with one of other rules, or is it one of them?"""
         self.start(rule)
         begins = self._starts[rule].rules
@@ -194,7 +194,7 @@ class RuleFacts:
                 todo.append(each.after)
         return first
 
-    def has_frames(self, rule: Rule, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
+    def has_frames(self, rule: RulePlan, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
         """Does a rule begin in frames of its own before a continuation?"""
         if after is None or self._has_json(rule) or self.begins_with(rule, (each.rule for each in begun)):
             return False  # a rule at the end of a frame needs no frame of its own
@@ -203,23 +203,23 @@ class RuleFacts:
         return first is not None and extends != ALL_BYTES and not extends.meets(first)
 
     @cached_method
-    def _has_json(self, rule: Rule) -> bool:
+    def _has_json(self, rule: RulePlan) -> bool:
         """Has a rule JSON inside, whose checks must know where it begins?"""
         return any(isinstance(part, JsonValue) for part in parts_of(rule))
 
-    def extends(self, rule: Rule) -> Bytes:
+    def extends(self, rule: RulePlan) -> Bytes:
         """The bytes with which a complete text of a rule may continue."""
         if rule not in self._extends:
             self._read_extends(rule)
         return self._extends[rule]
 
-    def _read_extends(self, rule: Rule) -> None:
+    def _read_extends(self, rule: RulePlan) -> None:
         """Finds the bytes that continue a rule and those that it leads to: the least sets that agree."""
-        rules, readings = [rule], dict[Rule, list[_Reading] | None]()
+        rules, readings = [rule], dict[RulePlan, list[_Reading] | None]()
         for each in rules:
             readings[each] = self._readings(each)
             called = {
-                symbol for reading in readings[each] or () for symbol in reading.symbols if isinstance(symbol, Rule)
+                symbol for reading in readings[each] or () for symbol in reading.symbols if isinstance(symbol, RulePlan)
             }
             rules += [other for other in called if other not in self._extends and other not in rules]
         self._extends |= dict.fromkeys(rules, NO_BYTES)
@@ -241,7 +241,7 @@ class RuleFacts:
                     return ALL_BYTES
                 first |= begins
             for symbol in reading.before:
-                more = self._extends[symbol] if isinstance(symbol, Rule) else self._part_more(symbol)
+                more = self._extends[symbol] if isinstance(symbol, RulePlan) else self._part_more(symbol)
                 if more.meets(first):
                     return ALL_BYTES
                 extends |= (more | self._all_more(symbol)) if reading.ends else NO_BYTES
@@ -256,15 +256,15 @@ class RuleFacts:
         return self._part_extends(part)
 
     @cached_method
-    def _all_more(self, symbol: Part | Rule) -> Bytes:
+    def _all_more(self, symbol: Part | RulePlan) -> Bytes:
         """The bytes with which a complete text of a greedy part continues."""
         return _as(symbol, _bits(more_bytes(symbol.language))) if isinstance(symbol, Words) else NO_BYTES
 
-    def _readings(self, rule: Rule) -> list[_Reading] | None:
+    def _readings(self, rule: RulePlan) -> list[_Reading] | None:
         """The sets of symbols of which one comes next, in all texts of a rule; None for too many."""
         first, may_end = self._symbols.of_rule(rule)
-        known: dict[tuple[frozenset[Begins], bool], set[Part | Rule]] = {}
-        todo: list[tuple[frozenset[Begins], bool, Part | Rule | None]] = [(frozenset(first), may_end, None)]
+        known: dict[tuple[frozenset[Begins], bool], set[Part | RulePlan]] = {}
+        todo: list[tuple[frozenset[Begins], bool, Part | RulePlan | None]] = [(frozenset(first), may_end, None)]
         while todo:
             begins, ends, before = todo.pop()
             fresh = (begins, ends) not in known
@@ -284,7 +284,7 @@ class RuleFacts:
             for (begins, ends), before in known.items()
         ]
 
-    def _is_symbol(self, rule: Rule, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
+    def _is_symbol(self, rule: RulePlan, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
         return not self.begins_with(rule, (each.rule for each in begun))
 
 
@@ -293,19 +293,19 @@ def _behind(after: Continuation) -> list[Step]:
     return [behind(after, n) for n in range(len(after.plans))] if isinstance(after, Chosen) else [behind(after, 0)]
 
 
-def _called_in(plan: Plan) -> set[Rule]:
+def _called_in(plan: Plan) -> set[RulePlan]:
     """The rules that a plan calls, without those that they call."""
-    rules, todo = set[Rule](), [plan]
+    rules, todo = set[RulePlan](), [plan]
     while todo:
         each = todo.pop()
-        if isinstance(each, Rule):
+        if isinstance(each, RulePlan):
             rules.add(each)
         else:
             todo += children(each)
     return rules
 
 
-def _is_blank(part: Part | Rule) -> bool:
+def _is_blank(part: Part | RulePlan) -> bool:
     return isinstance(part, Words) and part.blank
 
 

@@ -14,7 +14,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either, Entered, Families, Loop, Part, Plan, Rule, Series, Switch, Words, more_bytes,
+    Either, Entered, Families, Loop, Part, Plan, RulePlan, Series, Switch, Words, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 
@@ -90,13 +90,13 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
 def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     """The plan for a vocabulary that has only the special tokens with these names, including all needed ones."""
 
-    rules: dict[Rule, Rule] = {}
+    rules: dict[RulePlan, RulePlan] = {}
 
     @cache
     def changed(plan: Plan) -> Plan:
-        if isinstance(plan, Rule):
+        if isinstance(plan, RulePlan):
             if plan not in rules:
-                rules[plan] = Rule(plan.name, plan.body)  # first: the body may lead to the rule again
+                rules[plan] = RulePlan(plan.name, plan.body)  # first: the body may lead to the rule again
                 rules[plan].body = changed(plan.body)
             return rules[plan]
         if isinstance(plan, (Series, Either)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from structgen.parts.parts import Either, Entered, Loop, Plan, Rule, Series, Switch, Unordered
+from structgen.parts.parts import Either, Entered, Loop, Plan, RulePlan, Series, Switch, Unordered
 
 
 class Then(NamedTuple):
@@ -42,7 +42,7 @@ class Callers:
 
     __slots__ = ("after", "group")
 
-    def __init__(self, after: frozenset[Continuation], group: Mapping[Rule, Callers]) -> None:
+    def __init__(self, after: frozenset[Continuation], group: Mapping[RulePlan, Callers]) -> None:
         self.after, self.group = after, group
 
 
@@ -53,7 +53,7 @@ class RuleBegun(NamedTuple):
         behind_blank, without: see `beginning.Flags`.
     """
 
-    rule: Rule
+    rule: RulePlan
     behind_blank: bool
     without: int
 

@@ -22,12 +22,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structgen.vocabulary.decoders import spell
-from structgen.vocabulary.table import Source, TokenTable, digest, digest_tokens
+from structgen.vocabulary.table import TokenTable, VocabularySource, digest, digest_tokens
 
 _BRACKETS = {"<": ">", "[": "]"}
 
 
-def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> Source:
+def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> VocabularySource:
     """The source of a `tokenizers.Tokenizer`.
 
     Args:
@@ -50,7 +50,7 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> Sourc
         read.require_decoded(written, lambda ids: backend.decode(ids, skip_special_tokens=True))
         return read
 
-    return Source(ends, signature, table, backend)
+    return VocabularySource(ends, signature, table, backend)
 
 
 def _table(

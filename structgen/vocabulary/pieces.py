@@ -10,13 +10,13 @@ from typing import Any
 from structgen.errors import VocabularyError, quoted
 from structgen.vocabulary.decoders import BYTE_PIECE, spell
 from structgen.vocabulary.huggingface import declared_special, is_word, looks_like_control
-from structgen.vocabulary.table import Source, TokenTable, digest, table_source
+from structgen.vocabulary.table import TokenTable, VocabularySource, digest, table_source
 
 SPACE = "\u2581"
 Speller = Callable[[str], bytes]
 
 
-def sentencepiece_source(processor: Any) -> Source:
+def sentencepiece_source(processor: Any) -> VocabularySource:
     """The source of a `sentencepiece.SentencePieceProcessor`."""
 
     def table() -> TokenTable:
@@ -32,7 +32,7 @@ def sentencepiece_source(processor: Any) -> Source:
 
     end: int = processor.eos_id()
     signature = digest("sentencepiece", processor.serialized_model_proto())
-    return Source([end] if end >= 0 else [], signature, table)
+    return VocabularySource([end] if end >= 0 else [], signature, table)
 
 
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:
@@ -65,7 +65,7 @@ def spell_piece(piece: str, is_byte: bool) -> bytes:
     return bytes([int(match[1], 16)])
 
 
-def slow_source(tokenizer: Any, ends: list[int]) -> Source:
+def slow_source(tokenizer: Any, ends: list[int]) -> VocabularySource:
     """The source of a `transformers.PythonBackend` (version 4: `PreTrainedTokenizer`).
 
     Raises:

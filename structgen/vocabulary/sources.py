@@ -7,10 +7,10 @@ from typing import Any
 from structgen.errors import VocabularyError
 from structgen.vocabulary.huggingface import declared_special, fast_source
 from structgen.vocabulary.pieces import sentencepiece_source, slow_source
-from structgen.vocabulary.table import Source, TokenTable, as_ids, table_source
+from structgen.vocabulary.table import TokenTable, VocabularySource, as_ids, table_source
 
 
-def source_of(tokenizer: Any) -> Source:
+def source_of(tokenizer: Any) -> VocabularySource:
     """What the reader for a tokenizer's library makes of it.
 
     Raises:
@@ -40,7 +40,7 @@ def _is(tokenizer: Any, package: str, name: str) -> bool:
     return any(base.__name__ == name and base.__module__.split(".")[0] == package for base in type(tokenizer).__mro__)
 
 
-def _transformers_source(tokenizer: Any) -> Source:
+def _transformers_source(tokenizer: Any) -> VocabularySource:
     ends = as_ids(getattr(tokenizer, "eos_token_id", None), "the tokenizer's eos_token_id")
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
@@ -48,7 +48,7 @@ def _transformers_source(tokenizer: Any) -> Source:
     return fast_source(backend, declared_special(tokenizer, backend.get_added_tokens_decoder()), ends)
 
 
-def _mistral_source(tokenizer: Any) -> Source:
+def _mistral_source(tokenizer: Any) -> VocabularySource:
     """mistral-common wraps twice: `MistralTokenizer.instruct_tokenizer.tokenizer` knows the tokens."""
     inner = getattr(tokenizer, "instruct_tokenizer", tokenizer)
     inner = getattr(inner, "tokenizer", inner)
@@ -59,7 +59,7 @@ def _mistral_source(tokenizer: Any) -> Source:
     raise VocabularyError(f"mistral-common's {type(inner).__name__} is neither tekken nor SentencePiece")
 
 
-def _tiktoken_source(encoding: Any) -> Source:
+def _tiktoken_source(encoding: Any) -> VocabularySource:
     """The source of a `tiktoken.Encoding`. Its end is `<|endoftext|>`, if it has that token."""
     special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
     names = {i: text for text, i in special.items()}
@@ -67,7 +67,7 @@ def _tiktoken_source(encoding: Any) -> Source:
     return table_source(table, [i for text, i in special.items() if text == "<|endoftext|>"])
 
 
-def _tekken_source(tokenizer: Any) -> Source:
+def _tekken_source(tokenizer: Any) -> VocabularySource:
     """The source of a mistral-common `Tekkenizer`: `num_special_tokens` special ids, then tiktoken's."""
     front: int = tokenizer.num_special_tokens
     text = _tiktoken_tokens(tokenizer._model, frozenset())

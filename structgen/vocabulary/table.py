@@ -57,7 +57,7 @@ _WORD = re.compile(rb" ?[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class VocabularySource:
     """A tokenizer of some library, as the reader of that library sees it.
 
     Attributes:
@@ -74,10 +74,10 @@ class Source:
     backend: Any = None
 
 
-def table_source(table: TokenTable, ends: list[int]) -> Source:
+def table_source(table: TokenTable, ends: list[int]) -> VocabularySource:
     """The source of a tokenizer that was read at once: its table is its signature."""
     signature = digest("table", repr(sorted(table.special.items())), digest_tokens(table.tokens))
-    return Source(ends, signature, lambda: table)
+    return VocabularySource(ends, signature, lambda: table)
 
 
 def digest(*parts: str | bytes) -> bytes:

@@ -48,7 +48,7 @@ class Vocabulary:
         end_ids: Iterable[int],
         special: Mapping[int, str],
     ) -> None:
-        self._backend: Any = None  # see `Source.backend`
+        self._backend: Any = None  # see `VocabularySource.backend`
         self._text = data.tobytes()
         self._offset = offsets.item
         self.data: NDArray[np.uint8] = np.frombuffer(self._text, np.uint8)

@@ -19,7 +19,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.hosts.forward import HostForward
-from structgen.models.prefixes import ID_BYTES, LEAST, Prefix, PrefixTree, common, prefixes_of
+from structgen.models.prefixes import ID_BYTES, LEAST, PrefixTree, Remembered, common, prefixes_of
 from structgen.models.recurrent import ONE_BY_ONE
 from structgen.models.row import Row
 from structgen.models.uncached import at_once
@@ -67,7 +67,7 @@ def test_a_tree_gives_what_was_put_in_and_keeps_its_bound(bound):
         assert all(nodes.index(node) < nodes.index(node.parent) for node in nodes if node.parent is not tree._root)
         assert step < 200 or bound < 1000 or tree.tokens > 0
     tree.bound = 0
-    assert (tree.nbytes, tree.tokens, tree.lookup(ids)) == (0, 0, Prefix())
+    assert (tree.nbytes, tree.tokens, tree.lookup(ids)) == (0, 0, Remembered())
 
 
 WAYS = ["llama", "gemma3", "deepseek-v3", "bloom", "t5", "mamba", "qwen3-next", "rwkv", "scans"]

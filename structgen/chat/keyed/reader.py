@@ -31,7 +31,7 @@ ID = re.compile(r"[A-Za-z0-9_-]")
 _BLANKS = Alternatives(f"{WHITE}*")
 
 
-class Place(NamedTuple):
+class ArgumentPlace(NamedTuple):
     """An argument, and the writers of its JSON types that have the same texts before and behind the value."""
 
     around: Around
@@ -56,9 +56,9 @@ class KeyedReader:
         self._later = Alternatives((*loosened(writer.separator), *prefix) if writer.separator else prefix)
 
     @cached_method
-    def _places(self, tool: str) -> dict[str, tuple[Alternatives, list[Place]]]:
+    def _places(self, tool: str) -> dict[str, tuple[Alternatives, list[ArgumentPlace]]]:
         """Returns the arguments of a tool by name: what may stand behind the name, and what each of it begins."""
-        found: dict[str, tuple[Alternatives, list[Place]]] = {}
+        found: dict[str, tuple[Alternatives, list[ArgumentPlace]]] = {}
         for key, member in members_of(self._schemas[tool], tool).items():
             shapes = JsonSchema(member).read().shapes
             places = []
@@ -66,7 +66,7 @@ class KeyedReader:
                 sides = around(before, after)[1]
                 behind = sides.after_key(key)
                 stop: Spelling = (Maybe(("\n",)), *behind) if sides.padded else behind
-                places.append(Place(sides, Alternatives(stop), bool(behind), writers, shapes))
+                places.append(ArgumentPlace(sides, Alternatives(stop), bool(behind), writers, shapes))
             if places:
                 found[key] = Alternatives(*(place.around.head for place in places)), places
         return found
@@ -93,7 +93,7 @@ class KeyedReader:
         emit("}")
 
 
-def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
+def _value(stream: CharacterStream, place: ArgumentPlace, emit: Emit) -> Read[None]:
     """Reads a value and the text behind it."""
     writers = place.writers
     raw = isinstance(writers.get("string"), Raw)
@@ -132,7 +132,7 @@ def _value(stream: CharacterStream, place: Place, emit: Emit) -> Read[None]:
         emit(_json_of("".join(pieces), writers))
 
 
-def _stop(stream: CharacterStream, place: Place) -> Read[None]:
+def _stop(stream: CharacterStream, place: ArgumentPlace) -> Read[None]:
     """Reads the text behind a value that ends by itself."""
     if place.ends:
         yield from _BLANKS.read(stream)

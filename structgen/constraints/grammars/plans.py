@@ -2,7 +2,7 @@
 
 What is regular becomes one `Words`, however many rules it is written in, because masks in it are cheap: an automaton
 over characters instead of a set of threads. That includes rules that call themselves only at their end, or only at
-their beginning. All else becomes a `Rule`.
+their beginning. All else becomes a `RulePlan`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
 from structgen.parts.composed import Composed
 from structgen.parts.lalr.part import LarkPart
-from structgen.parts.parts import Either, Loop, Plan, Rule, Series, Words, plans_in
+from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Words, plans_in
 from structgen.regular.chardfa import CharDfa, from_tree, literals
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
 
@@ -49,7 +49,7 @@ def described(plan: Plan) -> str:
         return "LALR(1): one reading of each text"
     composed, names = Composed(plan), dict[str, bool]()
     for each in plans_in(plan):
-        if isinstance(each, Rule) and each.name != _AGAIN:
+        if isinstance(each, RulePlan) and each.name != _AGAIN:
             names[each.name] = composed.is_clear(each)
     if not names:
         return "a regular language"
@@ -68,7 +68,7 @@ class _Plans:
         self._rules = rules
         self._productive = self._with_texts()
         self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=True)
-        self._made: dict[str, Rule] = {}
+        self._made: dict[str, RulePlan] = {}
         self._open: set[str] = set()
         self._parts: dict[Hashable, Plan] = {}
         self._blank = rules.ignored
@@ -168,14 +168,14 @@ class _Plans:
         if maximum is not None:
             return Either((plan, Series(()))) if (minimum, maximum) == (0, 1) else Loop(plan, minimum, maximum)
         # Left recursion: the callers of a nested repetition are then equal to those of the repetition around it.
-        again = Rule(_AGAIN, plan)
+        again = RulePlan(_AGAIN, plan)
         again.body = Either((Series(()), Series((again, plan))))
         return Series((*[plan] * minimum, again)) if minimum else again
 
     def _rule(self, name: str) -> Plan:
         rule = self._made.get(name)
         if rule is None:
-            rule = self._made[name] = Rule(name, Series(()))
+            rule = self._made[name] = RulePlan(name, Series(()))
             rule.body = self._plan(self._rules.expressions[name])
         return rule
 
