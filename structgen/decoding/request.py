@@ -28,6 +28,7 @@ from structgen.decoding.session import Session
 from structgen.decoding.shared_batch import ALONE, SharedBatch
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
+from structgen.decoding.value_scores import RunAgain
 from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
@@ -157,7 +158,7 @@ class Request:
             **_exact(session),
             healed=healed.decode("utf-8", "replace"),
             error=error,
-            _confidence=None if error else _confidence(session, choices, is_json=is_json),
+            _confidence=None if error else _confidence(self.model, session, choices, is_json=is_json),
             _read=(vocabulary, tuple(session.prompt)),
         )
 
@@ -172,11 +173,14 @@ def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | N
     return {name: before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
 
 
-def _confidence(session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool) -> Confidence | None:
+def _confidence(
+    model: Model, session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool
+) -> Confidence | None:
     """The confidence of each value; None for plain text, and if nothing was measured and nothing is quoted."""
     if session.matcher is None or not (choices or session.matcher.grammar.automaton.quotations):
         return None
-    return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, is_json=is_json)
+    again = RunAgain.of(model.module, session) if choices else None
+    return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, again, is_json=is_json)
 
 
 def _exact(session: Session) -> dict[str, Any]:

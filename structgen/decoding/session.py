@@ -16,6 +16,7 @@ from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledg
 from structgen.decoding.choosing.sampling import NOTHING, Draws
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
+from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.row_refusals import RowRefusals
@@ -148,6 +149,11 @@ class Session(RowText):
         if self.spans is None or self.matcher is None or words is None:
             return False
         return self.spans.probably_follow(self.matcher.position, words)
+
+    @property
+    def canonical(self) -> CanonicalRow | None:
+        """Keeps its tokens canonical; None if they need not be."""
+        return self._checks.canonical
 
     @property
     def has_room(self) -> bool:

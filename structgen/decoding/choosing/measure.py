@@ -39,6 +39,7 @@ class ChosenToken:
         removed: the probability that the mask took away, 0 to 1.
         entropy: of the allowed tokens' distribution, in nats; NaN without a mask.
         alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
+        others: the allowed tokens beside these, likewise, where there are few and the run is on the host; else empty.
         refused: for a trace, the forbidden ones among the likeliest of all tokens, with their probability before the
             mask, likeliest first.
         allowed: for a trace, the number of tokens that the mask allows; None without a mask.
@@ -51,6 +52,7 @@ class ChosenToken:
     alternatives: tuple[tuple[int, float], ...]
     refused: tuple[tuple[int, float], ...] = ()
     allowed: int | None = None
+    others: tuple[tuple[int, float], ...] = ()
 
 
 class Ledger:
@@ -137,13 +139,16 @@ def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = 
     mass = float(kept.sum(dtype=np.float64))
     if mass == 0:  # the allowed probability underflows float32
         return ChosenToken(logprob, 1.0, 1.0, 0.0, ((token, 1.0),))
-    top = np.argsort(-kept, kind="stable")[:ALTERNATIVES] if ids is not None else _highest(kept)
-    named = top if ids is None else ids[top]
+    top = _highest(kept) if ids is None else np.argsort(-kept, kind="stable")
     chances = kept / np.float32(mass)
     entropy = -float(np.dot(chances, np.log(np.maximum(chances, np.finfo(np.float32).tiny))))
-    likely = tuple((int(i), float(chances[c])) for i, c in zip(named, top, strict=True) if kept[c] > 0)
+    top = top[kept[top] > 0]
+    likely = tuple(zip((top if ids is None else ids[top]).tolist(), chances[top].tolist(), strict=True))
     removed = max(0.0, 1 - mass / total)
-    choice = ChosenToken(logprob, float(weights[token]) / mass, removed, max(0.0, entropy), likely)
+    choice = ChosenToken(
+        logprob, float(weights[token]) / mass, removed, max(0.0, entropy), likely[:ALTERNATIVES],
+        others=likely[ALTERNATIVES:],
+    )  # fmt: skip
     return replace(choice, allowed=allowed, refused=_refused(weights, total, removed, words)) if traced else choice
 
 
