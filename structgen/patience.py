@@ -94,7 +94,8 @@ class Patience:
 
     def __init__(self, seconds: float | None = None, each: float = 0.0, deadline: Deadline = ENDLESS) -> None:
         self.seconds, self.each, self.deadline = seconds, each, deadline
-        self._spent = self._began = self._added = 0.0
+        self._spent = self._added = 0.0
+        self._began: float | None = None
         self._outer: Patience | None = None
 
     def __enter__(self) -> None:
@@ -103,8 +104,9 @@ class Patience:
         Raises:
             Stopped: the call must end.
         """
-        self.deadline.check()
-        self._began = time.thread_time()
+        if self.deadline is not ENDLESS:
+            self.deadline.check()
+        self._began = None if self.seconds is None else time.thread_time()  # the clock takes a microsecond
         self._added += self.each
         self._outer, _thread.patience = _thread.patience, self
 
@@ -119,7 +121,8 @@ class Patience:
             if kind is None:
                 self._check_spent()
         finally:
-            self._spent += time.thread_time() - self._began
+            if self._began is not None:
+                self._spent += time.thread_time() - self._began
 
     def check(self) -> None:
         """Raises `LimitExceeded` where the time is up, and `Stopped` where the call must end; within a block."""
@@ -129,7 +132,9 @@ class Patience:
             self._outer.deadline.check()
 
     def _check_spent(self) -> None:
-        if self.seconds is not None and self._spent + time.thread_time() - self._began > self.seconds + self._added:
+        if self.seconds is None or self._began is None:
+            return
+        if self._spent + time.thread_time() - self._began > self.seconds + self._added:
             message = f"what the constraint asks for takes more than {self.seconds:g} s of work beside the model's own"
             raise LimitExceeded(message)
 
