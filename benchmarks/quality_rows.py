@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from statistics import mean
+
+import numpy as np
 
 from quality_scores import score
 from quality_texts import TASKS, cases
@@ -97,6 +97,7 @@ def balanced(texts: Sequence[Sequence[Row]], value: Callable[[Sequence[Row]], fl
     groups: dict[str, list[float]] = {}
     for text in texts:
         groups.setdefault(text[0].task, []).append(value(text))
-    rng, values = random.Random(0), [*groups.values()]
-    means = sorted(mean(mean(rng.choices(each, k=len(each))) for each in values) for _ in range(ROUNDS))
-    return mean(map(mean, values)), means[int(0.025 * ROUNDS)], means[int(0.975 * ROUNDS)]
+    rng, values = np.random.default_rng(0), [np.array(each) for each in groups.values()]
+    means = np.mean([each[rng.integers(len(each), size=(ROUNDS, len(each)))].mean(1) for each in values], 0)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(np.mean([each.mean() for each in values])), float(low), float(high)

@@ -105,6 +105,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self.vocabulary = vocabulary
         self.embedding = nn.Embedding(vocabulary.width, 1)
         self.lm_head = nn.Linear(1, vocabulary.width, bias=False)
+        self._left: dict[tuple[int, tuple[int, ...]], bytes] = {}
         self._prompts_of: weakref.WeakKeyDictionary[Cache, int] = weakref.WeakKeyDictionary()
         self.post_init()  # type: ignore[no-untyped-call]
         self.train(False)
@@ -142,7 +143,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             seen = _seen(attention_mask, row, ids.shape[2])
             keys, notes = ids[row, 0, :, 0][seen], values[row, 0, :, 0][seen]
             taken = keys[notes == 0] if prompt_tokens is None else keys[prompt_tokens[row] :]
-            logits.append(self._scores(self._script_of(keys, notes), [int(i) for i in taken]))
+            logits.append(self._scores(self._script_of(keys, notes), tuple(taken.long().tolist())))
         return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
@@ -160,10 +161,19 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         self._prompts_of[cache] = next(numbers)
         return started
 
-    def _scores(self, row: int, said: Sequence[int]) -> Tensor:
-        rest = self.wanted[row % len(self.wanted)]
-        for byte in self.vocabulary.decode(said):
+    def _rest(self, row: int, said: tuple[int, ...]) -> bytes:
+        """What a row still wants to say."""
+        rest = self._left.get((row, said[:-1]))
+        new, rest = (said, self.wanted[row % len(self.wanted)]) if rest is None else (said[-1:], rest)
+        for byte in self.vocabulary.decode(new):
             rest = rest[rest[:1] == bytes([byte]) :]
+        if len(self._left) > 1000:
+            self._left.clear()
+        self._left[row, said] = rest
+        return rest
+
+    def _scores(self, row: int, said: tuple[int, ...]) -> Tensor:
+        rest = self._rest(row, said)
         scores = torch.zeros(self.vocabulary.width)
         if not rest:
             scores[[self._by_bytes[closer] for closer in CLOSERS if closer in self._by_bytes]] = 10.0

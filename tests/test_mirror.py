@@ -44,7 +44,7 @@ def reached(path: Path) -> frozenset[str]:
     named = {name for _, name in imports(ast.parse(text), everywhere=True)}
     for shared in [name for name in named if name.startswith("tests.") and name.count(".") > 1]:
         named |= reached(TESTS.parent.joinpath(*shared.split(".")).with_suffix(".py"))
-    named |= {home for public, home in structgen._HOME_OF.items() if re.search(rf"\bsg\.{public}\b", text)}
+    named |= {structgen._HOME_OF.get(public, "structgen") for public in re.findall(r"\bsg\.(\w+)", text)}
     seen, todo = set[str](), list(named | set(re.findall(r"\bstructgen(?:\.\w+)+", text)))
     while todo:
         name = todo.pop()

@@ -195,6 +195,7 @@ def test_what_a_beam_does_not_take_is_logged(caplog: pytest.LogCaptureFixture) -
     assert any(message.startswith("not taken as token") and "banned word 'ab'" in message for message in told)
 
 
+@pytest.mark.slow
 def test_nobody_who_does_not_ask_is_told_anything() -> None:
     """Nor is OpenTelemetry imported."""
     code = f"""

@@ -260,6 +260,7 @@ def test_a_model_that_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert any("loading" in work for work in seen(monkeypatch, lambda: sg.load(tmp_path)).works)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -267,7 +268,7 @@ def test_a_model_that_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             "import structgen.cli.app; sys.modules['structgen.cli.app'].import_engine()",
             "importing torch and transformers",
         ),
-        pytest.param("structgen.load", "importing what load needs", marks=pytest.mark.slow),
+        ("structgen.load", "importing what load needs"),
     ],
 )
 def test_the_import_of_torch_is_told(line: str, told: str) -> None:

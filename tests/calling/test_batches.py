@@ -133,5 +133,5 @@ def test_the_answers_schema_stands_in_the_prompt():
     beside = sg.call(model, "One?", [add], schema=schema, details=True)
     assert "If you call no tool, answer with JSON of this form:" in beside.prompt
     bare = sg.call(model, "One?", [add], schema=schema, details=True, prompt_schema=False)
-    forced = sg.call(model, "One?", [add], schema=schema, details=True, choice="required")
+    forced = sg.call(model, "One?", [add], schema=schema, details=True, choice="required", thinking=False)
     assert all("of this form" not in reply.prompt for reply in (bare, forced))

@@ -131,7 +131,7 @@ def test_text_may_stand_before_calls_although_the_answer_has_a_schema():
     for turns in (1, 2):
         says = "It is seven nights.", "It is seven nights."
         answer = sg.run(scripted_chat(*says), "q", [add], schema=Plan, text_before_calls=True, max_turns=turns,
-                        limits=sg.Limits(40), details=True).answer  # fmt: skip
+                        thinking=False, limits=sg.Limits(40), details=True).answer  # fmt: skip
         assert isinstance(answer, Plan)
 
 

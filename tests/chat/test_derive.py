@@ -15,7 +15,7 @@ from structgen.chat.pieces import shown
 from structgen.chat.probes import Probes
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
-from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
+from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, format_of, templates
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -26,9 +26,9 @@ def test_every_template_that_renders_a_call_is_derived_and_the_others_are_refuse
             with pytest.raises(OptionError, match="renders no call"):
                 call_format(source)
         else:
-            assert call_format(source).arguments, name
+            assert format_of(name).arguments, name
     assert len(derivable()) >= 0.95 * (len(templates()) - len(SILENT | TOLD))
-    assert {name for name in templates() if name not in SILENT and call_format(templates()[name]).told} == TOLD
+    assert {name for name in templates() if name not in SILENT and format_of(name).told} == TOLD
 
 
 CALLS = {
@@ -50,12 +50,12 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_is_written_as_the_template_has_it(name):
-    found = call_format(templates()[name])
+    found = format_of(name)
     assert shown([found.lead, *found.body, found.closing]) == CALLS[name]
 
 
 def test_what_ends_a_turn_is_no_part_of_it():
-    ends = {name: call_format(templates()[name]).end for name in CALLS}
+    ends = {name: format_of(name).end for name in CALLS}
     assert ends["Qwen-Qwen3-0.6B"] == "<|im_end|>\n"
     assert ends["meta-llama-Llama-3.1-8B-Instruct"] == "<|eot_id|>"
     assert ends["openai-gpt-oss-120b"] == "<|call|>"
@@ -63,16 +63,16 @@ def test_what_ends_a_turn_is_no_part_of_it():
 
 
 def test_one_call_in_a_turn_where_the_template_renders_no_more():
-    single = {name for name in derivable() if call_format(templates()[name]).between is None}
+    single = {name for name in derivable() if format_of(name).between is None}
     assert {"openai-gpt-oss-120b", "meta-llama-Llama-3.1-8B-Instruct", "tool_chat_template_llama3.1_json"} <= single
     with pytest.raises(ValueError, match="one call in a turn"):
-        call_format(templates()["openai-gpt-oss-120b"]).render([WrittenCall("a", {}), WrittenCall("b", {})])
+        format_of("openai-gpt-oss-120b").render([WrittenCall("a", {}), WrittenCall("b", {})])
 
 
 def test_arguments_key_by_key_are_written_by_type():
-    coder = call_format(templates()["Qwen3-Coder"]).arguments
-    gemma = call_format(templates()["google-gemma-4-31B-it"]).arguments
-    kimi = call_format(templates()["Kimi-K3"]).arguments
+    coder = format_of("Qwen3-Coder").arguments
+    gemma = format_of("google-gemma-4-31B-it").arguments
+    kimi = format_of("Kimi-K3").arguments
     assert isinstance(coder, KeyedArguments)
     assert isinstance(gemma, KeyedArguments)
     assert isinstance(kimi, KeyedArguments)
@@ -98,7 +98,7 @@ THINKING = {
 
 @pytest.mark.parametrize("name", THINKING)
 def test_the_marks_of_thinking_are_found(name):
-    assert call_format(templates()[name]).thinking == THINKING[name]
+    assert format_of(name).thinking == THINKING[name]
 
 
 def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
@@ -114,9 +114,7 @@ def test_thinking_that_a_template_takes_out_of_what_was_said_has_its_marks():
 
 
 def test_json_layouts_are_found():
-    layouts = {
-        name: found for name in derivable() if isinstance(found := call_format(templates()[name]).arguments, JsonLayout)
-    }
+    layouts = {name: found for name in derivable() if isinstance(found := format_of(name).arguments, JsonLayout)}
     plus = layouts["CohereForAI-c4ai-command-r-plus-tool_use"]
     assert (plus.indent, plus.margin) == (4, 8)
     assert all(layout.indent is None for name, layout in layouts.items() if "command-r-plus" not in name)
@@ -137,7 +135,7 @@ def object_without_template():
 
 
 def test_a_format_is_shown_for_a_person():
-    rows = dict(call_format(templates()["Qwen3-Coder"]).described())
+    rows = dict(format_of("Qwen3-Coder").described())
     assert rows["call"] == CALLS["Qwen3-Coder"]
     assert rows["boolean argument"] == r"\n<parameter={key}>\n{value}\n</parameter>"
     assert rows["text before calls"] == "yes"
@@ -155,4 +153,4 @@ def test_a_name_that_stands_in_the_id_is_derived():
         "<|call|>functions.{name}:{index}<|args|>{arguments}<|/call|>"
     )
     assert (found.id_of("get", 1), found.between is None) == ("functions.get:1", False)
-    assert call_format(templates()["Qwen-Qwen3-0.6B"]).id_of("get", 1) == ""
+    assert format_of("Qwen-Qwen3-0.6B").id_of("get", 1) == ""

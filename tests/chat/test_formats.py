@@ -8,7 +8,7 @@ from structgen.chat import call_format
 from structgen.chat.formats import NATIVE
 from structgen.chat.proof import TEXTS, proof
 from structgen.errors import OptionError
-from tests.support.chat_templates import templates
+from tests.support.chat_templates import format_of, templates
 from tests.support.thinning import thinned
 
 NAMES = [each.name for each in NATIVE]
@@ -28,7 +28,7 @@ def test_a_known_format_reads_back_whatever_its_mask_takes(name):
 @pytest.mark.parametrize("name", templates())
 def test_so_do_the_formats_of_real_templates(name):
     try:
-        format_ = call_format(templates()[name])
+        format_ = format_of(name)
     except OptionError:
         pytest.skip("no call format")
     assert proof(format_).wrong == ""

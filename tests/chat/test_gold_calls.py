@@ -67,9 +67,9 @@ def outcomes(name: str, stride: int, picks: int) -> tuple[Counter[str], list[str
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_gold_calls_are_accepted(name):
-    counts, wrong = outcomes(name, stride=40, picks=1)
+    counts, wrong = outcomes(name, stride=80, picks=1)
     assert wrong == []
-    assert counts["accepted"] > 25
+    assert counts["accepted"] > 12
 
 
 @pytest.mark.slow

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from structgen.automaton.machine import Automaton
-from structgen.chat import CallFormat, call_format
+from structgen.chat import CallFormat
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
-from tests.support.chat_templates import byte_vocabulary, control_tokens, templates, token_ids
+from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, templates, token_ids
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -58,7 +58,7 @@ def expanded(format_: CallFormat, vocabulary: Vocabulary, names: list[str], call
 )
 def test_a_hundred_tools_are_no_more_work_than_one(name, monkeypatch):
     """Only the tools that are called are written, and their names all at once."""
-    format_ = call_format(templates()[name])
+    format_ = format_of(name)
     vocabulary = byte_vocabulary(control_tokens(format_))
     for calls in (["get_all_users"], ["get_all_users", "book_room", "find_note"]):
         one = expanded(format_, vocabulary, calls, calls, monkeypatch)

@@ -9,6 +9,7 @@ from structgen.chat import call_format
 from structgen.chat.messages import prompt_ids
 from tests.support.calling_models import chat_tokenizer
 from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, templates
+from tests.support.thinning import thinned
 
 NEEDS_TOOLS = frozenset(
     ("CohereForAI-c4ai-command-r-plus-tool_use", "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use",
@@ -44,7 +45,7 @@ def prompt(tokenizer, content, *calls):
     return tokenizer.decode(prompt_ids(tokenizer, turns))
 
 
-@pytest.mark.parametrize("name", sorted(templates().keys() - NEEDS_TOOLS))
+@pytest.mark.parametrize("name", thinned(sorted(templates().keys() - NEEDS_TOOLS), 3))
 def test_a_text_is_in_the_prompt_as_one_or_in_parts(name):
     tokenizer = tokenizer_with(templates()[name])
     text = prompt(tokenizer, "Where is Rome?")

@@ -23,7 +23,7 @@ from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelle
 from structgen.errors import CallSyntaxError, TokenRejected, UnsupportedSchema
 from structgen.regular.chardfa import from_pattern
 from structgen.tools import Tool
-from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates, token_ids
+from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, refused_at, templates, token_ids
 
 FAST = ("Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "Kimi-K3", "google-gemma-4-31B-it", "GLM-4.6",
         "meetkai-functionary-medium-v3.2", "meta-llama-Llama-3.1-8B-Instruct")  # fmt: skip
@@ -313,7 +313,7 @@ def test_required_arguments_come_once_each_in_any_order():
 
 @pytest.mark.parametrize("name", [name for name in FAST if name in templates()])
 def test_a_turn_without_calls_has_nothing_that_begins_one(name):
-    format_ = call_format(templates()[name])
+    format_ = format_of(name)
     text = format_.render([WrittenCall("look", ROME, "abcdefgh1")])
     for names in ([], control_tokens(format_)):
         assert allowed(format_, text, names)

@@ -20,6 +20,7 @@ from structgen.testing import ScriptedModel, scripted_chat
 from structgen.vocabulary import Vocabulary
 from tests.support.calling_models import chat_tokenizer, real_tokenizer
 from tests.support.chat_templates import templates
+from tests.support.thinning import thinned
 
 HISTORY = """{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.FIELD %}<think>
@@ -60,7 +61,7 @@ def chat(source: str, *said: str, tags: bool = False) -> Model:
     return Model(ScriptedModel(list(said), Vocabulary.from_tokens(tokens, vocabulary.end_ids)), tokenizer, vocabulary)
 
 
-@pytest.mark.parametrize("tags", [False, True])
+@pytest.mark.parametrize("tags", thinned([False, True], 2))
 def test_a_thought_that_the_template_opens_is_told_apart_without_being_asked(tags):
     """By `generate`, `stream`, `call` and `stream_call`; also where no thought is wanted, and none can be kept off."""
     said = "Where is it?\n</think>\n\n"
@@ -85,7 +86,7 @@ def test_a_thought_that_the_template_opens_is_told_apart_without_being_asked(tag
     assert (none.answer, none.calls) == ("Sunny.", [])
 
 
-@pytest.mark.parametrize("tags", [False, True])
+@pytest.mark.parametrize("tags", thinned([True, False], 2))
 def test_a_thought_that_the_model_opens_by_itself_is_told_apart(tags):
     """Where the prompt neither opens nor closes one; with tools, a schema, both, and neither. Nothing is read twice."""
     question, thought = [{"role": "user", "content": "Rome?"}], f"Hm. {CALL}?\n"

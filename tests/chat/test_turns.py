@@ -8,7 +8,6 @@ Covers `arguments`, `call_format`, `calls_constraint`, `derive_arguments`, `deri
 from __future__ import annotations
 
 import json
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from structgen.chat import CallFormat, call_format
+from structgen.chat import CallFormat
 from structgen.chat.arguments import KeyedArguments, Raw
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
@@ -27,7 +26,7 @@ from structgen.chat.templates import CannotRender, JinjaTemplate
 from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
 from structgen.parts.parts import parts_of
 from structgen.tools import Tool
-from tests.support.chat_templates import byte_vocabulary, control_tokens, derivable, refused_at, templates
+from tests.support.chat_templates import byte_vocabulary, control_tokens, derivable, format_of, refused_at, templates
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -61,11 +60,6 @@ CONTAINERS: dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]] = {
         st.dictionaries(LETTERS, ANY_TEXT, max_size=2),
     ),
 }
-
-
-@cache
-def format_of(name: str) -> CallFormat:
-    return call_format(templates()[name])
 
 
 def kinds_of(format_: CallFormat) -> dict[str, tuple[dict[str, Any], st.SearchStrategy[Any]]]:
@@ -167,7 +161,7 @@ def _in_schema_order(tools: list[Tool[..., Any]], calls: list[WrittenCall]) -> l
 
 
 @pytest.mark.parametrize("name", [name for name in FAST if name in templates()])
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.data())
 def test_what_is_written_is_allowed_and_read_back(name, data):
     tools, calls = data.draw(tools_and_calls(name))
@@ -307,7 +301,7 @@ def test_strings_that_could_not_be_read_back_are_refused():
     ],
 )
 def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rules, wrong, right):
-    format_ = call_format(templates()["LFM2-8B-A1B"])
+    format_ = format_of("LFM2-8B-A1B")
     tools = (Tool.of({"name": "f", "parameters": {"properties": {"o": {"type": "object", **rules}}}}),)
     assert accepted(format_, TurnRules(tools), format_.render([WrittenCall("f", {"o": right})]))
     assert not accepted(format_, TurnRules(tools), format_.render([WrittenCall("f", {"o": wrong})]))
@@ -316,7 +310,7 @@ def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rul
 def test_rules_for_the_names_of_arguments_are_refused_where_arguments_are_written_one_by_one():
     tools = (Tool.of({"name": "f", "parameters": {"properties": {"ab": {}}, "propertyNames": {"maxLength": 1}}}),)
     with pytest.raises(UnsupportedSchema, match="propertyNames"):
-        turn(call_format(templates()["LFM2-8B-A1B"]), TurnRules(tools), byte_vocabulary([]))
+        turn(format_of("LFM2-8B-A1B"), TurnRules(tools), byte_vocabulary([]))
 
 
 def test_a_name_is_told_before_the_arguments():

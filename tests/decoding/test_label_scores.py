@@ -12,6 +12,7 @@ from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompts
 from tests.support.calling_models import random_chat
+from tests.support.thinning import diagonal
 
 
 def by_itself(model: sg.Model, prompt: Prompt, labels: list[str]) -> list[float]:
@@ -27,8 +28,7 @@ def by_itself(model: sg.Model, prompt: Prompt, labels: list[str]) -> list[float]
     return scores
 
 
-@pytest.mark.parametrize("count", [2, 13, 1_000])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "count"), diagonal([0, 1], [2, 13, 1_000]))
 def test_all_labels_have_the_probability_that_each_has_by_itself(count: int, seed: int) -> None:
     """Labels that begin others, too; a sample of a thousand."""
     model = random_chat("hermes", seed)

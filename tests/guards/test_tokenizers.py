@@ -147,10 +147,9 @@ def test_a_model_that_tries_every_tokenisation_never_gets_a_word_out(vocabulary,
 
 
 def with_each_vocabulary(name: str, values: list[Any]) -> pytest.MarkDecorator:
-    """Each value for the demo model's tokenizer; of larger ones only the last value is in the fast suite."""
-    rows = [("demo", value) for value in values] + [("tokenizer.model.v1", values[-1])]
-    slow = [("tokenizer.model.v1", value) for value in values[:-1]]
-    slow += [(large, value) for large in LARGE for value in values]
+    """Each value for the demo model's tokenizer; larger ones are for the slow suite."""
+    rows = [("demo", value) for value in values]
+    slow = [(large, value) for large in ("tokenizer.model.v1", *LARGE) for value in values]
     rows += [pytest.param(*row, marks=pytest.mark.slow) for row in slow]
     return pytest.mark.parametrize(("vocabulary", name), rows, indirect=["vocabulary"])
 

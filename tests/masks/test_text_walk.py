@@ -116,7 +116,7 @@ def test_masks_of_text_are_the_plain_twins(constraint: Any) -> None:
         assert_equal_along(grammar, text, seed)
 
 
-@pytest.mark.parametrize(("most", "bounded"), diagonal([1, 9, 60, 400], BOUNDED, 2))
+@pytest.mark.parametrize(("most", "bounded"), diagonal([1, 9, 60, 400], BOUNDED))
 def test_masks_of_bounded_text_are_the_plain_twins(bounded: Any, most: int) -> None:
     """With room for every token, for some, and for none."""
     try:

@@ -47,6 +47,7 @@ from structgen.models.row import Row
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
 from structgen.testing import ByteTokenizer, byte_vocabulary
+from tests.support.thinning import diagonal
 
 pytestmark = pytest.mark.skipif(
     not hasattr(hf.GenerationMixin, "_prepare_position_ids_for_generation"), reason="needs transformers 5.2"
@@ -320,8 +321,9 @@ def test_long_prompts_are_not_padded_for_the_sake_of_short_ones(monkeypatch):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("kind", [forward_for, SoloForward, partial(SoloForward, singly=True)])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("kind", "name"), diagonal([forward_for, SoloForward, partial(SoloForward, singly=True)], MODELS)
+)
 def test_rows_with_inputs_go_back_as_far_as_their_prompt(name, kind):
     """Beside a row of text: uneven steps, rollbacks to the prompt, reading it again; logits as without a cache."""
     module, rng = make(name).module, random.Random(4)

@@ -25,6 +25,7 @@ from structgen.models.row import Row
 from structgen.models.uncached import at_once
 from tests.models.hosts.test_forward import Uncached
 from tests.support.architectures import WIDTH, make
+from tests.support.thinning import diagonal
 
 TEXTS = ["Ada Moreau, 36, lives in Lyon", "Tom Berg is 51 years old and lives in Oslo", "Mia Ray, 8, of Rome"]
 HEAD = "Extract the person: name, age, city. " * 6
@@ -75,8 +76,7 @@ WAYS = ["llama", "gemma3", "deepseek-v3", "bloom", "t5", "mamba", "qwen3-next", 
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("bound", [1 << 24, 40_000])
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize(("bound", "name"), diagonal([1 << 24, 40_000], WAYS))
 def test_rows_read_as_if_nothing_were_remembered(name, bound):
     """Runs of rows that begin alike, go on, go back and leave: the logits of a fresh forward each time."""
     module, rng = make("mamba" if name == "scans" else name), random.Random(2)

@@ -26,6 +26,7 @@ from structgen.masks.grammar import Grammar
 from tests.support.hostile_rows import ROWS, Row, has
 from tests.support.matching import allowed, byte_vocabulary
 from tests.support.speed import at_usual_speed
+from tests.support.thinning import as_slow
 
 if not hasattr(os, "fork"):
     pytest.skip("needs processes that share what is compiled", allow_module_level=True)
@@ -264,7 +265,7 @@ def test_slow_rows_are_rows() -> None:
     assert SLOW <= ROWS.keys()
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in ROWS])
+@pytest.mark.parametrize("name", [as_slow(name) if name in SLOW or at % 2 else name for at, name in enumerate(ROWS)])
 def test_a_hostile_schema_ends_in_seconds(name: str) -> None:
     """In the schema's order."""
     check(name, "schema")

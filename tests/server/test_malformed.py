@@ -80,7 +80,7 @@ def ask(server, seed):
 
 
 @pytest.mark.parametrize(
-    ("bodies", "streams"), [(80, 2), pytest.param(10_000, 32, marks=pytest.mark.slow)], ids=["some", "many"]
+    ("bodies", "streams"), [(40, 2), pytest.param(10_000, 32, marks=pytest.mark.slow)], ids=["some", "many"]
 )
 def test_malformed_requests_hurt_nobody(bodies, streams):
     settings = Settings(name="m", max_tokens=40, rows=48)

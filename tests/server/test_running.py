@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 LOADED = """
 import gc, sys
 from structgen.server.app import COLLECT_AFTER, SWITCH, prepare_process
@@ -22,6 +24,7 @@ assert gc.collect() == 1  # what comes later is still looked at
 """
 
 
+@pytest.mark.slow
 def test_what_is_loaded_is_left_out_of_every_collection() -> None:
     """In a process of its own: the setting is for all of it."""
     subprocess.run([sys.executable, "-c", LOADED], check=True, timeout=120)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from structgen.chat import call_format
 from structgen.chat.pieces import TAG
 from structgen.models.model import Model
 from structgen.testing import HERMES, ScriptedModel
 from structgen.vocabulary import Vocabulary
-from tests.support.chat_templates import control_tokens, templates
+from tests.support.chat_templates import control_tokens, format_of, templates
 from tests.support.small_tokenizers import byte_level_bpe
 
 MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]{{ message.content }}[/INST]\
@@ -80,7 +79,7 @@ def answering_chat(template: str, texts: dict[str, str]) -> Model:
 
 def real_tokenizer(name: str) -> PreTrainedTokenizerFast:
     """A tokenizer of some 400 tokens, and the control tokens that a real model's chat template has."""
-    format_ = call_format(templates()[name])
+    format_ = format_of(name)
     thinking = format_.thinking
     marks = TAG.findall(thinking.opening + thinking.closing) if thinking is not None else []
     end = next(iter(TAG.findall(format_.end)), "<|im_end|>")

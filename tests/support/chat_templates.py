@@ -10,6 +10,7 @@ from pathlib import Path
 
 from structgen.chat.arguments import KeyedArguments
 from structgen.chat.call_format import CallFormat
+from structgen.chat.known import call_format
 from structgen.chat.pieces import TAG
 from structgen.errors import TokenRejected
 from structgen.masks import Grammar
@@ -52,6 +53,12 @@ def templates() -> dict[str, str]:
     with tarfile.open(archive) as packed:
         files = {Path(entry.name): packed.extractfile(entry) for entry in packed if entry.name.endswith(".jinja")}
         return {path.stem: file.read().decode() for path, file in sorted(files.items()) if file is not None}
+
+
+@cache
+def format_of(name: str) -> CallFormat:
+    """The call format of one of these templates."""
+    return call_format(templates()[name])
 
 
 def derivable() -> list[str]:

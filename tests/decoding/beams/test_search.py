@@ -30,6 +30,7 @@ from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.decoding.test_overlap import llama
 from tests.support.releases import require_release
 from tests.support.simulated_device import simulated
+from tests.support.thinning import diagonal
 
 WIDTH, END = 257, 256
 SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -81,8 +82,7 @@ def logprob(model: sg.Model, prompt: str, tokens: list[int]) -> float:
     return sum(float(logs[first + at, token]) for at, token in enumerate(tokens))
 
 
-@pytest.mark.parametrize("length_penalty", [1.0, 0.0, 2.5])
-@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+@pytest.mark.parametrize(("length_penalty", "early_stopping"), diagonal([1.0, 0.0, 2.5], [True, False, "never"]))
 @pytest.mark.parametrize("count", [2, 5])
 def test_without_a_constraint_the_texts_and_scores_are_those_of_transformers(count, early_stopping, length_penalty):
     for seed, end in ((1, 3.0), (2, 5.0), (3, 0.0)):

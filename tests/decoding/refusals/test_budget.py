@@ -30,6 +30,7 @@ from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.mixed_rows import WITHOUT_Z
+from tests.support.thinning import diagonal
 from tests.support.walking import random_schema, tokens_of
 
 PERSON = {
@@ -59,8 +60,7 @@ def test_an_endless_string_is_closed_in_time(budget: int) -> None:
     assert found.caps[0] == sg.Cap("max_new_tokens", "/name", budget)
 
 
-@pytest.mark.parametrize("whitespace", LAYOUTS, ids=lambda layout: layout.kind)
-@pytest.mark.parametrize("fast_forward", [True, False])
+@pytest.mark.parametrize(("fast_forward", "whitespace"), diagonal([True, False], LAYOUTS))
 @pytest.mark.parametrize(
     ("text", "pointer"),
     [

@@ -106,11 +106,11 @@ def test_drafts_keep_the_law_of_canonical_draws():
     law = canonical_law(model, prompt, names)
     assert len(law) == 6
     assert math.isclose(sum(law.values()), 1.0, rel_tol=1e-6)
-    sampling = sg.Sampling(temperature=1.0, seed=5).several(1000)
-    runs = sg.generate(model, [prompt] * 1000, names, sampling=sampling, canonical="strict", details=True, batch_size=1)
+    sampling = sg.Sampling(temperature=1.0, seed=5).several(400)
+    runs = sg.generate(model, [prompt] * 400, names, sampling=sampling, canonical="strict", details=True, batch_size=1)
     assert isinstance(runs, list)
     assert chi_square([run.token_ids for run in runs], law) < 4.5
-    assert sum(run.stats.drafted for run in runs) > 100
+    assert sum(run.stats.drafted for run in runs) > 40
 
 
 def test_forced_text_and_drafts_change_nothing():

@@ -20,6 +20,7 @@ from structgen.testing import scripted
 from tests.decoding.refusals.test_budget import drive
 from tests.support.calling_models import scripted_chat
 from tests.support.matching import byte_vocabulary, rich_vocabulary
+from tests.support.thinning import diagonal
 
 PERSON = {
     "type": "object",
@@ -36,8 +37,7 @@ def run(text: str, schema: Any = PERSON, **options: Any) -> Any:
     return sg.generate(scripted(text), "x", schema=schema, limits=sg.Limits(400, **caps), details=True, **options)
 
 
-@pytest.mark.parametrize("whitespace", LAYOUTS, ids=lambda layout: layout.kind)
-@pytest.mark.parametrize("fast_forward", [True, False])
+@pytest.mark.parametrize(("fast_forward", "whitespace"), diagonal([True, False], LAYOUTS))
 @pytest.mark.parametrize(
     ("text", "caps", "pointer", "wanted"),
     [

@@ -23,6 +23,7 @@ from structgen.models.hosts.host import Host, NewTokens
 from structgen.models.row import Row
 from structgen.models.transfer import device_of
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.thinning import diagonal
 
 
 class Uncached(Host):
@@ -188,11 +189,10 @@ class City(BaseModel):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"beams": 3}, {"banned": ["e"]}, {"sampling": sg.Sampling(temperature=1.0, seed=2)},
-                {"limits": sg.Limits(max_new_tokens=30)}, {"canonical": True}, {"fast_forward": False}],
-    ids=lambda options: next(iter(options), "greedy"),
+    ("places", "options"),
+    diagonal([1, 8], [{}, {"beams": 3}, {"banned": ["e"]}, {"sampling": sg.Sampling(temperature=1.0, seed=2)},
+                      {"limits": sg.Limits(max_new_tokens=30)}, {"canonical": True}, {"fast_forward": False}]),
 )  # fmt: skip
-@pytest.mark.parametrize("places", [1, 8])
 @pytest.mark.filterwarnings("ignore::structgen.errors.BudgetWarning")
 def test_generate_says_what_it_says_of_the_model_itself(places, options):
     host = Uncached(places)
