@@ -250,6 +250,7 @@ def ways() -> dict[str, Way]:
     """All ways that can run here, by name; the first of them are the main ones."""
     import structgen as sg
 
+    drawn = sg.Sampling(temperature=1.0, seed=0)
     thinking = sg.Thinking(opening="<think>\n", closing="</think>\n\n", max_tokens=256)
     made = {
         "transformers, free": transformers(),
@@ -264,6 +265,8 @@ def ways() -> dict[str, Way]:
         "structgen, thinking": structgen(thinking=thinking),
         "structgen, plan": structgen(plan="free"),
         "structgen, free": structgen(free=True),
+        "structgen, sampled": structgen(sampling=drawn),
+        "structgen, exact": structgen(sampling=replace(drawn, exact="prefer")),
         "llama.cpp, free": llama_cpp(grammar=False),
         "llama.cpp, json_schema": llama_cpp(grammar=True),
         "structgen on llama.cpp": structgen(engine="host"),

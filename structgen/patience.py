@@ -46,16 +46,13 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None, events: Iterable[CancelEvent | None] = ()) -> None:
         self.seconds, self._events = seconds, [event for event in events if event is not None]
+        self.is_bounded = seconds is not None or bool(self._events)
+        """May it ever come?"""
         self.restart()
 
     def restart(self) -> None:
         """The time begins now."""
         self._until = math.inf if self.seconds is None else time.monotonic() + self.seconds
-
-    @property
-    def is_bounded(self) -> bool:
-        """May it ever come?"""
-        return self._until < math.inf or bool(self._events)
 
     @property
     def left(self) -> float | None:
@@ -70,7 +67,7 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """Must the call end?"""
-        return (self._until < math.inf and time.monotonic() > self._until) or self.is_cancelled
+        return self.is_bounded and (time.monotonic() > self._until or self.is_cancelled)
 
     def check(self) -> None:
         """Raises `Stopped` where the call must end."""
@@ -104,7 +101,7 @@ class Patience:
         Raises:
             Stopped: the call must end.
         """
-        if self.deadline is not ENDLESS:
+        if self.deadline.is_bounded:
             self.deadline.check()
         self._began = None if self.seconds is None else time.thread_time()  # the clock takes a microsecond
         self._added += self.each

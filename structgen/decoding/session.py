@@ -351,7 +351,8 @@ class Session(RowText):
     def _advance(self, token: int, entry: Entry) -> None:
         text = self._transcript
         text.take(token, entry)
-        if all(rule.keeps(text) for rule in self._checks.keeping):
+        rules = self._checks.keeping
+        if not rules or all(rule.keeps(text) for rule in rules):
             self.finish = "end" if token in self._vocabulary.end_ids else None
             self._settle()
         else:
