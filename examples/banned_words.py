@@ -5,17 +5,21 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person  # name: str, age: int, city: str
 from structgen.testing import scripted  # a model that wants to say this; any other works alike
 
-PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
+# The customer is wanted, and the model takes our own agent for him. His name is banned.
+PROMPT = """Extract the person: name, age, city.
+Text: Tom Berg spoke with Amara Castillo, 64, from Norwich.
+JSON: """
 
 # In JSON a ban applies to what string values spell. It does not apply to names of members.
 model, tokenizer = load_demo()
-run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Lyon"], details=True)
+print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer)))
+run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Tom Berg"], details=True)
 print(repr(run.value))
 for step in run.trace:
     print(f"    after {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
 
 # More options than banned=: case, accents, any white space, whole words, one field only.
-guard = sg.BannedWords(["lyon"], ignore_case=True, whole_word=True, scope="/city")
+guard = sg.BannedWords(["tom berg"], ignore_case=True, whole_word=True, scope="/name")
 print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer, guards=[guard])))
 
 # Your own rule: a guard reads bytes. Its veto names the byte where the offence began.
@@ -39,7 +43,8 @@ run = sg.generate(scripted("go go on"), "x", sg.Regex("go [a-z]{2} on"), guards=
 print(run.text, [(step.text, step.reason) for step in run.trace])
 
 # Output:
-# Person(name='Ada Moreau', age=36, city='Leton')
-#     after 16 tokens, 'yon' was taken back: banned word 'Lyon'
-# Person(name='Ada Moreau', age=36, city='Leton')
+# Person(name='Tom Berg', age=64, city='Norwich')
+# Person(name='Amara Castillo', age=64, city='Norwich')
+#     after 3 tokens, 'Tom Berg' was taken back: banned word 'Tom Berg'
+# Person(name='Amara Castillo', age=64, city='Norwich')
 # go ag on [('go on', "'go' twice")]

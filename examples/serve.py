@@ -39,13 +39,14 @@ try:
     done = client.chat.completions.parse(model="demo", messages=messages, response_format=Person, temperature=0)
     print(repr(done.choices[0].message.parsed))
 
-    # Options that OpenAI's interface lacks go into the field `structgen`.
+    # Options that OpenAI's interface lacks go into the field `structgen`. Without the ban the answer is Tom Berg.
+    ask = "Extract the person: name, age, city.\nText: Tom Berg spoke with Amara Castillo, 64, from Norwich."
     done = client.chat.completions.create(
         model="demo",
-        messages=messages,
+        messages=[{"role": "user", "content": ask}],
         temperature=0,
         response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": Person.model_json_schema()}},
-        extra_body={"structgen": {"banned": ["Lyon"]}},
+        extra_body={"structgen": {"banned": ["Tom Berg"]}},
     )
     print(done.choices[0].message.content)
 finally:
@@ -54,4 +55,4 @@ finally:
 
 # Output:
 # Person(name='Ada Moreau', age=36, city='Lyon')
-# {"name": "Ada Moreau", "age": 36, "city": "Leton"}
+# {"name": "Amara Castillo", "age": 64, "city": "Norwich"}

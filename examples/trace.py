@@ -1,4 +1,4 @@
-"""The trace of one run: a banned word, a validator's refusal, forced text, and a value that the budget closes.
+"""The trace of one run: a name that is banned, a city that a validator refuses, and forced text.
 
 `python examples/trace.py trace.html` keeps the page.
 """
@@ -8,37 +8,32 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator
 
 import structgen as sg
 from structgen.demo import load_demo
+from structgen.demo.tasks import Person  # name: str, age: int, city: str
 
-PROMPT = """Extract the job: title, company, salary, remote (true or false), skills (list).
-Text: Whitcombe Labs is looking for a Senior Designer. Salary: 61500. Skills: Figma, SQL, Excel and testing. Remote.
-JSON: """
-
-
-def within_band(salary: int) -> int:
-    if salary < 62000:
-        raise ValueError("the band begins at 62000")
-    return salary
+TEXT = "Note by Tom Berg: Priya Bright, 60, comes from Antwerp."
+PROMPT = f"Extract the person: name, age, city.\nText: {TEXT}\nJSON: "
 
 
-class Job(BaseModel):
-    title: str
-    company: str
-    salary: Annotated[int, AfterValidator(within_band)]
-    remote: bool
-    skills: list[str]
+def stands_in_text(city: str) -> str:
+    if city not in TEXT:
+        raise ValueError("the text does not say so")
+    return city
+
+
+class Customer(Person):
+    city: Annotated[str, AfterValidator(stands_in_text)]
 
 
 model, tokenizer = load_demo()
-run = sg.generate(model, PROMPT, Job, tokenizer=tokenizer, banned=["SQL"], limits=sg.Limits(33), details=True)
-print(run.value)
+print("without the rules:", sg.generate(model, PROMPT, Person, tokenizer=tokenizer))
+run = sg.generate(model, PROMPT, Customer, tokenizer=tokenizer, banned=["Tom Berg"], details=True)
+print("with the rules:", run.value)
 for undone in run.trace:
     print(f"taken back: {undone.text!r} because of: {undone.reason}")
-for cap in run.caps:
-    print(f"{cap.name}={cap.limit} closed {cap.pointer}; the model wanted {cap.wanted!r} next")
 forced = [token.text for token in run.trace.tokens if token.forced]
 print("forced:", forced)
 unsure = min((token for token in run.trace.tokens if token.chance is not None), key=lambda token: token.chance)
@@ -50,10 +45,11 @@ run.report(page)
 print(page.name, page.read_text(encoding="utf-8").count('role="option"'), "tokens and texts that were taken back")
 
 # Output:
-# title='Senior Designer' company='Whitcombe Labs' salary=615000 remote=True skills=['Figma', 'Excel']
-# taken back: '0, "remote": ' because of: Value error, the band begins at 62000
-# taken back: 'SQL' because of: banned word 'SQL'
-# max_new_tokens=33 closed /skills/1; the model wanted '", "' next
-# forced: ['{"', 'title', 'company', 'salary', 'remote', '": ', ', "', 'skills']
-# least sure at /company: 'com', one of 1918 that were allowed
-# trace.html 35 tokens and texts that were taken back
+# without the rules: name='Tom Berg' age=60 city='Anouterp'
+# with the rules: name='Priya Bright' age=60 city='Antwerp'
+# taken back: 'Tom Berg' because of: banned word 'Tom Berg'
+# taken back: 'outerp"}' because of: Value error, the text does not say so
+# taken back: 'areerp"}' because of: Value error, the text does not say so
+# forced: ['{"', 'name', 'age', 'city']
+# least sure at /name: 'Pri', one of 1917 that were allowed
+# trace.html 24 tokens and texts that were taken back

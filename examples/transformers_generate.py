@@ -5,7 +5,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person  # name: str, age: int, city: str
 from structgen.integrations.transformers import ConstraintLogitsProcessor, constrained_generate
 
-TEXTS = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg is 51 years old and lives in Oslo."]
+TEXTS = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg spoke with Amara Castillo, 64, from Norwich."]
 
 model, tokenizer = load_demo()
 tokenizer.padding_side = "left"
@@ -19,7 +19,7 @@ ids = model.generate(**inputs, max_new_tokens=60, logits_processor=[processor])
 print(*tokenizer.batch_decode(ids[:, begin:], skip_special_tokens=True), sep="\n")
 
 # 2. custom_generate: transformers prepares, structgen decodes. So banned words, retries and budgets work, too.
-decode = constrained_generate(Person, tokenizer, banned=["Lyon"])
+decode = constrained_generate(Person, tokenizer, banned=["Tom Berg"])
 output = model.generate(**inputs, max_new_tokens=60, custom_generate=decode, return_dict_in_generate=True)
 for run in output.generations:
     print(repr(run.value), run.finish)
@@ -30,7 +30,7 @@ print([matcher.grammar.vocabulary.token(token) for token in matcher.allowed_toke
 
 # Output:
 # {"name": "Ada Moreau", "age": 36, "city": "Lyon"}
-# {"name": "Tom Berg", "age": 51, "city": "Oslo"}
-# Person(name='Ada Moreau', age=36, city='Leton') complete
-# Person(name='Tom Berg', age=51, city='Oslo') complete
+# {"name": "Tom Berg", "age": 64, "city": "Norwich"}
+# Person(name='Ada Moreau', age=36, city='Lyon') complete
+# Person(name='Amara Castillo', age=64, city='Norwich') complete
 # [b'{', b'{"']

@@ -1,9 +1,10 @@
-"""The bar of a job on the standard error."""
+"""The bar of a job on the standard error, or below a notebook's cell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -18,8 +19,13 @@ def progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, s
     Yields:
         A function that shows how many inputs have an outcome, and the counts in words.
     """
+    console = Console(stderr=True)
+    if shown and console.is_jupyter:
+        with muted():
+            yield _below_the_cell(total)
+        return
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=not shown)
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not shown)
     task, line = bar.add_task("extract", total=total), "no input done yet"
 
     def tell(count: int, counts: str) -> None:
@@ -29,3 +35,16 @@ def progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, s
 
     with muted() if shown else waiting(lambda: line), bar:
         yield tell
+
+
+def _below_the_cell(total: int | None) -> Callable[[int, str], None]:
+    """A bar in HTML: rich's needs ipywidgets."""
+    from IPython.display import display
+
+    def drawn(count: int, counts: str) -> dict[str, str]:
+        line = f"{count}{'' if total is None else f' of {total}'}: {counts}"
+        bar = "" if total is None else f'<progress value="{count}" max="{total}"></progress> '
+        return {"text/plain": line, "text/html": bar + escape(line)}
+
+    shown = display(drawn(0, "no input done yet"), raw=True, display_id=True)
+    return lambda count, counts: shown.update(drawn(count, counts), raw=True)

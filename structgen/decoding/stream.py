@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, Generic, TypeVar
 
 from structgen.automaton.pointers import PointerReader, Span
@@ -56,6 +57,12 @@ class Event(Generic[T]):
         if self.result is not None and self.result.error is None:
             return self.result.value
         return None if self._known is None else partial(*self._known)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the value so far, or the new text; of the last event the whole run."""
+        if self.result is not None:
+            return self.result._repr_html_()
+        return f"<pre>{escape(self.text if self._known is None else repr(self.partial))}</pre>"
 
 
 class RowEvents:

@@ -14,7 +14,7 @@
   const box = find(".tokens");
   if (!box) return;
   const stops = [...box.querySelectorAll("[role=option]")], spans = [...box.querySelectorAll(".t")];
-  const text = find("#i-text"), place = find("#i-place"), facts = find("#i-facts"), others = find("#i-others");
+  const text = find("#i-text"), place = find("#i-place"), facts = find("#i-facts"), others = find("#i-others"), wanted = find("#i-wanted");
   let current = null;
 
   const percent = (p) => p === null ? "–" : p >= 0.9995 ? "100%" : p >= 0.995 || p < 0.0995
@@ -39,6 +39,10 @@
       fact("removed by the mask", percent(removed)), fact("allowed tokens", allowed === null ? "all" : allowed.toLocaleString("en")),
       fact("time of the step", seconds(time)),
     ]));
+    const first = choices.find(([, , may, chosen]) => !may && !chosen), liked = choices[0];
+    wanted.textContent = forced || !choices.length ? "" : first && first === liked
+      ? `The model wanted “${visible(first[0])}”, which was refused. What else it might have said:`
+      : first ? "What the model might have said; struck out: refused." : "What the model might have said:";
     others.replaceChildren(...choices.map(([spelled, p, may, chosen]) => {
       const row = element("li", chosen ? "said" : may ? "" : "no"), bar = element("span", "bar"), fill = element("i");
       fill.style.setProperty("--w", `${100 * p}%`); bar.append(fill);
@@ -54,6 +58,7 @@
     text.className = "gone"; text.textContent = visible(said);
     place.textContent = (pointer === null ? "" : `${pointer || "the root"} · `) + reason;
     facts.replaceChildren(...(count ? [fact("tokens", String(count))] : [])); others.replaceChildren();
+    wanted.textContent = "";
     light(null, index);
   }
   function light(pointer, undone) {

@@ -24,6 +24,8 @@ INLINE = 6
 """Undone texts that are shown at one place of the text; the list below has all."""
 LISTED = 400
 """Undone texts that the list shows."""
+BEFORE, INSTEAD = 4, 6
+"""Tokens that the list shows of the text before an undone text, and of what stands there instead."""
 FINISHES = {
     "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
     "stop": "ended by a stop string", "length": "plain text, at its limit", "error": "failed",
@@ -31,7 +33,8 @@ FINISHES = {
 
 INSPECTOR = (
     '<aside class="card inspector" aria-live="polite"><h2 id="i-title">Token</h2><p id="i-text"></p>'
-    '<p id="i-place" class="note"></p><dl id="i-facts"></dl><ol id="i-others"></ol></aside>'
+    '<p id="i-place" class="note"></p><dl id="i-facts"></dl>'
+    '<p id="i-wanted" class="note"></p><ol id="i-others"></ol></aside>'
 )
 """The card that the script fills with the chosen token."""
 
@@ -264,18 +267,34 @@ def _undone(report: Report) -> list[Undone]:
 
 
 def _undone_list(report: Report) -> str:
-    rows, every = [], _undone(report)
+    rows, every, around = [], _undone(report), _around_undone(report)
     if not every:
         return ""
     for index, undone in enumerate(every[:LISTED]):
+        before, instead = around[index]
         who = f"validator, {escape(undone.pointer or 'the whole value')}" if undone.pointer is not None else "refused"
         rows.append(
-            f'<li data-u="{index}"><code>{escape(_short(undone.text, 300))}</code>'
+            f'<li data-u="{index}"><samp>{escape(before)}</samp><code>{escape(_short(undone.text, 300))}</code>'
+            f" <samp>→ {escape(instead)}</samp>"
             f'<p><span class="tag">{who}</span> {escape(undone.reason)}</p></li>'
         )
     more = len(every) - LISTED
     rest = f'<p class="note">and {more} more</p>' if more > 0 else ""
     return f'<section class="card back"><h2>What was taken back, and why</h2><ol>{"".join(rows)}</ol>{rest}</section>'
+
+
+def _around_undone(report: Report) -> list[tuple[str, str]]:
+    """Returns for each text that was taken back the end of the text before it, and what stands there instead."""
+    around: dict[int, tuple[str, str]] = {}
+    for first, tokens, undone in (
+        (0, report.thinking_tokens, report.thinking_undone),
+        (len(report.thinking_undone), report.tokens, report.undone),
+    ):
+        texts = [token.text for token in tokens]
+        for place, indexes in places_of_undone(undone, len(tokens)).items():
+            before, after = "".join(texts[max(0, place - BEFORE) : place]), "".join(texts[place : place + INSTEAD])
+            around |= {first + index: (before, after or "(the end)") for index in indexes}
+    return [around[index] for index in range(len(around))]
 
 
 def _cap_list(report: Report) -> str:

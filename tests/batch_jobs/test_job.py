@@ -6,7 +6,9 @@ Covers `columns`, `job_options`, `progress` and `running`.
 from __future__ import annotations
 
 import json
+import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -118,6 +120,20 @@ def test_a_bar_is_shown_on_the_standard_error(model, capsys):
     sg.extract_many(model, TEXTS[:1], Person, prompt=PROMPT, progress=True)
     out, err = capsys.readouterr()
     assert (out, "1 done, 0 failed" in err) == ("", True)
+
+
+def test_a_notebook_gets_the_bar_below_its_cell_without_widgets(model, monkeypatch, capsys):
+    """What a kernel's `display` is given, and what its handle is updated with."""
+    drawn = []
+    handle = SimpleNamespace(update=lambda data, raw: drawn.append(data))
+    shown = SimpleNamespace(display=lambda data, raw, display_id: drawn.append(data) or handle)
+    monkeypatch.setattr("structgen.batch_jobs.progress.Console", lambda stderr: SimpleNamespace(is_jupyter=True))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=shown))
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    sg.extract_many(model, TEXTS[:1], Person, prompt=PROMPT, progress=True)
+    assert drawn[0]["text/plain"] == "0 of 1: no input done yet"
+    assert drawn[-1]["text/html"] == '<progress value="1" max="1"></progress> 1 of 1: 1 done, 0 failed'
+    assert capsys.readouterr().err == ""
 
 
 def test_rows_that_draw_have_a_seed_each(model):

@@ -264,3 +264,12 @@ def test_runs_that_overlap_know_no_dropout_of_a_model_in_training_mode():
     assert not module.training
     assert list(one)[-1].result.token_ids == expected
     assert all(part.training for part in module.modules())
+
+
+def test_in_a_notebook_an_event_is_the_value_so_far_and_the_last_one_the_run():
+    events = list(
+        sg.stream(scripted('{"a": "<b>"}'), "x", {"properties": {"a": {"type": "string"}}, "required": ["a"]})
+    )
+    shown = [event._repr_html_() for event in events]
+    assert "<pre>{&#x27;a&#x27;: &#x27;&lt;b&gt;&#x27;}</pre>" in shown
+    assert shown[-1] == events[-1].result._repr_html_()
