@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the texts
 
 from quality_picture import PICTURE, picture  # noqa: E402
-from quality_report import PAGES, filled, report  # noqa: E402
+from quality_report import PAGE, filled, report  # noqa: E402
 from quality_rows import judged, save, saved  # noqa: E402
 from quality_texts import TASKS, Case, cases  # noqa: E402
 from quality_ways import Answer, Models, Way, ways  # noqa: E402
@@ -104,8 +104,7 @@ def table(arguments: argparse.Namespace) -> None:
         save(rows)
         (HERE / "results" / "quality.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
         PICTURE.write_text(picture(rows), encoding="utf-8")
-        for page in PAGES:
-            page.write_text(filled(page.read_text(encoding="utf-8"), rows), encoding="utf-8")
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
     print("\n".join(lines))
 
 

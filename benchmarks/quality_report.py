@@ -15,7 +15,7 @@ from quality_ways import ways
 from report import inserted, machine
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ROOT / "README.md", ROOT / "docs" / "project" / "quality.md"
+PAGE = ROOT / "docs" / "project" / "quality.md"
 
 OURS = {"torch": "structgen", "llama.cpp": "structgen on llama.cpp"}
 """Our default on each engine: the other ways are compared with it."""
@@ -68,7 +68,7 @@ def filled(page: str, rows: Sequence[Row]) -> str:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """The panels of the picture as a table: for the README and the page."""
+    """The panels of the picture as a table: for the page."""
     lines = [
         "| model, tasks, engine | texts | free text | peer's mask | structgen | CPU: to free text | to the peer |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",

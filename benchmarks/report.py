@@ -277,7 +277,7 @@ def markdown(result: Row) -> str:
 
 
 def digest(result: Row) -> str:
-    """The judged figures and their setting, as the README shows them."""
+    """The judged figures and their setting, as the documentation shows them."""
     setting, machine_of, compared = result["setting"], result["machine"], result["comparison"]
     engines = {engine["engine"]: engine for engine in result["engines"]}
     names = [name for name in engines if name in compared]

