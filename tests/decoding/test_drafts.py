@@ -30,6 +30,7 @@ from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.architectures import MORE_SLOTTED, SLOTTED, make
 from tests.support.mixed_rows import WITHOUT_Z, everything, llama, outcome, sessions
 from tests.support.releases import require_release
+from tests.support.thinning import diagonal
 from tests.support.tiny_configurations import make as tiny
 
 
@@ -110,8 +111,7 @@ def test_a_model_with_recurrent_states_gets_no_drafts():
     assert batch.stats(0).drafted == 0
 
 
-@pytest.mark.parametrize("name", ["t5", "bart", "mpt", "bloom"])
-@pytest.mark.parametrize("places", [1, 3])
+@pytest.mark.parametrize(("places", "name"), diagonal([1, 3], ["t5", "bart", "mpt", "bloom"]))
 def test_rows_with_a_cache_each_say_the_same_with_drafts_in_fewer_forwards(name, places):
     """Encoder-decoders, and models that count positions by the cache; one row is sent back, another is drawn."""
     module = tiny(name, encoder_decoder=name in ("t5", "bart"))

@@ -14,6 +14,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.server import Settings
 from tests.support.serving import served
+from tests.support.thinning import as_slow
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
 FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": Person.model_json_schema()}}
@@ -38,9 +39,9 @@ def create(demo, extras, **options):
 @pytest.mark.parametrize(
     ("phrase", "python"),
     [
-        ("Moreau B", "Moreau B"),
+        as_slow(("Moreau B", "Moreau B")),
         ({"text": "paris", "at": "/city", "ignore_case": True}, sg.Phrase("paris", ignore_case=True, at="/city")),
-        ({"any_of": ["Bo", "Cy"], "whole_word": True}, sg.AnyOf("Bo", "Cy", whole_word=True)),
+        as_slow(({"any_of": ["Bo", "Cy"], "whole_word": True}, sg.AnyOf("Bo", "Cy", whole_word=True))),
         ({"ordered": ["Cy", "Bo"], "at": "/name"}, sg.Ordered("Cy", "Bo", at="/name")),
         ({"template": ["Cy", {"characters": [1, 2]}, "Bo", None, "x"]},
          sg.Template("Cy", sg.Gap(characters=(1, 2)), "Bo", ..., "x")),

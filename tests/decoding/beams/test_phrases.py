@@ -135,7 +135,7 @@ def test_models_with_an_encoder_say_phrases_too():
 def test_a_schema_phrases_and_banned_words_hold_together():
     """Whatever is asked for together, every beam has all of it, or the search says which phrase it lacks."""
     chance, model, done = random.Random(11), make(seed=5), 0
-    for _ in range(8):
+    for _ in range(4):
         schema = {
             "type": "object", "required": ["a", "b"], "additionalProperties": False,
             "properties": {
@@ -162,7 +162,7 @@ def test_a_schema_phrases_and_banned_words_hold_together():
             assert "w" in found.text
             assert not any(ban in text for ban in banned for text in strings)
             done += 1
-    assert done > 10
+    assert done > 5
 
 
 @pytest.mark.parametrize("beams", [2, 4])

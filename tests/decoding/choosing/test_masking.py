@@ -25,6 +25,7 @@ from structgen.decoding.choosing.masking import (
 from structgen.masks.words import bits_of, ids_of, pack
 from structgen.vocabulary import Vocabulary
 from tests.support.releases import require_release
+from tests.support.thinning import diagonal
 
 CPU = torch.device("cpu")
 WIDTH = 300
@@ -174,8 +175,7 @@ ARGUMENTS = {"table": "*i32", "numbers": "*i32", "stride": "i32", "columns": "i3
 
 
 @pytest.mark.skipif(not assembler(), reason="triton is not installed, or brings no ptxas here")
-@pytest.mark.parametrize("aligned", [True, False])
-@pytest.mark.parametrize("scores", ["fp32", "bf16", "fp16"])
+@pytest.mark.parametrize(("aligned", "scores"), diagonal([True, False], ["fp32", "bf16", "fp16"]))
 @pytest.mark.parametrize("capability", [80, 90])
 def test_the_triton_kernel_is_compiled_to_machine_code_without_a_device(
     capability, scores, aligned, tmp_path, monkeypatch

@@ -12,6 +12,7 @@ import pytest
 import structgen as sg
 from structgen.decoding.exact.validity import log_validity_of_weights
 from tests.support.enumerable import Enumerable, chi_square
+from tests.support.thinning import diagonal
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
 PATTERN = r"(ab|c){1,3}"
@@ -76,8 +77,7 @@ def test_weighted_texts_of_many_small_calls_have_the_models_law(name, rows):
         assert len({round(run.log_weight, 6) for run in runs}) > 3
 
 
-@pytest.mark.parametrize("rows", [8, 64])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("rows", "name"), diagonal([8, 64], CASES))
 def test_weighted_texts_of_one_call_have_the_models_law(name, rows):
     model, law, options = CASES[name]
     runs = drawn(model, 1500, batch_size=rows, **options)

@@ -106,11 +106,9 @@ def sharpened(module):
 PATTERN = "([a-c]xyz|[d-fg-k][0-9]{1,3};){8}[.]"
 
 
-@pytest.mark.parametrize("forward", [True, False], ids=["fast-forward", "stepping"])
 @pytest.mark.parametrize(
-    ("make", "n"),
-    [(llama, 18), (mamba, 5), as_slow((llama, 64))],
-    ids=["llama", "mamba", "64"],
+    ("make", "n", "forward"),
+    [(llama, 18, True), (mamba, 5, False), *map(as_slow, [(llama, 18, False), (llama, 64, True)])],
 )
 def test_a_batch_with_rollbacks_in_half_its_rows_says_what_each_row_says_alone(make, n, forward):
     """Greedy and sampled rows, few places for many prompts: row by row the text of the row alone."""
