@@ -1,5 +1,6 @@
 """The public names and where they are: type checkers read it, and so does `structgen` when a name is first used."""
 
+from structgen.absence import absence_thresholds as absence_thresholds
 from structgen.api import Cap as Cap
 from structgen.api import Event as Event
 from structgen.api import Field as Field
@@ -102,6 +103,7 @@ from structgen.tools.openapi import HttpRequest as HttpRequest
 from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool
+from structgen.trace.records import Absence as Absence
 from structgen.vocabulary import Vocabulary as Vocabulary
 
 __version__: str

@@ -138,6 +138,7 @@ def generate(
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = (),
     plan: Literal["free"] | None = None,
     source: Any = None,
+    absent: Literal["ask"] | float | Mapping[str, float] | None = None,
     prompt_schema: bool = False,
     examples: Sequence[tuple[str, Any]] = (),
     reask: int = 0,
@@ -188,6 +189,10 @@ def generate(
             thinking, and `Limits(max_plan_tokens=...)` bounds it.
         source: what the schema's `Quote`s are pieces of: a text, a dict of texts by their names, or a list of texts;
             for a list of prompts, a list gives each its own. None is the user's last message.
+        absent: decide for each member that may be null whether it is, by the probability of null against all values
+            together, and a threshold: "ask" for 0.5, a number, or a dict of numbers by JSON pointer, as
+            `absence_thresholds` finds it. Such members are always written. `Generation.absences` has what was decided.
+            A quote whose source does not have what the model wanted to write becomes null, too.
         prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
             The mask says only what is allowed; a model that was not told the names has to guess them.
         examples: pairs of a user's text and its value, written as turns before the chat messages, in the layout that
@@ -219,8 +224,8 @@ def generate(
         "tokenizer": tokenizer, "prompt_schema": prompt_schema, "examples": examples, "reask": reask,
         "sampling": sampling, "limits": limits, "whitespace": whitespace, "order": order, "fast_forward": fast_forward,
         "batch_size": batch_size, "guards": guards, "banned": banned, "thinking": thinking, "beams": beams,
-        "phrases": phrases, "plan": plan, "source": source, "canonical": canonical, "token_healing": token_healing,
-        "cancel": cancel, **unknown,
+        "phrases": phrases, "plan": plan, "source": source, "absent": absent, "canonical": canonical,
+        "token_healing": token_healing, "cancel": cancel, **unknown,
     })  # fmt: skip
     return _values(results, many=many, details=details)
 

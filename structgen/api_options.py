@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
@@ -33,6 +33,7 @@ class StreamOptions(TypedDict, total=False):
     plan: Literal["free"] | None
     prompt_schema: bool
     source: Any
+    absent: Literal["ask"] | float | Mapping[str, float] | None
     cancel: CancelEvent | None
     examples: Sequence[tuple[str, Any]]
 

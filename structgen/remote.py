@@ -32,7 +32,7 @@ from structgen.waiting import waiting
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 _OWN_LIMITS = "rollbacks", *CAPS
-_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "cancel"
+_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "absent", "cancel"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     '`plan="free"`': {"plan": "free", **WITH_SCHEMA},
     "`token_healing=`": {"token_healing": True},
     "`reask=`": {"reask": 1},
+    '`absent="ask"`': {"absent": "ask", **WITH_SCHEMA},
     '`order="any"`': {"order": "any", **WITH_SCHEMA},
     "`prompt_schema=`": {"prompt_schema": True, **WITH_SCHEMA},
     "`fast_forward=False`": {"fast_forward": False},

@@ -32,7 +32,7 @@ LAYERS = [
     {"decoding"},
     {"reasking", "remote", "few_shot", "api_options", "classifying"},
     {"api"},
-    {"testing"},
+    {"testing", "absence"},
     {"calling"},
     {"batch_jobs"},
     {"demo", "server"},

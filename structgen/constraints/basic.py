@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import Never
 
-from structgen.arguments import require, require_flag, require_unicode, several
+from structgen.arguments import require, require_flag, require_one_of, require_unicode, several
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
@@ -22,6 +22,7 @@ from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.compiler import check
 from structgen.regular.regex.parser import parse
 from structgen.regular.string_sets import string_is_empty, uncapped_language
+from structgen.schema.asked import with_nulls
 from structgen.schema.normal import Node
 from structgen.schema.places import patterns, quotes_a_source, sourced
 from structgen.schema.python.mistaken import require_schema
@@ -66,6 +67,7 @@ class JsonSchema:
         finite: allow only numbers that a double can hold. False also allows `1e999`, which Python reads as infinity.
             Integers written in digits alone, `enum` and `const` have no such limit.
         source: what the schema's `Quote`s quote: a text, a list of texts, or a dict of texts by their names.
+        nulls: "written": members that may be null are never left out; "optional": as the schema says.
 
     Raises:
         OptionError: a wrong value of an option. When it is compiled: `closed` with a dict, or a name in `order` that no
@@ -82,9 +84,11 @@ class JsonSchema:
     registry: Any = None
     finite: bool = True
     source: Any = None
+    nulls: str = "optional"
 
     def __post_init__(self) -> None:
         require_order(self.order)
+        require_one_of("nulls", self.nulls, "optional", "written")
         require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
         require(self.closed is None or isinstance(self.closed, bool), "closed", self.closed, "True, False or None")
         formats = isinstance(self.format, str) and self.format in ("enforce", "annotate")
@@ -129,6 +133,8 @@ class JsonSchema:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
         elif isinstance(schema, dict):
             require_schema(schema)
+        if self.nulls == "written":
+            schema = with_nulls(schema)
         if self.source is not None:
             schema = sourced(schema, self.source, self.registry)
         enforce = self.format == "enforce"

@@ -9,6 +9,7 @@ from typing import Any
 
 from structgen.arguments import is_whole, require, require_flag
 from structgen.decoding.loop import ROWS
+from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.options import FILTERS, Beams, Limits, Sampling, Thinking, Whitespace
@@ -95,6 +96,7 @@ class CallOptions:
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
     plan: str | None = None
     source: Any = None
+    absent: str | float | Mapping[str, float] | None = None
     cancel: CancelEvent | None = None
 
     def __post_init__(self) -> None:
@@ -108,6 +110,7 @@ class CallOptions:
         require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
         require_order(self.order)
         require(self.plan in (None, "free"), "plan", self.plan, '"free" or None')
+        thresholds_of(self.absent)
         mode = ("prefer" if self.canonical else "off") if isinstance(self.canonical, bool) else self.canonical
         require(mode in CANONICAL, "canonical", mode, 'True, False, "off", "prefer" or "strict"')
         object.__setattr__(self, "canonical", mode)

@@ -181,6 +181,8 @@ class Confidence:
         lead = self._text[len(root.transcript.said) : span.start]
         choices = zip(self._run, self._choices, strict=False)
         known = {index: token if choice is None else choice for index, (token, choice) in enumerate(choices)}
+        for index in () if again is None else again.decided:  # the mask was narrowed there
+            known.pop(index, None)
         return ValueScores(again, root, lead, texts, self._run, known, is_json=self.is_json, others=not finite)
 
     def _chosen(self, span: Span) -> str | None:

@@ -12,7 +12,7 @@ from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
 from structgen.schema.quotes import Place
-from structgen.trace.records import Cap
+from structgen.trace.records import Absence, Cap
 from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:  # what shows a run is imported when one is shown
@@ -129,6 +129,7 @@ class Generation(Generic[T]):
             value, what the mask left and took away, what else was likely, how long it took.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, each with the value.
+        absences: with `absent=`, what was decided about each member that may be null, by JSON pointer.
         thinking: the thinking before the answer, without its tags; None if there was none. Of the other attributes,
             only `stats`, `caps` and the next two include it.
         thinking_ids: the generated ids of the thinking, with those of the closing tag if the model chose it.
@@ -167,6 +168,7 @@ class Generation(Generic[T]):
     trace: Trace = field(default=Trace(), repr=False)
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
+    absences: Mapping[str, Absence] = field(default_factory=dict)
     thinking: str | None = None
     thinking_ids: tuple[int, ...] = ()
     thinking_trace: Trace = field(default=Trace(), repr=False)

@@ -153,6 +153,7 @@ class Request:
             ),
             seed=session.seed,
             stop=session.stop,
+            absences=session.absences,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
             **_thinking(session.thinking, vocabulary, ledger),
             **_exact(session),

@@ -12,7 +12,7 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
 from structgen.masks import Matcher
-from structgen.trace.records import Cap, Undone
+from structgen.trace.records import Absence, Cap, Undone
 from structgen.vocabulary import Vocabulary
 
 
@@ -78,6 +78,16 @@ class RowText:
         validating = self._checks.validating
         accepted = None if validating is None else validating.accepted
         return accepted if accepted is not None and accepted.text == self.said else None
+
+    @property
+    def absences(self) -> dict[str, Absence]:
+        """What was decided about members that may be null, by JSON pointer."""
+        return {} if self._checks.absence is None else self._checks.absence.absences
+
+    @property
+    def decided(self) -> frozenset[int]:
+        """The numbers of tokens before the places where that was decided."""
+        return frozenset() if self._checks.absence is None else self._checks.absence.decided
 
     def choices(self, ledger: Ledger | None, start: int = 0) -> list[ChosenToken | None]:
         """The measures of each token from `start` on; None if the model was not asked. Empty without a ledger."""

@@ -20,7 +20,8 @@ from structgen.decoding.plan_first import plan_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.sources import sourced_targets
-from structgen.decoding.prompts.targets import Target, targets_of
+from structgen.decoding.prompts.targets import Target, asked_target, targets_of
+from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_of
@@ -109,6 +110,8 @@ class RowBuilder:
         thinking = thinking_of_rows(options.thinking, count)
         read = shared(self._read, prompts, thinking)
         targets = targets_of(schemas, options.whitespace, options.order)
+        if options.absent is not None:
+            targets = shared(asked_target, targets)
         targets = sourced_targets(targets, options.source, prompts, self._grammar)
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
@@ -163,6 +166,9 @@ class RowBuilder:
             plan = plan._replace(thinking=Thinking() if state == "open" else None)
         if self._options.token_healing:
             self._require_healable(plan)
+        if self._options.absent is not None and (self.beams is not None or plan.sampling.exact):
+            other = "beams=" if self.beams is not None else "Sampling(exact=...)"
+            raise OptionError(f"absent= and {other} do not go together: leave one of them out")
         if plan.sampling.exact:
             return self._exact_session(plan, grammar)
         if self.beams is not None:
@@ -189,7 +195,7 @@ class RowBuilder:
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
         checks = checks_for(
             self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
-            canonical=str(self._options.canonical),
+            canonical=str(self._options.canonical), absent=thresholds_of(self._options.absent),
         )  # fmt: skip
         return checks if stops is None else replace(checks, stops=stops), {
             "matcher": None if grammar is None else grammar.matcher(),

@@ -95,6 +95,8 @@ class Session(RowText):
         self._refusals = self._refusals_class(vocabulary, self._transcript, checks, retries, recent)
         if checks.canonical is not None:
             checks.canonical.start(self._transcript.row.ids)
+        if checks.absence is not None:
+            checks.absence.recent = recent
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -368,7 +370,8 @@ class Session(RowText):
         self._go_on()
         if not self._is_refused_by(self._checks.guards):  # a vetoed text does not end
             self._end_if_over()
-            if not (self.done and self._is_refused_by(self._checks.guards)):
+            vetoed = self.done and self._is_refused_by(self._checks.guards)
+            if not (vetoed or self._is_refused_by(self._checks.absence)):
                 self._is_refused_by(self._checks.validating)
 
     def _is_refused_by(self, check: RowCheck | None) -> bool:

@@ -128,7 +128,7 @@ class RunAgain:
         row = session.row
         self._module, self._source, self._inputs = weakref.ref(module), row.source, row.inputs
         self._before = row.ids[: len(row.ids) - len(session.tokens)]
-        self.canonical, self.spans = session.canonical, session.spans
+        self.canonical, self.spans, self.decided = session.canonical, session.spans, session.decided
 
     @staticmethod
     def of(module: Any, session: Session) -> RunAgain | None:

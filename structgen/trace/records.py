@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -41,6 +42,36 @@ class Cap:
     limit: float
     offset: int = field(default=0, compare=False)
     wanted: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """What `absent=` has decided about a member that may be null.
+
+    Attributes:
+        probability: that the text has no value for it: of null, or of a quote that its source does not have.
+        threshold: from which on the member is null.
+        is_null: is it?
+    """
+
+    probability: float
+    threshold: float
+    is_null: bool
+
+    @property
+    def margin(self) -> float:
+        """How far it was from being decided otherwise: the difference of the log odds of both, in nats."""
+        return abs(_log_odds(self.probability) - _log_odds(self.threshold))
+
+    @property
+    def is_close(self) -> bool:
+        """Was it close? True for a margin of less than one nat."""
+        return self.margin < 1
+
+
+def _log_odds(chance: float) -> float:
+    inside = min(max(chance, 1e-12), 1 - 1e-12)
+    return math.log(inside) - math.log1p(-inside)
 
 
 @dataclass(frozen=True, slots=True)

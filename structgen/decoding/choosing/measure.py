@@ -237,6 +237,10 @@ class RecentLogits:
         self.truncate(known.length - 1)
         self._known.append(known)
 
+    def at(self, length: int) -> KnownLogits | None:
+        """The logits behind `length` tokens; None if they are not kept any more."""
+        return next((known for known in reversed(self._known) if known.length == length), None)
+
     def scores(self, length: int) -> Tensor | None:
         """The logits behind `length` tokens: float[width]; None if they are not those of the last choice."""
         last = self._known[-1] if self._known else None
@@ -244,10 +248,8 @@ class RecentLogits:
 
     def measured(self, length: int, token: int) -> ChosenToken | None:
         """The measures of a token behind `length` others; None if the logits are not kept any more."""
-        for known in self._known:
-            if known.length == length:
-                return measured(known.logits[known.row].float().cpu().numpy(), known.words, token)
-        return None
+        known = self.at(length)
+        return None if known is None else measured(known.logits[known.row].float().cpu().numpy(), known.words, token)
 
     def truncate(self, length: int) -> None:
         """The row goes back to its first `length` tokens."""

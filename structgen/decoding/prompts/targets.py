@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,17 @@ def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequ
     """
     known = {id(schema): _target(schema, whitespace, order) for schema in schemas}
     return [known[id(schema)] for schema in schemas]
+
+
+def asked_target(target: Target) -> Target:
+    """A target whose members that may be null are all written.
+
+    Raises:
+        OptionError: it is no JSON Schema and no type.
+    """
+    if not isinstance(target.constraint, JsonSchema):
+        raise OptionError("absent= is for a type or a JSON Schema with members that may be null")
+    return replace(target, constraint=replace(target.constraint, nulls="written"))
 
 
 def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Target:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structgen.decoding.prompts.targets import Target
+from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import CapReader, PartCaps
@@ -35,6 +36,7 @@ class Checks:
         steering: keeps a constrained row within its limits; without it the row may end in `BudgetExhausted`.
         canonical: keeps the row's tokens canonical.
         phrases: keeps the row from ending before it has said them.
+        absence: decides about members that may be null.
         stops: finds stop strings where they end a constrained text; it is no rule, and several rows may share it.
     """
 
@@ -44,21 +46,23 @@ class Checks:
     canonical: CanonicalRow | None = None
     phrases: PhraseRow | None = None
     stops: Stops | None = None
+    absence: AbsenceRow | None = None
 
     @property
     def watching(self) -> list[RowCheck]:
-        """The guards and the validators, if there are any."""
-        return [check for check in (self.guards, self.validating) if check is not None]
+        """Those that read each token, if there are any, in this order."""
+        return [check for check in (self.guards, self.absence, self.validating) if check is not None]
 
     @property
     def keeping(self) -> list[RowRule]:
         """Those that are asked about each chosen token, in this order."""
-        return [rule for rule in (self.canonical, self.phrases, self.steering) if rule is not None]
+        rules = self.absence, self.canonical, self.phrases, self.steering
+        return [rule for rule in rules if rule is not None]
 
     @property
     def followers(self) -> list[Follower]:
         """What goes back with the row: the `truncate` of each rule."""
-        return [rule.truncate for rule in (*self.watching, *self.keeping)]
+        return [rule.truncate for rule in {*self.watching, *self.keeping}]
 
     @property
     def cut(self) -> str:
@@ -72,7 +76,8 @@ class Checks:
         steering = None if self.steering is None else self.steering.fork(guards, phrases)
         canonical = None if self.canonical is None else self.canonical.fork()
         validating = None if self.validating is None else self.validating.fork()
-        return Checks(guards, validating, steering, canonical, phrases, self.stops)
+        absence = None if self.absence is None else self.absence.fork()
+        return Checks(guards, validating, steering, canonical, phrases, self.stops, absence)
 
 
 def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
@@ -93,12 +98,14 @@ def checks_for(
     phrases: PhraseSet | None,
     *,
     canonical: str,
+    absent: Thresholds | None = None,
 ) -> Checks:
     """The checks and limits of a row.
 
     Args:
         bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget of `limits`.
         canonical: "off", "prefer" or "strict".
+        absent: the thresholds of members that may be null; None if they are not asked for.
 
     Raises:
         OptionError: the budget is too small for any text.
@@ -124,4 +131,5 @@ def checks_for(
     if canonical != "off":
         continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
         row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
-    return Checks(guarding, validating, steering, row, phrase_row)
+    absence = None if absent is None else AbsenceRow(absent, vocabulary)
+    return Checks(guarding, validating, steering, row, phrase_row, absence=absence)

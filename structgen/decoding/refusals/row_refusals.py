@@ -56,6 +56,8 @@ class RowRefusals:
         checks = self.checks
         if checks.canonical is not None or checks.phrases is not None or not self.retries.is_empty:
             return False
+        if checks.absence is not None and len(self.transcript.tokens) in checks.absence.decided:
+            return False
         if checks.steering is not None and checks.steering.refuses(len(self.transcript.tokens)):
             return False
         return checks.guards is None or not checks.guards.looks_ahead
@@ -76,6 +78,8 @@ class RowRefusals:
                 words = checks.guards.plain  # an id that is no token stays forbidden
             untried = ~pack(np.array(tried), self.vocabulary.width)
             words = untried if words is None else words & untried
+        if checks.absence is not None:
+            words = checks.absence.allowed(words, text)
         if checks.phrases is not None:
             words = checks.phrases.allowed(words, text)
         return words if checks.canonical is None else checks.canonical.allowed(words, text)

@@ -7,7 +7,7 @@ A rule refuses in up to three ways, the cheapest first:
 3. `read` vetoes the text from an earlier byte on. The row goes back to a place that `refusal` names.
 
 `Steering`, `CanonicalRow` and `PhraseRow` refuse in the first two ways; `Validating` in the third; `Guarding` in the
-third, and in the first once the rollbacks are spent.
+third, and in the first once the rollbacks are spent; `AbsenceRow` in all.
 """
 
 from __future__ import annotations
