@@ -1,6 +1,9 @@
 """Load on a server: concurrent streams of which some are cancelled, and thousands of schemas with bombs among them.
 
     python benchmarks/server_load.py --streams 100 --requests 300 --schemas 10000 --bombs 50
+    python benchmarks/server_load.py --large 2
+
+`--large` measures small requests alone, then beside clients that send one chat of 3.6 MB after the other.
 
 The server is a process of its own with the bundled model; the clients share the machine with it. Every finished
 answer is validated by `jsonschema`, and has a constant that no other request has, so that a mix-up is seen. Of a
@@ -18,8 +21,9 @@ import platform
 import random
 import subprocess
 import sys
+import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,6 +59,7 @@ def server(*options: str) -> tuple[subprocess.Popen[str], str]:
     process = subprocess.Popen([*SERVE, *options], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stderr is not None
     line = next(line for line in process.stderr if "running on" in line)
+    threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()  # a full pipe would stop the server
     return process, line.split("running on ")[1].split()[0]
 
 
@@ -257,18 +262,76 @@ async def schemas(process: subprocess.Popen[str], url: str, options: argparse.Na
         )
 
 
+LARGE_CHATS = {
+    "words": "word " * 720_000,
+    "Chinese": "".join(chr(0x4E00 + i % 5000) for i in range(1_200_000)),
+}
+"""Texts of 3.6 MB, both beyond the context of the bundled model."""
+
+
+async def small_requests(client: httpx.AsyncClient, count: int) -> list[float]:
+    """The seconds that small requests take, one after the other."""
+    seconds = []
+    for number in range(count):
+        began = time.perf_counter()
+        ask = {"model": "demo", "prompt": f"Text {number}: Ada Moreau lives in Lyon.\nJSON: ", "max_tokens": 16}
+        answer = await client.post("/v1/completions", json=ask)
+        assert answer.status_code == 200, answer.text
+        seconds.append(time.perf_counter() - began)
+    return seconds
+
+
+async def large_chats(process: subprocess.Popen[str], url: str, options: argparse.Namespace) -> None:
+    """Small requests beside large ones, whose clients are a process of their own: they cost much time, too."""
+    async with clients(url, 4) as client:
+        await small_requests(client, 20)
+        for name, text in LARGE_CHATS.items():
+            print(told("small requests alone", await small_requests(client, options.small)))
+            ask = json.dumps({"model": "demo", "messages": [{"role": "user", "content": text}]}, ensure_ascii=False)
+            send = [sys.executable, "-c", SENDER, url]
+            piped: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            others = [subprocess.Popen(send, **piped) for _ in range(options.large)]
+            for other in others:
+                assert other.stdin is not None
+                other.stdin.write(ask.encode())
+                other.stdin.close()
+            beside = await small_requests(client, options.small)
+            for other in others:
+                other.terminate()
+            answered = Counter(line for other in others for line in (other.stdout or ()))
+            print(told(f"beside {options.large} chats of {len(ask.encode()):,} bytes, {name}", beside))
+            print(f"their answers: {dict(answered)}; memory {megabytes(process):.0f} MB")
+
+
+SENDER = """
+import http.client, json, sys
+host, ask = sys.argv[1].removeprefix("http://"), sys.stdin.buffer.read()
+while True:
+    connection = http.client.HTTPConnection(host)
+    connection.request("POST", "/v1/chat/completions", ask)
+    answer = json.loads(connection.getresponse().read())
+    print(answer.get("error", {}).get("code"), flush=True)
+"""
+"""A client that sends the same chat again and again, with little work of its own."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--schemas", type=int, default=10_000)
     parser.add_argument("--bombs", type=int, default=50)
+    parser.add_argument("--large", type=int, default=0, help="clients that send large chats; nothing else is measured")
+    parser.add_argument("--small", type=int, default=150, help="small requests beside them")
     parser.add_argument("--schema-seconds", default=str(Settings().schema_seconds))
     options = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}")
     process, url = server("--schema-seconds", options.schema_seconds, "--max-tokens", "400", "--log", "info")
     try:
+        if options.large:
+            asyncio.run(large_chats(process, url, options))
+            return
         asyncio.run(streams(process, url, options))
         asyncio.run(schemas(process, url, options))
     finally:

@@ -3,8 +3,9 @@
 All loggers are below `structgen`. INFO has beginnings and ends, with counts and times; DEBUG has every rollback and
 every limit, with the text. So no text of a user or a model is logged at INFO, and none is in a span.
 
-Spans are off until `instrument` is called. They are named `structgen.compile` and `structgen.generate`. Their
-attributes are those of OpenTelemetry's conventions for generative models, and our own, which begin with `structgen.`.
+Spans are off until `instrument` is called. They are named `structgen.compile` and `structgen.generate`; a server's
+request has the name of its route. Their attributes are those of OpenTelemetry's conventions for generative models and
+for HTTP, and our own, which begin with `structgen.`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from structgen.errors import OptionError
@@ -91,6 +93,43 @@ class Operation:
         if self._log.isEnabledFor(logging.INFO):
             seconds = time.perf_counter() - self._began
             self._log.info("%s ends after %.3f s: %s", name, seconds, _told(known), extra={"structgen": known})
+
+
+class RequestSpan:
+    """The span of a request to a server, from its beginning. It does nothing where spans are off.
+
+    Attributes:
+        context: where the work for the request runs, so that its spans are children of this one.
+
+    Args:
+        name: of the span.
+        headers: of the request. Their `traceparent` names the parent, unless there is a current span. None for no span.
+    """
+
+    def __init__(self, name: str, headers: Mapping[str, str] | None, attributes: Mapping[str, Attribute]) -> None:
+        self.context = copy_context()
+        self._span: Span | None = None
+        if _tracer is not None and headers is not None:
+            from opentelemetry import context, propagate, trace
+
+            is_within = trace.get_current_span().get_span_context().is_valid
+            parent = context.get_current() if is_within else propagate.extract(headers)
+            self._span = _tracer.start_span(name, parent, kind=trace.SpanKind.SERVER, attributes=attributes)
+            self.context.run(context.attach, trace.set_span_in_context(self._span, parent))
+
+    def end(self, attributes: Mapping[str, Attribute], status: int) -> None:
+        """Ends the span.
+
+        Args:
+            status: of HTTP; from 500 on the request has failed for a fault of the server.
+        """
+        if self._span is not None:
+            from opentelemetry.trace import Status, StatusCode
+
+            self._span.set_attributes({**attributes, "http.response.status_code": status})
+            if status >= 500:
+                self._span.set_status(Status(StatusCode.ERROR))
+            self._span.end()
 
 
 def _told(attributes: Mapping[str, Attribute]) -> str:

@@ -36,7 +36,6 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     help="A language model's output as a typed value.",
     no_args_is_help=True,
-    add_completion=False,
     context_settings=HELP_NAMES,
 )
 

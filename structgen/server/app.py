@@ -31,7 +31,7 @@ from structgen.server.messages_wire import CountRequest, MessagesRequest
 from structgen.server.observing import Exchange, log_config, request_id
 from structgen.server.problems import Problem
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.server.service import LARGE, RunningRequest, Service, warm_up
+from structgen.server.service import RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, count_tokens, detokenize, tokenize
 from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
@@ -253,7 +253,7 @@ class Routes:
         """Returns the route of a request that needs the tokenizer alone."""
 
         async def answer(request: Request) -> Response:
-            exchange, service = Exchange(request.state.id, request.url.path), self._service
+            exchange, service = _exchange(request), self._service
             try:
                 with exchange.failures():
                     self._require_key(request)
@@ -273,17 +273,14 @@ class Routes:
         """Returns the route that answers a kind of request."""
 
         async def answer(request: Request) -> Response:
-            exchange, metrics = Exchange(request.state.id, request.url.path), self._service.metrics
+            exchange, metrics = _exchange(request), self._service.metrics
             try:
                 with exchange.failures():
                     self._require_key(request)
                     with exchange.stage("body"):
                         body = await self._body(request)
                         exchange.size = len(body)
-                        if len(body) > LARGE:
-                            asked = await asyncio.to_thread(read_request, kind, body)
-                        else:
-                            asked = read_request(kind, body)
+                        asked = await self._service.read(kind, body)
                     run = await self._service.start(asked, exchange)
             except Problem:
                 metrics.over(exchange)
@@ -355,6 +352,10 @@ class _RequestIds:
             await send(message)
 
         await self._app(scope, receive, sent)
+
+
+def _exchange(request: Request) -> Exchange:
+    return Exchange(request.state.id, request.url.path, headers=request.headers)
 
 
 def _answer_to(request: Request, error: Exception) -> Response:

@@ -44,7 +44,7 @@ def require_fits(model: Model, texts: Sequence[str]) -> None:
     """
     longest = int(np.diff(model.vocabulary.offsets).max())
     longest = max([longest, *map(len, model.vocabulary.special_names)])
-    size = sum(len(word.encode()) for text in texts for word in text.split())
+    size = sum(len("".join(text.split()).encode()) for text in texts)
     if model.context is not None and size > SHRUNK * longest * model.context:
         raise PromptTooLong("the prompt", size // (SHRUNK * longest), model.context)
 

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +56,7 @@ class EngineJob:
         stream: does each step give news? Otherwise only a complete text does.
         tell: takes the news.
         id: of the request, for the log.
+        context: its spans belong to the one that is current there.
     """
 
     turns: Sequence[TurnRequest]
@@ -62,6 +64,7 @@ class EngineJob:
     stream: bool
     tell: Callable[[News], None]
     id: str = "-"
+    context: Context = field(default_factory=Context, repr=False)
     texts: list[_SampledText | _SearchedText] = field(default_factory=list, repr=False)
 
 
@@ -187,7 +190,7 @@ class _Shift:
             if job in self._jobs:
                 try:
                     for index, turn in enumerate(job.turns):
-                        job.texts.append(self._joined(index, turn, job.record))
+                        job.texts.append(job.context.run(self._joined, index, turn, job.record))
                 except Exception as error:  # noqa: BLE001 - of this job alone
                     self._end(job, unforeseen("the request could not begin", error))
         return True
@@ -315,6 +318,7 @@ class _SearchedText:
     def __init__(self, index: int, turn: TurnRequest, *, record: bool) -> None:
         self._index, self._turn, self._record = index, turn, record
         self._run: Run[Any] | None = None
+        self._context = copy_context()
         self._error: StructgenError | None = None
         self.is_over = False
 
@@ -322,7 +326,7 @@ class _SearchedText:
         """Adds a token to every beam. What goes wrong is this text's error."""
         try:
             if self._run is None:
-                self._run = self._turn.request.batch(record=self._record)
+                self._run = self._context.run(self._turn.request.batch, record=self._record)
             self._run.step()
         except StructgenError as error:
             self._error = error

@@ -6,10 +6,10 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from secrets import token_hex
 from typing import Any
@@ -19,6 +19,7 @@ from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
 from structgen.server.problems import Problem, problem_of
+from structgen.telemetry import RequestSpan
 
 logger = logging.getLogger(__name__)
 records = logging.getLogger("structgen.requests")
@@ -29,6 +30,21 @@ BETWEEN = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """The same for the time between two tokens."""
 _ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 """Ids of requests that are taken from clients. Others could write into the log what they like."""
+
+
+OPERATIONS = {
+    "/v1/completions": "text_completion",
+    **dict.fromkeys(("/v1/chat/completions", "/v1/responses", "/v1/messages"), "chat"),
+}
+"""A route -> `gen_ai.operation.name` of OpenTelemetry's conventions."""
+
+
+USAGE = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "tokens",
+    "cache_read.input_tokens": "cached_tokens",
+}
+"""The end of an attribute's name `gen_ai.usage...` -> what the log calls it."""
 
 
 def request_id(given: str | None) -> str:
@@ -46,6 +62,10 @@ class Exchange:
         texts: those of the answer that are complete.
         seconds: by stage: the body; the prompt and the schema.
         size: the bytes of the body.
+        span: OpenTelemetry's.
+
+    Args:
+        headers: of the request; None for no span.
     """
 
     id: str
@@ -56,6 +76,15 @@ class Exchange:
     seconds: dict[str, float] = field(default_factory=dict)
     size: int = 0
     began: float = field(default_factory=time.perf_counter)
+    headers: InitVar[Mapping[str, str] | None] = None
+    span: RequestSpan = field(init=False)
+
+    def __post_init__(self, headers: Mapping[str, str] | None) -> None:
+        operation = {} if self.route not in OPERATIONS else {"gen_ai.operation.name": OPERATIONS[self.route]}
+        about = {"http.request.method": "POST", "http.route": self.route, "structgen.request": self.id}
+        self.span = RequestSpan(
+            f"POST {self.route}", headers, {**operation, **about, "gen_ai.provider.name": "structgen"}
+        )
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -104,6 +133,14 @@ class Exchange:
             "tokens": sum(each.completion_tokens for each in stats),
             **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
         }
+
+    def attributes(self, record: Mapping[str, object]) -> dict[str, Any]:
+        """Returns those of the span, of what the log says."""
+        usage = {f"gen_ai.usage.{name}": record[key] for name, key in USAGE.items()} if self.texts else {}
+        finishes = [str(text.finish) for text in self.texts]
+        times = {f"structgen.{name}": value for name, value in record.items() if name.endswith("_ms")}
+        failed = {} if self.code is None else {"error.type": self.code}
+        return {**usage, **times, **failed, **({"gen_ai.response.finish_reasons": finishes} if finishes else {})}
 
 
 class Metrics:
@@ -155,7 +192,9 @@ class Metrics:
         status = "cancelled" if exchange.code == "cancelled" else str(exchange.status)
         self.requests.labels(exchange.route, status).inc()
         self.seconds.observe(time.perf_counter() - exchange.began)
-        records.info("%s", json.dumps(exchange.record()))
+        record = exchange.record()
+        records.info("%s", json.dumps(record))
+        exchange.span.end(exchange.attributes(record), exchange.status)
 
 
 def log_config(level: str) -> dict[str, Any]:

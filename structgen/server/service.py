@@ -26,11 +26,13 @@ from structgen.server.problems import Problem, ShuttingDown, problem_of
 from structgen.server.responses_answers import ResponseAnswer
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
-from structgen.server.wire import AnyRequest, ChatRequest, TextRequest
+from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_request
 
 T = TypeVar("T")
 LARGE = 256 << 10
 """Bytes of the body of a large request."""
+PAUSES, LONGEST_PAUSE = 9, 1.0
+"""The pause after the reading of a large body, in times of its own; and the longest one, in seconds."""
 
 _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]]] = {
     ChatRequest: (ask_chat, ChatAnswer),
@@ -56,6 +58,7 @@ class Service:
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
         self.texts, self.draining = 0, False
+        self._reading, self._next_read = asyncio.Lock(), 0.0
 
     @property
     def alive(self) -> bool:
@@ -67,9 +70,28 @@ class Service:
         self._compilers.close()
         await asyncio.to_thread(self._engine.close)
 
+    async def read(self, kind: type[R], body: bytes) -> R:
+        """Reads a request. Large bodies are read one at a time, with pauses: meanwhile no other thread runs Python.
+
+        Raises:
+            Problem: see `read_request`.
+        """
+        if len(body) <= LARGE:
+            return read_request(kind, body)
+        async with self._reading:
+            await asyncio.sleep(self._next_read - self._loop.time())
+            began = self._loop.time()
+            try:
+                return await asyncio.to_thread(read_request, kind, body)
+            finally:
+                now = self._loop.time()
+                self._next_read = now + min(PAUSES * (now - began), LONGEST_PAUSE)
+
     async def apart(self, work: Callable[[Model], T], exchange: Exchange) -> T:
         """Runs work that needs the tokenizer alone on the threads that read prompts."""
-        return await self._compilers.run(partial(work, self._model), large=exchange.size > LARGE)
+        return await self._compilers.run(
+            partial(exchange.span.context.run, work, self._model), large=exchange.size > LARGE
+        )
 
     def end_requests(self) -> None:
         """Ends what still runs with an error, which streams tell their clients."""
@@ -87,12 +109,13 @@ class Service:
         try:
             ask, answer = _KINDS[type(request)]
             with exchange.stage("schema"):
-                work = partial(ask, self._model, request, self.settings)
+                work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
                 asked = await self._compilers.run(work, large=exchange.size > LARGE)
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             tell = run.news.put_nowait
-            job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id)
+            context = exchange.span.context
+            job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id, context=context)
             run.at_end.callback(self._engine.cancel, job)
             self._engine.submit(job)
         except BaseException:  # a request that is cancelled gives its places back, too

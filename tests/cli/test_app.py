@@ -26,6 +26,15 @@ def run(*arguments: str, **options):
     return CliRunner().invoke(app, list(arguments), **options)
 
 
+def test_a_shell_completes_commands_and_options():
+    line = {"COMP_WORDS": "structgen ser", "COMP_CWORD": "1", "_STRUCTGEN_COMPLETE": "complete_bash"}
+    assert run(env=line, prog_name="structgen").output.split() == ["serve"]
+    option = {**line, "COMP_WORDS": "structgen serve m --row", "COMP_CWORD": "3"}
+    assert run(env=option, prog_name="structgen").output.split() == ["--rows", "--row-seconds"]
+    for shell in ("bash", "zsh", "fish"):
+        assert "structgen" in run(env={"_STRUCTGEN_COMPLETE": f"source_{shell}"}, prog_name="structgen").output
+
+
 @pytest.fixture
 def loaded(monkeypatch):
     """`load` gives a scripted model; the test reads what it was asked for."""

@@ -17,8 +17,13 @@ from contextlib import nullcontext
 
 import openai
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
 
 import structgen as sg
+from structgen import telemetry
 from structgen.demo import load_demo
 from structgen.server import Settings
 from structgen.server.app import is_local
@@ -193,6 +198,41 @@ def test_a_request_has_an_id_and_a_line_in_the_log_and_a_bug_is_told_there_alone
     assert (lines[0]["route"], lines[0]["tokens"], lines[0]["prompt_tokens"]) == ("/v1/completions", 3, 2)
     assert lines[0]["all_ms"] >= lines[0]["schema_ms"] >= 0 < lines[0]["decode_ms"]
     assert any("/secret/path" in str(each.exc_info) for each in caplog.records if each.exc_info)
+
+
+def test_a_request_is_a_span_of_its_clients_trace(model):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    telemetry.instrument(provider)
+    try:
+        with served(model, Settings(name="m")) as server:
+            exporter.clear()  # those of the warm-up
+            for extras in ({"max_tokens": 40}, {"stream": True}, {"structgen": {"beams": 2}}, {"max_tokens": -1}):
+                told = {"X-Request-Id": "mine", "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+                schema = {"type": "object", "title": f"new {extras}", "properties": {"n": {"type": "boolean"}}}
+                form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+                ask = {"model": "m", "messages": ASK, "response_format": form, **extras}
+                fetch(server, "POST", "/v1/chat/completions", json.dumps(ask), **told)
+                server.await_idle()
+            fetch(server, "POST", "/tokenize", json.dumps({"model": "m", "prompt": "x"}), traceparent="wrong")
+    finally:
+        telemetry.uninstrument()
+    spans = exporter.get_finished_spans()
+    *requests, refused, tokenize = [span for span in spans if span.kind == SpanKind.SERVER]
+    assert [span.name for span in (*requests, refused)] == ["POST /v1/chat/completions"] * 4
+    assert (tokenize.name, tokenize.parent) == ("POST /tokenize", None)
+    for span in requests:
+        assert (f"{span.context.trace_id:x}", f"{span.parent.span_id:x}") == ("a" * 32, "b" * 16)
+        names = sorted(each.name for each in spans if each.parent and each.parent.span_id == span.context.span_id)
+        assert names == ["structgen.compile", "structgen.generate"]
+        seen = span.attributes
+        assert (seen["gen_ai.operation.name"], seen["structgen.request"]) == ("chat", "mine")
+        assert (seen["http.response.status_code"], seen["http.route"]) == (200, "/v1/chat/completions")
+        assert seen["gen_ai.usage.output_tokens"] > 0 < seen["gen_ai.usage.input_tokens"]
+        assert seen["structgen.decode_ms"] > 0
+        assert "error.type" not in seen
+    assert (refused.attributes["error.type"], refused.attributes["http.response.status_code"]) == ("option_error", 400)
+    assert refused.status.status_code == StatusCode.UNSET
 
 
 @pytest.mark.parametrize("stream", [False, True])
