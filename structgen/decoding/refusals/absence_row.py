@@ -179,7 +179,7 @@ class AbsenceRow(RowCheck):
     def truncate(self, count: int, said: bytes | bytearray) -> None:
         super().truncate(count, said)
         self._places = {index: place for index, place in self._places.items() if index <= count}
-        if self._quoted is not None and self._quoted.index >= count:
+        if self._quoted is not None and self._quoted.index > count:
             self._quoted = None
         if len(said) < len(self._reader.text):
             self._reader = PointerReader()

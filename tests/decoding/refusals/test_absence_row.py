@@ -69,6 +69,21 @@ def test_the_probability_of_null_is_the_model_s_own() -> None:
     assert [each["a"] is None for each in run.value] == [True, False]
 
 
+def test_a_quote_is_begun_even_if_the_model_likes_null() -> None:
+    """Random models want to write nothing of a short source; the first of these begins with a quote, the other not."""
+    maybe = {"anyOf": [{"type": "string", "x-quote": {}}, {"type": "null"}]}
+    schema = {"type": "object", "properties": {"a": maybe}, "required": ["a"], "additionalProperties": False}
+    liked = []
+    for seed in (0, 6):
+        model = random_chat("hermes", seed)
+        liked.append(sg.generate(model, "x", schema, source="zq")["a"] is None)
+        run = sg.generate(model, "x", schema, source="zq", absent="ask", details=True)
+        assert run.value == {"a": None}
+        assert run.absences["/a"].probability > 0.5
+        assert [undone.pointer for undone in run.trace] == ["/a"]
+    assert liked == [False, True]
+
+
 def test_draws_and_streams_keep_the_thresholds() -> None:
     model = sg.Model.of(*load_demo())
     hot = sg.Sampling(temperature=2.0, seed=0).several(6)
