@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -91,10 +92,11 @@ def _turns(tasks: Sequence[str], count: int, *, final: bool) -> Iterator[Case]:
 
 
 def _answer(way: Way, models: Models, case: Case) -> Answer:
+    start = time.process_time()
     try:
         return way(models, case)
     except Exception as error:
-        return Answer("", 0.0, 0, 0, f"{type(error).__name__}: {error}"[:300])
+        return Answer("", time.process_time() - start, 0, 0, f"{type(error).__name__}: {error}"[:300])
 
 
 def table(arguments: argparse.Namespace) -> None:

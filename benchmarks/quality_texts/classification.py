@@ -96,8 +96,11 @@ def cases() -> list[Case]:
             for label, each in texts.items()
             for i, text in enumerate(each)
         ]
+        if name == "intent":
+            last = Case("labels", "intent-balance-4", ask + "Has my salary come in, and what have I got now?", schema,
+                        {"label": "balance"})  # fmt: skip
     random.Random("labels").shuffle(made)
-    return made
+    return [*made, last]  # it came later than the order
 
 
 def _each(templates: dict[str, list[str]], openings: tuple[str, ...]) -> dict[str, list[str]]:

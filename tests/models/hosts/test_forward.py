@@ -190,8 +190,9 @@ class City(BaseModel):
 
 @pytest.mark.parametrize(
     ("places", "options"),
-    diagonal([1, 8], [{}, {"beams": 3}, {"banned": ["e"]}, {"sampling": sg.Sampling(temperature=1.0, seed=2)},
-                      {"limits": sg.Limits(max_new_tokens=30)}, {"canonical": True}, {"fast_forward": False}]),
+    [(1, {"beams": 3}),
+     *diagonal([1, 8], [{}, {"beams": 3}, {"banned": ["e"]}, {"sampling": sg.Sampling(temperature=1.0, seed=2)},
+                        {"limits": sg.Limits(max_new_tokens=30)}, {"canonical": True}, {"fast_forward": False}])],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::structgen.errors.BudgetWarning")
 def test_generate_says_what_it_says_of_the_model_itself(places, options):
