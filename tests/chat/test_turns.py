@@ -178,7 +178,10 @@ LOSSY = ("tool_chat_template_llama4_pythonic",)
 @given(st.data())
 def test_what_is_written_is_allowed_and_read_back_in_every_template(name, data):
     tools, calls = data.draw(tools_and_calls(name))
-    check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
+    try:
+        check_round_trip(name, tools, _in_schema_order(tools, calls), data.draw(CUTS))
+    except UnsupportedSchema:
+        assert name == "MiniMax-M3"  # its elements are named by the schema: an object with any names has no spelling
 
 
 AS_MODEL = ("tool_chat_template_llama4_pythonic", "MiniMax-M3")

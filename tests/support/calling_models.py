@@ -82,7 +82,7 @@ def real_tokenizer(name: str) -> PreTrainedTokenizerFast:
     format_ = format_of(name)
     thinking = format_.thinking
     marks = TAG.findall(thinking.opening + thinking.closing) if thinking is not None else []
-    end = next(iter(TAG.findall(format_.end)), "<|im_end|>")
+    end = next(iter(TAG.findall(format_.end)), format_.end.strip() or "<|im_end|>")
     tokenizer = byte_level_bpe(TEXTS * 9, 400)
     special = sorted({*control_tokens(format_), *marks} - {end})
     tokenizer.add_special_tokens({"eos_token": end, "additional_special_tokens": special})
