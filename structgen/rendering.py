@@ -11,6 +11,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import SchemaError, quoted
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
+from structgen.schema.references import value_at
 
 LEAD = "Answer with JSON of this form:"
 _BOUNDS = {
@@ -87,10 +88,10 @@ class _Renderer:
         return " | ".join(self._typed(schema, type_, depth, within) for type_ in each_type)
 
     def _referred(self, reference: str) -> Any:
-        target: Any = self.root
-        for name in reference.removeprefix("#").split("/")[1:]:
-            target = target.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(target, Mapping) else None
-        return target
+        try:
+            return value_at(self.root, reference.removeprefix("#"))
+        except LookupError:
+            return None
 
     def _typed(self, schema: Mapping[str, Any], type_: str, depth: int, within: tuple[str, ...]) -> str:
         if type_ == "object":

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from structgen.schema.references import value_at
+
 _BY_NAME = "properties", "patternProperties", "$defs", "definitions", "dependentSchemas"
 _LISTED = "allOf", "anyOf", "oneOf", "prefixItems"
 _SINGLE = "items", "additionalProperties", "then", "else"
@@ -60,10 +62,10 @@ def _may_be_null(schema: Any, root: dict[str, Any], deepest: int) -> bool:
         return False
     reference, kinds = schema.get("$ref"), schema.get("type")
     if isinstance(reference, str) and reference.startswith("#/"):
-        target: Any = root
-        for part in reference[2:].split("/"):
-            target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-        return _may_be_null(target, root, deepest - 1)
+        try:
+            return _may_be_null(value_at(root, reference[1:]), root, deepest - 1)
+        except LookupError:
+            return False
     branches = [each for name in ("anyOf", "oneOf") for each in schema.get(name, ())]
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     named = kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
