@@ -75,7 +75,9 @@ class TurnRequest:
         if self.format is None:
             return None
         schemas = {name: tool.arguments_schema for name, tool in self.tools.items()}
-        return TurnParser(self.format, schemas, thought="closed", stop=self.session.stop_strings)
+        return TurnParser(
+            self.format, schemas, thought="closed", stop=self.session.stop_strings, answers=self.answer is not None
+        )
 
     @property
     def session(self) -> Session:

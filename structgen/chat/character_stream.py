@@ -13,23 +13,46 @@ Emit = Callable[[str], None]
 
 
 class CharacterStream:
-    """Characters to read, with lookahead: characters that are given back are read again before new ones."""
+    """Characters to read, with lookahead: characters that are given back are read again before new ones.
+
+    Attributes:
+        is_over: has the end of the text been read?
+    """
 
     def __init__(self) -> None:
         self._again: deque[str] = deque()
-        self._over = False
+        self._kept: list[str] | None = None
+        self.is_over = False
 
     def take(self) -> Read[str]:
         """Returns the next character; at the end of the text, an empty string each time."""
         if self._again:
-            return self._again.popleft()
-        char = "" if self._over else (yield)
-        self._over = not char
+            char = self._again.popleft()
+        else:
+            char = "" if self.is_over else (yield)
+            self.is_over = not char
+        if self._kept is not None and char:
+            self._kept.append(char)
         return char
 
     def unread(self, text: str) -> None:
         """Gives characters back: the next `take` returns the first of them."""
         self._again.extendleft(reversed(text))
+        if self._kept:
+            del self._kept[len(self._kept) - len(text) :]
+
+    def keep(self) -> None:
+        """Remembers from now on what is taken."""
+        self._kept = []
+
+    def go_back(self) -> None:
+        """Gives back what was taken since `keep`."""
+        kept, self._kept = self._kept or [], None
+        self.unread("".join(kept))
+
+    def forget(self) -> None:
+        """Remembers no more."""
+        self._kept = None
 
     def peek(self) -> Read[str]:
         """Returns the next character, and leaves it to be read."""

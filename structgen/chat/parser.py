@@ -72,6 +72,8 @@ Reader = Generator[None, str, None]
 
 END = ""
 """The reader is sent this at the end of the text."""
+_VALUES = tuple('{["')
+"""With these a JSON text may begin that has the beginning of a call."""
 
 
 class TurnParser:
@@ -84,6 +86,7 @@ class TurnParser:
             though the model may begin one with its tag; None if this is not known. Then text is held back until a
             closing tag, or the first call, or the end of the text tells.
         stop: texts at which the turn is over where they stand in its free text: neither they nor what follows is read.
+        answers: may the turn be a value of a schema? Then what only begins as a call does is that value.
 
     Attributes:
         stopped: the stop string that came; else None.
@@ -96,10 +99,12 @@ class TurnParser:
         *,
         thought: str | None = None,
         stop: Sequence[str] = (),
+        answers: bool = False,
     ) -> None:
         self._format, self._spellings, self._thought = format_, format_.spellings, thought
         self.stopped: str | None = None
         self._stop, self._held = stop, ""
+        self._answers, self._is_certain = answers, True
         self._names = tuple(schemas)
         reading = format_.reading
         self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
@@ -132,9 +137,9 @@ class TurnParser:
         return self._new_events()
 
     def _new_events(self) -> list[TurnEvent]:
-        """Returns the events since the last call of this method, with neighbouring pieces joined."""
+        """Returns the new events, with neighbouring pieces joined; none yet of a call that may still be a value."""
         events: list[TurnEvent] = []
-        for event in self._events:
+        for event in self._events if self._is_certain else ():
             last = events[-1] if events else None
             if isinstance(event, (TextPiece, ThoughtPiece)) and type(last) is type(event):
                 events[-1] = type(event)(last.text + event.text)
@@ -142,7 +147,8 @@ class TurnParser:
                 events[-1] = ArgumentsPiece(event.index, last.text + event.text)
             else:
                 events.append(event)
-        self._events.clear()
+        if self._is_certain:
+            self._events.clear()
         return events
 
     def _turn(self) -> Reader:
@@ -155,10 +161,31 @@ class TurnParser:
         called = 0 <= begun < len(starts) and (text != "" or bool(firsts(spellings.opening)))
         if called:
             self._stream.unread(text)
-            yield from self._calls(spellings.prefix)
-        elif (yield from self._text(triggers)):
+            if not self._answers or text.lstrip()[:1] not in _VALUES:
+                yield from self._calls(spellings.prefix)
+            elif not (yield from self._tried_calls(spellings.prefix)):
+                yield from self._text([])
+        elif (yield from self._text([] if self._answers else triggers)):
             yield from self._calls(spellings.apart or ())
         yield from self._rest()
+
+    def _tried_calls(self, before: Spelling) -> Generator[None, str, bool]:
+        """Reads calls, see `_calls`. Returns False, and gives the text back, if it is no call but a value."""
+        said, self._is_certain = len(self._events), False
+        self._stream.keep()
+        try:
+            yield from self._calls(before)
+        except CallSyntaxError:
+            if self._stream.is_over:
+                raise
+            while len(self._events) > said:
+                self._events.pop()
+            self._stream.go_back()
+            return False
+        finally:
+            self._is_certain = True
+        self._stream.forget()
+        return True
 
     def _thinking(self) -> Reader:
         """Reads a thought, if there is one."""

@@ -54,13 +54,14 @@ def as_json_schema(schema: Mapping[str, Any], where: str) -> Any:
     Raises:
         SchemaError: a type is written as Gemini does, and that of the whole is not; or it is `TYPE_UNSPECIFIED`.
     """
-    capitals = schema.get("type") in _CAPITALS
+    whole = schema.get("type")
+    capitals = isinstance(whole, str) and whole in _CAPITALS
 
     def change(each: Schema, pointer: str) -> Schema:
         kind = each.get("type")
         if isinstance(kind, str) and kind in _CAPITALS:
             if not capitals or kind == "TYPE_UNSPECIFIED":
-                told = "" if capitals else f", and that of the whole is {quoted(schema.get('type'))}: write both alike"
+                told = "" if capitals else f", and that of the whole is {quoted(whole)}: write both alike"
                 raise SchemaError(f"{where}: the type {kind} is Gemini's{told}", pointer)
             counts = {key: int(each[key]) for key in _COUNTS if str(each.get(key)).isdecimal()}
             each = {**each, **counts, "type": kind.lower()}

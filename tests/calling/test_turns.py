@@ -52,6 +52,12 @@ class Answer(BaseModel):
     score: int
 
 
+class Person(BaseModel):
+    name: str
+    age: int
+    friends: list[Person] = []
+
+
 CALL = {
     "hermes": '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome", "days": 2, "unit": "K"}}\n</tool_call>',
     "mistral": 'weather123456789{"city": "Rome", "days": 2, "unit": "K"}',
@@ -123,6 +129,23 @@ def test_an_answer_is_of_the_schema_and_calls_stay_possible(template):
     if template == "hermes":  # where the script can say what begins a call
         (call,) = sg.call(scripted_chat(template, CALL[template]), "Rome?", tools, schema=Answer)
         assert call.name == "weather"
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['{"name": "Ada", "age": 3}', '{"name": "weather", "age": 3}',
+     '{"name": "weather", "age": 3, "friends": [{"name": "weather", "age": 4}]}'],
+)  # fmt: skip
+def test_an_answer_that_begins_as_a_call_is_an_answer(said):
+    """Llama's calls are JSON objects, too: `{"name": "weather", "parameters": {}}`."""
+    options = {"tools": [weather], "schema": Person, "call_format": "llama3-json"}
+    assert sg.call(scripted_chat("hermes", said), "Who?", **options) == Person.model_validate_json(said)
+    events = [*sg.stream_call(scripted_chat("hermes", said), "Who?", **options)]
+    assert not [event for event in events if event.name or event.call]
+    assert Person.model_validate_json("".join(event.text for event in events)) == Person.model_validate_json(said)
+    called = '{"name": "weather", "parameters": {"city": "Rome"}}'
+    (call,) = sg.call(scripted_chat("hermes", called), "Who?", **options)
+    assert call.arguments == {"city": "Rome"}
 
 
 @each_template

@@ -56,6 +56,7 @@ def test_capitals_that_the_whole_does_not_have_are_refused_by_name(schema, point
      ({"minimum": 3, "exclusiveMinimum": True}, {"exclusiveMinimum": 3}),
      ({"maximum": 3, "exclusiveMaximum": False}, {"maximum": 3}),
      ({"nullable": False, "type": "string"}, {"type": "string"}),
+     ({"type": []}, {"type": []}),
      ({"properties": {"nullable": {"type": "boolean"}}}, {"properties": {"nullable": {"type": "boolean"}}}),
      ({"const": {"nullable": True}, "enum": [{"type": "INTEGER"}]},) * 2,
      (True, True)],
