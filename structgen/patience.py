@@ -136,10 +136,10 @@ class Patience:
             raise LimitExceeded(message)
 
 
-_reading: dict[int, float] = {}
-"""A thread that reads a prompt -> its CPU time when it began."""
-_read: defaultdict[int, float] = defaultdict(float)
-"""A thread -> the seconds of CPU time that it has spent on reading prompts."""
+_reading: dict[int, tuple[float, float]] = {}
+"""A thread that reads a prompt -> its CPU time and the clock when it began."""
+_read: defaultdict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+"""A thread -> the seconds of CPU time, and those by the clock, that it has spent on reading prompts."""
 
 
 @contextmanager
@@ -147,18 +147,22 @@ def reading_prompt() -> Iterator[None]:
     """A block in which a prompt is written by its template and encoded: no work on a schema."""
     thread, outer = threading.get_ident(), threading.get_ident() in _reading
     if not outer:
-        _reading[thread] = time.thread_time()
+        _reading[thread] = time.thread_time(), time.perf_counter()
     try:
         yield
     finally:
         if not outer:
-            _read[thread] += time.thread_time() - _reading.pop(thread)
+            _read[thread] = seconds_reading(thread, time.thread_time())
+            del _reading[thread]
 
 
-def seconds_reading(thread: int, now: float) -> float:
-    """The seconds of CPU time that a thread has spent on reading prompts, by its clock."""
+def seconds_reading(thread: int, now: float) -> tuple[float, float]:
+    """The seconds that a thread has spent on reading prompts: of its CPU time, which is `now`; by the clock."""
+    used, passed = _read[thread]
     began = _reading.get(thread)
-    return _read[thread] + (0.0 if began is None else max(now - began, 0.0))
+    if began is not None:
+        used, passed = used + max(now - began[0], 0.0), passed + time.perf_counter() - began[1]
+    return used, passed
 
 
 class _PerThread(threading.local):

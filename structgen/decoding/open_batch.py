@@ -6,6 +6,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -32,12 +33,20 @@ class Seat:
         ledger: where its choices are measured; None if they are not.
     """
 
-    def __init__(self, session: Session, ledger: Ledger | None, forwards: int, operation: Operation) -> None:
+    def __init__(
+        self,
+        session: Session,
+        ledger: Ledger | None,
+        forwards: int,
+        operation: Operation,
+        since: float | None = None,
+    ) -> None:
         self.session, self.rows, self.ledger = session, (session,), ledger
         self._drafted = 0
         self._first_step = 0 if ledger is None else ledger.steps
         self._forwards_before, self._forwards = forwards, forwards
-        self._joined = time.perf_counter()
+        self._joined = time.perf_counter() if since is None else since
+        self._began: float | None = None
         self._first_token: float | None = None
         self._over: float | None = None
         self._how: dict[str, Any] = {}
@@ -47,6 +56,13 @@ class Seat:
     def seconds_to_first_token(self) -> float | None:
         """From joining to the first token, thinking included; None before."""
         return None if self._first_token is None else self._first_token - self._joined
+
+    def times(self) -> dict[str, float]:
+        """The seconds so far by stage: waiting for a row, until the first token, from then on. For any thread."""
+        ends = self._joined, self._began, self._first_token, self._over or time.perf_counter()
+        marks = [each for each in ends[:3] if each is not None]
+        spent = [end - start for start, end in pairwise([*marks, ends[3]])]
+        return dict(zip(("queue", "prefill", "decode"), spent, strict=False))
 
     def stats(self, number: int) -> Stats:
         """The cost of the row. Forward passes are those of the batch while the row was there."""
@@ -86,14 +102,15 @@ class OpenBatch(Batch):
         """The number of sessions that wait for a row."""
         return len(self._waiting)
 
-    def join(self, session: Session, *, record: bool) -> Seat:
+    def join(self, session: Session, *, record: bool, since: float | None = None) -> Seat:
         """Adds a new session, which may be done already.
 
         Args:
             record: measure its choices, and those of all others meanwhile.
+            since: when it came, by `time.perf_counter`; now by default.
         """
         record = record or session.needs_measures
-        seat = Seat(session, self._measures if record else None, self._forward.count, begun(self._model, 1))
+        seat = Seat(session, self._measures if record else None, self._forward.count, begun(self._model, 1), since)
         first = session.before or session
         for each in {first, session}:
             each.measured_in(seat.ledger)
@@ -108,6 +125,7 @@ class OpenBatch(Batch):
         What a step raises ends the rows that raise it by themselves, and no others.
         """
         self.ledger = self._measures if any(seat.ledger is not None for seat in self._seats.values()) else None
+        self._note_beginnings()
         try:
             more = super().step()
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
@@ -122,6 +140,15 @@ class OpenBatch(Batch):
                 if seat.session.is_over:
                     self._finish(seat, now)
         return more
+
+    def _note_beginnings(self) -> None:
+        """Notes the time for the sessions that this step will take out of the queue."""
+        new = [seat for seat in self._seats.values() if seat._began is None]
+        later = set(islice(self._waiting, max(self._at_once - len(self._active), 0), None)) if new else ()
+        now = time.perf_counter()
+        for seat in new:
+            if (seat.session.before or seat.session) not in later:
+                seat._began = now
 
     @torch.inference_mode()
     def drop(self, seat: Seat) -> None:

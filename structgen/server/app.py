@@ -10,7 +10,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structgen.errors import OptionError
 from structgen.models.model import Model
-from structgen.server.answers import Body
 from structgen.server.messages_wire import CountRequest, MessagesRequest
 from structgen.server.observing import Exchange, log_config, request_id
 from structgen.server.problems import Problem
@@ -34,9 +33,10 @@ from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import RunningRequest, Service, warm_up
 from structgen.server.settings import Settings
 from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, count_tokens, detokenize, tokenize
-from structgen.server.wire import AnyRequest, ChatRequest, TextRequest, read_request
+from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_request
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 K = TypeVar("K", TokenizeRequest, DetokenizeRequest, CountRequest)
 
 PING = 15
@@ -261,7 +261,7 @@ class Routes:
                     exchange.size = len(body)
                     asked = read_request(kind, body)
                     self._settings.require_name(asked.model or self._settings.name)
-                    found = await service.apart(lambda model: work(model, asked), exchange)
+                    found = await _unless_gone(request, service.apart(lambda model: work(model, asked), exchange))
                     exchange.answered()
                     return JSONResponse(found)
             finally:
@@ -279,9 +279,7 @@ class Routes:
                     self._require_key(request)
                     with exchange.stage("body"):
                         body = await self._body(request)
-                        exchange.size = len(body)
-                        asked = await self._service.read(kind, body)
-                    run = await self._service.start(asked, exchange)
+                    asked, run = await _unless_gone(request, self._started(kind, body, exchange))
             except Problem:
                 metrics.over(exchange)
                 raise
@@ -290,12 +288,19 @@ class Routes:
                 return _Stream(run, lambda: metrics.over(exchange), headers)
             try:
                 with exchange.failures():
-                    return JSONResponse(await _unless_gone(request, run), headers=headers)
+                    return JSONResponse(await _unless_gone(request, run.whole()), headers=headers)
             finally:
                 run.close()
                 metrics.over(exchange)
 
         return answer
+
+    async def _started(self, kind: type[R], body: bytes, exchange: Exchange) -> tuple[R, RunningRequest]:
+        """Reads and starts a request."""
+        exchange.size = len(body)
+        with exchange.stage("body"):
+            asked = await self._service.read(kind, body)
+        return asked, await self._service.start(asked, exchange)
 
     async def _body(self, request: Request) -> bytes:
         """Reads the body of a request, unless it is too large or too slow."""
@@ -370,13 +375,13 @@ def _no_route(request: Request, error: Exception) -> Response:
     return JSONResponse(problem.body, problem.status)
 
 
-async def _unless_gone(request: Request, run: RunningRequest) -> Body:
-    """Waits for the whole answer.
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Does work for a client, once the body of its request has come.
 
     Raises:
-        Problem: the run failed, or the client has closed the connection.
+        Problem: the work failed, or the client has closed the connection: then the work is cancelled.
     """
-    answer, gone = asyncio.create_task(run.whole()), asyncio.create_task(_gone(request))
+    answer, gone = asyncio.create_task(work), asyncio.create_task(_gone(request))
     try:
         await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():

@@ -64,11 +64,12 @@ class Compilers:
         self._large = ThreadPoolExecutor(1, "structgen-large")
         self._seconds, self._prompt_seconds = seconds, prompt_seconds
 
-    async def run(self, work: Callable[[], T], *, large: bool = False) -> T:
+    async def run(self, work: Callable[[], T], *, large: bool = False, times: dict[str, float] | None = None) -> T:
         """Runs a piece of work and returns its result.
 
         Args:
             large: the request is a large one.
+            times: gets the seconds of its stages, see `_PooledWork.times`.
 
         Raises:
             Problem: it took too long, and was interrupted.
@@ -87,6 +88,9 @@ class Compilers:
         except asyncio.CancelledError:
             self._end(piece)
             raise
+        finally:
+            if times is not None:
+                times.update(piece.times())
         if not future.done():
             self._end(piece)
             if prompt >= self._prompt_seconds:
@@ -115,8 +119,10 @@ class _PooledWork(Generic[T]):
         self._work, self._loop = work, loop
         self._lock = threading.Lock()
         self._thread: int | None = None
-        self._from = self._read_before = 0.0
+        self._from, self._read_before = 0.0, (0.0, 0.0)
         self._unwanted = self._interrupted = False
+        self._came, self._began = time.perf_counter(), 0.0
+        self._times: dict[str, float] | None = None
 
     def run(self) -> T:
         """Runs the work on this thread.
@@ -129,7 +135,7 @@ class _PooledWork(Generic[T]):
                 if self._unwanted:
                     raise TimeoutError
                 self._thread = threading.get_ident()
-                self._from = _clock(self._thread)
+                self._from, self._began = _clock(self._thread), time.perf_counter()
                 self._read_before = seconds_reading(self._thread, self._from)
             self._loop.call_soon_threadsafe(self.begun.set)
             try:
@@ -153,8 +159,22 @@ class _PooledWork(Generic[T]):
             if self._thread is None:
                 return 0.0, 0.0
             now = _clock(self._thread)
-            prompt = seconds_reading(self._thread, now) - self._read_before
+            prompt = seconds_reading(self._thread, now)[0] - self._read_before[0]
             return now - self._from - prompt, prompt
+
+    def times(self) -> dict[str, float]:
+        """Returns the seconds by the clock so far: waiting for a thread, reading the prompt, and all else."""
+        with self._lock:
+            return self._stages() if self._times is None else self._times
+
+    def _stages(self) -> dict[str, float]:
+        now = time.perf_counter()
+        if not self._began:
+            return {"compile_queue": now - self._came}
+        thread = self._thread
+        prompt = 0.0 if thread is None else seconds_reading(thread, self._from)[1] - self._read_before[1]
+        schema = now - self._began - prompt
+        return {"compile_queue": self._began - self._came, "prompt": prompt, "schema": schema}
 
     def _over(self) -> None:
         """Ends the work: no interrupt comes from now on, and one that is on its way arrives here.
@@ -162,6 +182,8 @@ class _PooledWork(Generic[T]):
         An interrupt cannot be taken back: Python looks for it before every call until it has come.
         """
         with self._lock:
+            if self._thread is not None:
+                self._times = self._stages()
             self._thread = None
         if self._interrupted:
             try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Any
 
 from structgen.calling.request import TurnRequest
@@ -66,6 +68,17 @@ class EngineJob:
     id: str = "-"
     context: Context = field(default_factory=Context, repr=False)
     texts: list[_SampledText | _SearchedText] = field(default_factory=list, repr=False)
+    came: float = field(default_factory=time.perf_counter)
+
+    def times(self) -> dict[str, float]:
+        """Returns the seconds of each stage that a text has reached, of the slowest text. For any thread."""
+        each = [text.times() for text in self.texts] or [{"queue": time.perf_counter() - self.came}]
+        return {stage: max(times.get(stage, 0.0) for times in each) for stage in {}.fromkeys(chain(*each))}
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that were generated so far."""
+        return sum(text.tokens for text in self.texts)
 
 
 class Engine:
@@ -190,19 +203,19 @@ class _Shift:
             if job in self._jobs:
                 try:
                     for index, turn in enumerate(job.turns):
-                        job.texts.append(job.context.run(self._joined, index, turn, job.record))
+                        job.texts.append(job.context.run(self._joined, index, turn, job))
                 except Exception as error:  # noqa: BLE001 - of this job alone
                     self._end(job, unforeseen("the request could not begin", error))
         return True
 
-    def _joined(self, index: int, turn: TurnRequest, record: bool) -> _SampledText | _SearchedText:
+    def _joined(self, index: int, turn: TurnRequest, job: EngineJob) -> _SampledText | _SearchedText:
         session = turn.request.sessions[0]
         for each in (session, session.before):
             if each is not None:
                 each.patience.seconds, each.patience.each = self._engine.patience, STEP_SECONDS
         if turn.request.beams is None:
-            return _SampledText(index, turn, self._batch, record=record)
-        self._searches.append(_SearchedText(index, turn, record=record))
+            return _SampledText(index, turn, self._batch, job)
+        self._searches.append(_SearchedText(index, turn, job))
         return self._searches[-1]
 
     def _search(self) -> bool:
@@ -255,11 +268,17 @@ class _Shift:
 class _SampledText:
     """One text of a job in a row of the batch."""
 
-    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, *, record: bool) -> None:
+    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, job: EngineJob) -> None:
         self._index, self._turn, self._batch = index, turn, batch
-        self._seat: Seat | None = batch.join(turn.request.sessions[0], record=record)
+        self._seat: Seat | None = batch.join(turn.request.sessions[0], record=job.record, since=job.came)
+        self.times = self._seat.times
         self._watch = TurnWatch(turn)
-        self._tokens, self._given = -1, 0
+        self._known, self._given = -1, 0
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens so far."""
+        return self._turn.request.sessions[0].token_count
 
     @property
     def is_over(self) -> bool:
@@ -276,9 +295,9 @@ class _SampledText:
         if self._seat is None:
             return None
         session = self._seat.session
-        if not session.is_over and (not stream or session.token_count == self._tokens):
+        if not session.is_over and (not stream or session.token_count == self._known):
             return None
-        self._tokens = session.token_count
+        self._known = session.token_count
         generation = self._turn.request.result(0, self._seat) if session.is_over else None
         error = None if generation is None else generation.error
         try:
@@ -315,9 +334,10 @@ class _SampledText:
 class _SearchedText:
     """One text of a job with a beam search, which runs beside the batch. It gives news once, when the text is found."""
 
-    def __init__(self, index: int, turn: TurnRequest, *, record: bool) -> None:
-        self._index, self._turn, self._record = index, turn, record
+    def __init__(self, index: int, turn: TurnRequest, job: EngineJob) -> None:
+        self._index, self._turn, self._record = index, turn, job.record
         self._run: Run[Any] | None = None
+        self._marks, self.tokens = [job.came], 0
         self._context = copy_context()
         self._error: StructgenError | None = None
         self.is_over = False
@@ -326,8 +346,12 @@ class _SearchedText:
         """Adds a token to every beam. What goes wrong is this text's error."""
         try:
             if self._run is None:
+                self._marks.append(time.perf_counter())
                 self._run = self._context.run(self._turn.request.batch, record=self._record)
             self._run.step()
+            if len(self._marks) == 2:
+                self._marks.append(time.perf_counter())
+            self.tokens = self._run.rows[0].token_count
         except StructgenError as error:
             self._error = error
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
@@ -337,7 +361,14 @@ class _SearchedText:
         if self._run is not None:
             self._run.close()
             self._run = None
+        if not self.is_over:
+            self._marks.append(time.perf_counter())
         self.is_over = True
+
+    def times(self) -> dict[str, float]:
+        """See `Seat.times`."""
+        marks = [*self._marks] if self.is_over else [*self._marks, time.perf_counter()]
+        return dict(zip(("queue", "prefill", "decode"), (end - start for start, end in pairwise(marks)), strict=False))
 
     def news(self, *, stream: bool) -> News | None:
         """Returns the whole text once it is found; None before and afterwards."""

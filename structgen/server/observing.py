@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
+from structgen.server.engine import EngineJob
 from structgen.server.problems import Problem, problem_of
 from structgen.telemetry import RequestSpan
 
@@ -28,6 +29,10 @@ SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 """Bounds of the buckets in which requests are counted by their time."""
 BETWEEN = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """The same for the time between two tokens."""
+STAGE = (0.001, 0.003, *SECONDS)
+"""The same for the stages of a request."""
+LONGEST = 200
+"""Characters of an error's place in a line of the log; it may have names that a client has chosen."""
 _ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 """Ids of requests that are taken from clients. Others could write into the log what they like."""
 
@@ -58,9 +63,10 @@ class Exchange:
 
     Attributes:
         status: of HTTP; 499 if the client has gone.
-        code: of the error; None without one.
+        code, param, message: of the error: its kind, the place in the request, its text; None without one.
         texts: those of the answer that are complete.
-        seconds: by stage: the body; the prompt and the schema.
+        seconds: by stage: the body; waiting for a compiler; the prompt; the schemas.
+        job: on the model's thread; None before it.
         size: the bytes of the body.
         span: OpenTelemetry's.
 
@@ -72,9 +78,12 @@ class Exchange:
     route: str
     status: int = 499
     code: str | None = "cancelled"
+    param: str | None = None
+    message: str | None = None
     texts: list[Generation[str]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     size: int = 0
+    job: EngineJob | None = None
     began: float = field(default_factory=time.perf_counter)
     headers: InitVar[Mapping[str, str] | None] = None
     span: RequestSpan = field(init=False)
@@ -101,8 +110,8 @@ class Exchange:
     def failed(self, error: Exception) -> Problem:
         """Returns an error as a client reads it; the log has the traceback of one that nobody foresaw."""
         problem = problem_of(error)
-        self.status, self.code = problem.status, problem.code
-        if self.code == "internal_error":
+        self.status, self.code, self.param, self.message = problem.status, problem.code, problem.param, str(problem)
+        if self.code == "internal_error" and error is not problem:
             logger.error("request %s failed", self.id, exc_info=error)
         return problem
 
@@ -116,23 +125,23 @@ class Exchange:
 
     def record(self) -> dict[str, object]:
         """Returns what the log says of the request. Times are in milliseconds."""
-        stats = [text.stats for text in self.texts]
-        times = {
-            **self.seconds,
-            "prefill": max((each.prefill_seconds for each in stats), default=0.0),
-            "decode": max((each.decode_seconds for each in stats), default=0.0),
-            "all": time.perf_counter() - self.began,
-        }
+        times = {**self.stages(), "all": time.perf_counter() - self.began}
         return {
             "request": self.id,
             "route": self.route,
             "status": self.status,
             "code": self.code,
+            **({} if self.param is None else {"param": self.param[:LONGEST]}),
+            **({"message": self.message} if self.message and records.isEnabledFor(logging.DEBUG) else {}),
             "prompt_tokens": sum(text.prompt_tokens for text in self.texts),
-            "cached_tokens": sum(each.cached for each in stats),
-            "tokens": sum(each.completion_tokens for each in stats),
+            "cached_tokens": sum(text.stats.cached for text in self.texts),
+            "tokens": 0 if self.job is None else self.job.tokens,
             **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
         }
+
+    def stages(self) -> dict[str, float]:
+        """Returns the seconds of each stage that the request has reached, also of one that has failed there."""
+        return {**self.seconds, **({} if self.job is None else self.job.times())}
 
     def attributes(self, record: Mapping[str, object]) -> dict[str, Any]:
         """Returns those of the span, of what the log says."""
@@ -164,7 +173,10 @@ class Metrics:
         about = "Between two tokens of a text, on average."
         self.between = Histogram("structgen_between_tokens_seconds", about, buckets=BETWEEN, registry=self._registry)
         ProcessCollector(registry=self._registry)
-        self.schemas = seconds("structgen_schema_seconds", "For the schemas of a request to be read and compiled.")
+        about = (
+            "Of each stage of a request that it reached: body, compile_queue, prompt, schema, queue, prefill, decode."
+        )
+        self.stages = Histogram("structgen_stage_seconds", about, ["stage"], buckets=STAGE, registry=self._registry)
         for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
             Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
 
@@ -192,6 +204,8 @@ class Metrics:
         status = "cancelled" if exchange.code == "cancelled" else str(exchange.status)
         self.requests.labels(exchange.route, status).inc()
         self.seconds.observe(time.perf_counter() - exchange.began)
+        for stage, seconds in exchange.stages().items():
+            self.stages.labels(stage).observe(seconds)
         record = exchange.record()
         records.info("%s", json.dumps(record))
         exchange.span.end(exchange.attributes(record), exchange.status)

@@ -90,7 +90,7 @@ class Service:
     async def apart(self, work: Callable[[Model], T], exchange: Exchange) -> T:
         """Runs work that needs the tokenizer alone on the threads that read prompts."""
         return await self._compilers.run(
-            partial(exchange.span.context.run, work, self._model), large=exchange.size > LARGE
+            partial(exchange.span.context.run, work, self._model), large=exchange.size > LARGE, times=exchange.seconds
         )
 
     def end_requests(self) -> None:
@@ -108,14 +108,14 @@ class Service:
         run.at_end.callback(self._free, texts)
         try:
             ask, answer = _KINDS[type(request)]
-            with exchange.stage("schema"):
-                work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
-                asked = await self._compilers.run(work, large=exchange.size > LARGE)
+            work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
+            asked = await self._compilers.run(work, large=exchange.size > LARGE, times=exchange.seconds)
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.top_logprobs is not None
             tell = run.news.put_nowait
             context = exchange.span.context
             job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id, context=context)
+            exchange.job = job
             run.at_end.callback(self._engine.cancel, job)
             self._engine.submit(job)
         except BaseException:  # a request that is cancelled gives its places back, too

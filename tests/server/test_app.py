@@ -12,8 +12,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 
 import openai
 import pytest
@@ -25,8 +26,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 import structgen as sg
 from structgen import telemetry
 from structgen.demo import load_demo
-from structgen.server import Settings
+from structgen.server import Settings, service, wire
 from structgen.server.app import is_local
+from structgen.server.problems import Problem
 from tests.support.serving import served
 from tests.support.speed import at_usual_speed
 
@@ -67,6 +69,8 @@ def test_models_health_metrics_and_what_is_not_there(model):
         assert 'structgen_requests_total{path="/v1/chat/completions",status="200"} 1.0' in text
         assert 'structgen_tokens_total{kind="generated"} 5.0' in text
         assert "structgen_between_tokens_seconds_count 1.0" in text
+        for stage in ("body", "compile_queue", "prompt", "schema", "queue", "prefill", "decode"):
+            assert f'structgen_stage_seconds_count{{stage="{stage}"}} 1.0' in text
         assert sys.platform != "linux" or "process_resident_memory_bytes " in text
         for path in ("/v1/nothing", "/v1/models/other"):
             assert fetch(server, "GET", path)[0] == 404
@@ -196,8 +200,11 @@ def test_a_request_has_an_id_and_a_line_in_the_log_and_a_bug_is_told_there_alone
         ("mine-1", 200, None), ("mine-2", 500, "internal_error"), ("mine-2", 500, "internal_error"),
     ]  # fmt: skip
     assert (lines[0]["route"], lines[0]["tokens"], lines[0]["prompt_tokens"]) == ("/v1/completions", 3, 2)
-    assert lines[0]["all_ms"] >= lines[0]["schema_ms"] >= 0 < lines[0]["decode_ms"]
-    assert any("/secret/path" in str(each.exc_info) for each in caplog.records if each.exc_info)
+    stages = ["body_ms", "compile_queue_ms", "prompt_ms", "schema_ms", "queue_ms", "prefill_ms", "decode_ms"]
+    assert [name for name in lines[0] if name.endswith("_ms")] == [*stages, "all_ms"]
+    assert lines[0]["all_ms"] + 1 >= sum(lines[0][stage] for stage in stages) > 0 < lines[0]["decode_ms"]
+    assert "queue_ms" not in lines[1]
+    assert ["/secret/path" in str(each.exc_info) for each in caplog.records if each.exc_info] == [True, True]
 
 
 def test_a_request_is_a_span_of_its_clients_trace(model):
@@ -250,6 +257,37 @@ def test_a_client_that_goes_away_frees_its_row(model, stream):
                 time.sleep(0.005)
         server.await_idle()
         assert 'status="cancelled"} 1.0' in fetch(server, "GET", "/metrics")[2]
+
+
+def test_a_large_request_whose_client_has_gone_no_longer_waits(model, monkeypatch):
+    """It waits for the thread of large requests, on which another one is."""
+    go, read = threading.Event(), []
+
+    def slow(*args):
+        read.append(args)
+        go.wait(60)
+        raise Problem(400, "slow", "slow")
+
+    monkeypatch.setitem(service._KINDS, wire.TextRequest, (slow, service.TextAnswer))
+    text = json.dumps({"model": "m", "prompt": "x" * (300 << 10)}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n".encode()
+    with served(model, Settings(name="m", rows=1)) as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as first, ExitStack() as stack:
+            first.sendall(head + text)
+            waiting = stack.enter_context(socket.create_connection((host, int(port))))
+            waiting.sendall(head + text)
+            until = time.monotonic() + 60
+            while server.service.texts < 2:
+                assert time.monotonic() < until
+                time.sleep(0.005)
+            stack.close()
+            while server.service.texts > 1:
+                assert time.monotonic() < until
+                time.sleep(0.005)
+            go.set()
+            assert b" 400 " in first.recv(100)
+        assert len(read) == 1
 
 
 def test_an_answer_that_takes_too_long_ends_in_an_error(model):

@@ -75,7 +75,9 @@ def test_reading_a_prompt_has_a_limit_of_its_own_and_large_requests_a_thread():
 
     async def check():
         compilers = Compilers(1, 0.1, 0.5)
-        assert await compilers.run(lambda: read(0.3)) == 0.3
+        times: dict[str, float] = {}
+        assert await compilers.run(lambda: read(0.3), times=times) == 0.3
+        assert times["prompt"] >= 0.3 > times["schema"] >= 0 <= times["compile_queue"]
         with pytest.raises(Problem) as refusal:
             await compilers.run(lambda: read(60))
         assert refusal.value.code == "prompt_too_slow"
