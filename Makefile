@@ -13,6 +13,8 @@ STAMP   := $(VENV)/.installed
 # Two cores are shared by the test workers; libraries that start a thread per core each would only fight.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
+# Processes that tests start read what the first one compiled, wherever this is set.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: environment demo test test-all lowest newest lint types docs check bench clean
 

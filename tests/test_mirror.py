@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import structgen
-from tests.test_imports import imported_by, imports, name_of
+from tests.test_imports import everything_behind, imports, name_of
 
 PACKAGE, TESTS = Path(structgen.__file__).parent, Path(__file__).parent
 MODULES = [path.relative_to(PACKAGE) for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
@@ -19,12 +19,17 @@ KNOWN = {name_of(PACKAGE / module) for module in MODULES} | {name_of(path) for p
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+@cache
 def covered_in(folder: Path, pattern: str) -> dict[str, list[Path]]:
     """The names in backquotes behind "Covers" in the docstrings of the test files of a folder, with these files."""
     names: dict[str, list[Path]] = {}
     for path in folder.glob(pattern):
-        _, _, said = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("Covers ")
-        for name in re.findall(r"`([\w.]+)`", said):
+        _, _, covered = (ast.get_docstring(parsed(path)) or "").partition("Covers ")
+        for name in re.findall(r"`([\w.]+)`", covered):
             names.setdefault(name, []).append(path)
     return names
 
@@ -41,16 +46,12 @@ def covering(module: Path) -> list[Path]:
 def reached(path: Path) -> frozenset[str]:
     """The modules that a test file imports or names, those of `sg.name`, those that they import, and so on."""
     text = path.read_text(encoding="utf-8")
-    named = {name for _, name in imports(ast.parse(text), everywhere=True)}
+    named = {name for _, name in imports(parsed(path), everywhere=True)}
     for shared in [name for name in named if name.startswith("tests.") and name.count(".") > 1]:
         named |= reached(TESTS.parent.joinpath(*shared.split(".")).with_suffix(".py"))
     named |= {structgen._HOME_OF.get(public, "structgen") for public in re.findall(r"\bsg\.(\w+)", text)}
-    seen, todo = set[str](), list(named | set(re.findall(r"\bstructgen(?:\.\w+)+", text)))
-    while todo:
-        name = todo.pop()
-        seen.add(name)
-        todo += [*(imported_by(name) - seen)] if name in KNOWN else []
-    return frozenset(seen)
+    named |= set(re.findall(r"\bstructgen(?:\.\w+)+", text))
+    return frozenset(named).union(*(everything_behind(name) for name in named & KNOWN))
 
 
 def test_a_module_has_a_test_file_or_one_that_covers_it() -> None:

@@ -152,7 +152,7 @@ def test_an_answer_that_begins_as_a_call_is_an_answer(said):
 @pytest.mark.parametrize("seed", thinned(range(3), 3))
 def test_a_random_model_that_must_call_always_calls_validly(template, seed):
     model = random_chat(template, seed)
-    options = {"sampling": sg.Sampling(temperature=1.5, seed=seed), "limits": sg.Limits(200)}
+    options = {"sampling": sg.Sampling(temperature=1.5, seed=seed), "limits": sg.Limits(120)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sg.BudgetWarning)  # a random model goes on until it must close
         calls = sg.call(model, "Rome?", [weather, book], choice="required", parallel=(2, 3), **options)

@@ -99,20 +99,20 @@ def control_count(tokenizer, text):
     return None
 
 
-@pytest.mark.parametrize("part", thinned(range(4), 4))
+@pytest.mark.parametrize("part", thinned(range(8), 8))
 def test_no_control_token_comes_of_data(part):
     sources = {**templates(), **more_templates()}
     if not sources:
         pytest.skip("no templates: set STRUCTGEN_DATA")
     richest = 0
-    for name, source in list(sources.items())[part::4]:
+    for name, source in list(sources.items())[part::8]:
         tokenizer = tokenizer_of(source)
         tags = [tag for tag in names_of(tokenizer) if name not in RESHAPED or not re.search("think|tool_call", tag)]
         attack = " ".join([*tags, tags[0][: len(tags[0]) // 2] + tags[-1] + tags[0][len(tags[0]) // 2 :]])
         benign, attacked = control_count(tokenizer, "x"), control_count(tokenizer, attack)
         assert benign == attacked, name
         richest += benign is not None and benign[0] < 2
-    assert richest > len(sources) // 8
+    assert richest > len(sources) // 12
 
 
 def test_options_are_variables_of_the_template_and_nothing_else():

@@ -17,6 +17,7 @@ from structgen.errors import UnsatisfiableSchema, UnsupportedSchema
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
 from tests.support.gold_calls import FILE, gold_call, requests
+from tests.support.thinning import thinned
 
 pytestmark = pytest.mark.skipif(not (FILE.exists() and templates()), reason="no BFCL data, or no chat templates")
 
@@ -65,7 +66,7 @@ def outcomes(name: str, stride: int, picks: int) -> tuple[Counter[str], list[str
     return counts, wrong
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", thinned(FORMATS, 2))
 def test_gold_calls_are_accepted(name):
     counts, wrong = outcomes(name, stride=80, picks=1)
     assert wrong == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from structgen import api
@@ -32,6 +33,7 @@ def test_doctor_fails_when_the_value_is_wrong(monkeypatch):
     assert "other" in result.output
 
 
+@pytest.mark.slow
 def test_doctor_reports_what_is_there_where_torch_is_missing():
     result = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=300)
     assert result.returncode == 1, result.stderr

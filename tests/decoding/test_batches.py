@@ -39,7 +39,7 @@ def words_said(text: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("llama", 20), *(as_slow((name, 64)) for name in ("llama", "gemma3", "mamba"))],
+    [("llama", 12), *(as_slow((name, 64)) for name in ("llama", "gemma3", "mamba"))],
 )
 def test_rows_of_which_half_go_back_say_what_each_says_alone(name, count):
     """Greedy. Every other row has its own words banned, which it would say; a third of the rows wait for a place."""

@@ -31,6 +31,7 @@ from structgen.models.forward import forward_for
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel, byte_vocabulary
 from tests.support.simulated_device import simulated
+from tests.support.thinning import as_slow, thinned
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 GROUPED = SMALL | {"num_key_value_heads": 2, "max_position_embeddings": 128}
@@ -114,7 +115,7 @@ def test_a_batch_says_what_its_rows_say_alone(name):
     assert len({tuple(s.tokens) for s in alone}) > 1
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, as_slow(torch.float16)])
 @pytest.mark.parametrize("name", [name for name in CONFIGS if name != "mamba"])
 def test_half_precision_decodes_to_the_pattern(name, dtype):
     """In bf16 and fp16 every row completes its pattern with the likeliest tokens, up to rounding."""
@@ -199,7 +200,7 @@ def with_fixed(name: str, fixed: dict[int, float]) -> PreTrainedModel:
     return module
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", thinned(CONFIGS, 2))
 def test_a_logit_of_minus_infinity_is_a_token_that_is_never_said(name):
     """Ids that no text uses, and an end token that was switched off: the way to read the model is as without."""
     never = dict.fromkeys([ord("b"), 256, 258, 259], -torch.inf)
@@ -225,7 +226,7 @@ SAMPLED = Sampling(temperature=1.0, seed=1)
         *(pytest.param(value, how, "host") for value in (torch.nan, torch.inf) for how in (GREEDY, SAMPLED)),
         pytest.param(torch.nan, GREEDY, "device"),
         *(
-            pytest.param(value, how, "device", marks=pytest.mark.slow)
+            as_slow((value, how, "device"))
             for value, how in [(torch.nan, SAMPLED), (torch.inf, GREEDY), (torch.inf, SAMPLED)]
         ),
     ],

@@ -130,7 +130,7 @@ CALLS = {
 @pytest.mark.parametrize("options", CALLS.values(), ids=CALLS)
 def test_texts_are_those_without(model, options):
     """One prompt after the other, then several together: with the default bound, with one that evicts, and with 0."""
-    options = {"schema": Person, "limits": sg.Limits(max_new_tokens=30), "details": True, **options}
+    options = {"schema": Person, "limits": sg.Limits(max_new_tokens=20), "details": True, **options}
 
     def runs(bound):
         model.prefixes.clear()

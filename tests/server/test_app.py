@@ -31,6 +31,7 @@ from structgen.server.app import is_local
 from structgen.server.problems import Problem
 from tests.support.serving import served
 from tests.support.speed import at_usual_speed
+from tests.support.thinning import as_slow
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
 
@@ -152,7 +153,7 @@ def test_a_schema_that_takes_too_long_is_refused_and_others_are_not(model):
     slow = {"allOf": [{"patternProperties": {f"^{'.' * i}[a-f{i}]{{3,9}}": {"minLength": i}}} for i in range(30)]}
     with served(model, Settings(name="m", schema_seconds=0.3)) as server:
         options = {"type": "json_schema", "json_schema": {"name": "x", "schema": slow}}
-        for _ in range(3):
+        for _ in range(2):
             began = time.process_time()
             with pytest.raises(openai.BadRequestError) as refusal:
                 server.client.chat.completions.create(model="m", messages=ASK, response_format=options)
@@ -242,7 +243,7 @@ def test_a_request_is_a_span_of_its_clients_trace(model):
     assert refused.status.status_code == StatusCode.UNSET
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", [as_slow(False), True])
 def test_a_client_that_goes_away_frees_its_row(model, stream):
     with served(model, Settings(name="m", rows=1)) as server:
         host, _, port = server.url.removeprefix("http://").partition(":")

@@ -349,7 +349,7 @@ def test_a_random_model_calls_what_it_must_call(template):
             for stream in (False, True):
                 answer = server.client.chat.completions.create(
                     model="m", messages=[{"role": "user", "content": "Rome?"}], tools=[WEATHER, BOOK], n=2,
-                    tool_choice=choice, max_tokens=150, temperature=1.2, seed=3, stream=stream,
+                    tool_choice=choice, max_tokens=70, temperature=1.2, seed=3, stream=stream,
                 )  # fmt: skip
                 for calls, finish in (
                     folded(answer)

@@ -40,7 +40,9 @@ def create(demo, extras, **options):
     ("phrase", "python"),
     [
         as_slow(("Moreau B", "Moreau B")),
-        ({"text": "paris", "at": "/city", "ignore_case": True}, sg.Phrase("paris", ignore_case=True, at="/city")),
+        as_slow(
+            ({"text": "paris", "at": "/city", "ignore_case": True}, sg.Phrase("paris", ignore_case=True, at="/city"))
+        ),
         as_slow(({"any_of": ["Bo", "Cy"], "whole_word": True}, sg.AnyOf("Bo", "Cy", whole_word=True))),
         ({"ordered": ["Cy", "Bo"], "at": "/name"}, sg.Ordered("Cy", "Bo", at="/name")),
         ({"template": ["Cy", {"characters": [1, 2]}, "Bo", None, "x"]},

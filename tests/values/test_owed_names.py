@@ -52,7 +52,7 @@ def shortest(grammar: Grammar, position: int, *, short_cuts: bool) -> bytes | in
     return None if exit_ is None else exit_.text
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), 8))
+@pytest.mark.parametrize("seed", thinned(range(40), 16))
 def test_the_end_by_owed_names_is_as_short_as_any(seed):
     """Rules of many kinds together, so that lanes exclude owners that exclude others."""
     rng = random.Random(seed)

@@ -104,7 +104,7 @@ def test_every_result_has_every_phrase_in_the_tokens_of_any_tokenizer(size):
     config = hf.LlamaConfig(**SIZES | {"vocab_size": len(tokenizer)}, eos_token_id=tokenizer.eos_token_id)
     module = hf.LlamaForCausalLM(config).eval()
     pieces = ["rain", "is fast", "Für", "日本", "in", "ys", "ä", " ", "the"]
-    for _ in range(2):
+    for _ in range(1):
         words = chance.sample(pieces, 4)
         ordered = sg.Ordered(words[0], words[1])
         template = sg.Template(words[1], sg.Gap(characters=(1, 3)), words[2], ignore_case=True)

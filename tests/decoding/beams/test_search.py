@@ -30,7 +30,7 @@ from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.decoding.test_overlap import llama
 from tests.support.releases import require_release
 from tests.support.simulated_device import simulated
-from tests.support.thinning import diagonal
+from tests.support.thinning import as_slow, diagonal
 
 WIDTH, END = 257, 256
 SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -154,7 +154,7 @@ def loop_request(model, prompt, kind, options):
     return batch.rows[0]
 
 
-@pytest.mark.parametrize("name", ["llama", pytest.param("gemma3", marks=pytest.mark.slow), "falcon-h1", "mamba"])
+@pytest.mark.parametrize("name", ["llama", as_slow("gemma3"), as_slow("falcon-h1"), "mamba"])
 def test_rows_that_are_forked_read_what_texts_read_from_their_beginning_read(name, monkeypatch):
     """Every kind of cache beside none, with texts that are given up on the way and gone back from."""
     model, limits = make(name), sg.Limits(200)
@@ -263,7 +263,7 @@ def test_an_encoder_decoder_model_is_searched_as_transformers_does():
     assert list(run.token_ids) == (theirs[: theirs.index(END) + 1] if END in theirs else theirs)
 
 
-@pytest.mark.parametrize("name", ["llama", "falcon-h1"])
+@pytest.mark.parametrize("name", ["llama", as_slow("falcon-h1")])
 def test_a_batch_gives_each_prompt_what_it_gets_alone(name):
     model = make(name)
     prompts = [f"prompt {n} " + "and more " * (n % 3) for n in range(7)]

@@ -29,7 +29,7 @@ from structgen.testing import ByteTokenizer, byte_vocabulary
 from structgen.vocabulary import Vocabulary
 from tests.support.enumerable import Enumerable, chi_square
 from tests.support.simulated_device import simulated
-from tests.support.thinning import thinned
+from tests.support.thinning import as_slow, thinned
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
 PATTERN = r"(ab|c){1,3}"
@@ -71,7 +71,7 @@ def test_masks_alone_have_another_law():
     """What the test above would tell of the law that is renormalised at each step."""
     model = letters(3)
     law = model.texts(LENGTH, matches, complete=True)
-    runs = drawn(model, 2000, sg.Regex(PATTERN), sampling=sg.Sampling(temperature=1.0, seed=1))
+    runs = drawn(model, 700, sg.Regex(PATTERN), sampling=sg.Sampling(temperature=1.0, seed=1))
     ends = [run.token_ids if run.token_ids in law else (*run.token_ids, model.end) for run in runs]
     assert chi_square([text for text in ends if text in law], law) > 20 * UNLIKELY
 
@@ -258,7 +258,7 @@ def merging_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
 
 
-@pytest.mark.parametrize("exact", [True, "weights"])
+@pytest.mark.parametrize("exact", [as_slow(True), "weights"])
 def test_with_strict_canonical_tokens_only_the_tokenizers_own_spelling_is_valid(exact):
     tokenizer = merging_tokenizer()
     model, length = Enumerable(5, [b"a", b"b", b"c", b"ab", b"bc", b"abc"], bias=[0.0] * 6 + [0.5]), 4
@@ -307,6 +307,7 @@ def test_rows_that_are_drawn_one_by_one_do_not_depend_on_those_behind_them():
     assert more[:5] == few
 
 
+@pytest.mark.slow
 def test_laws_that_were_forgotten_are_read_again(monkeypatch):
     """A tree that keeps one law only draws by the same law, with more forward passes."""
     model, kept = letters(3), drawn(letters(3), 300, sg.Regex(PATTERN))

@@ -78,7 +78,7 @@ def test_what_kernels_tell_is_what_masks_tell(name: str, schema: Any):
     plain = PlainSearch(sg.JsonSchema(schema).compile(vocabulary))
     tried = Continuations(sg.JsonSchema(schema).compile(vocabulary), vocabulary.canonical)
     asked = dead = 0
-    for _ in range(6):
+    for _ in range(2):
         position, other, state = plain.grammar.start, tried._grammar.start, vocabulary.canonical.afresh
         for _ in range(30):
             tokens = plain.allowed(position, state)

@@ -79,7 +79,7 @@ class Parts(BaseModel):
     rollbacks=st.sampled_from([0, 2, 256]),
     characters=st.sampled_from([None, 3]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 def test_whatever_stands_in_the_way_the_value_is_right_or_the_error_says_it(
     script, banned, budget, seed, rollbacks, characters
 ):

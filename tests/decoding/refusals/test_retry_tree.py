@@ -79,6 +79,7 @@ def all_said(tree: Tree, rng: random.Random | None, *, start: int = 0) -> list[t
         tokens, chances = say(tree, retries, place.tokens, rng)
 
 
+@pytest.mark.slow
 @given(tree=models(), seed=st.none() | st.integers(0, 99))
 @settings(deadline=None, max_examples=200)
 def test_every_text_is_said_once_and_none_twice(tree, seed):
