@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -29,6 +30,8 @@ COUNT_LIMIT = 10_000
 CAPPED_LIMIT = 100_000
 """States of a `string_language` with the greatest length in it; where more are needed, a predicate counts."""
 _FEW = 1_000
+_PLAIN = re.compile(r"\^([^\\^$.*+?()\[\]{}|]*)\$")
+"""Patterns that one text has."""
 MANY = 100
 """From this number of texts on, texts are tested side by side."""
 
@@ -195,10 +198,21 @@ def string_holds(strings: Strings, text: str) -> bool:
 def allowed_literals(strings: Strings) -> Listed[str]:
     """The literals that satisfy the other fields too."""
     assert strings.literals is not None
-    others = replace(strings, literals=None)
+    texts, others = _narrowed(strings, strings.literals)
     if others == Strings():
-        return strings.literals
-    return Listed(compress(strings.literals, strings_hold(others, strings.literals)))
+        return strings.literals if texts is strings.literals else Listed(texts)
+    return Listed(compress(texts, strings_hold(others, texts)))
+
+
+def _narrowed(strings: Strings, literals: Listed[str]) -> tuple[Sequence[str], Strings]:
+    """The literals, and what they must satisfy. A pattern that only one text has leaves that one, and is satisfied."""
+    for pattern in strings.patterns:
+        if (plain := _PLAIN.fullmatch(pattern)) is not None:
+            others = replace(
+                strings, literals=None, patterns=tuple(each for each in strings.patterns if each != pattern)
+            )
+            return [plain[1]] if plain[1] in literals else [], others
+    return literals, replace(strings, literals=None)
 
 
 def strings_hold(strings: Strings, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -229,7 +243,8 @@ def is_free(strings: Strings) -> bool:
 def string_is_empty(strings: Strings) -> bool:
     """True when no string satisfies `strings`. False also where a large set that is not regular may be empty."""
     if strings.literals is not None:
-        return not any(string_holds(strings, text) for text in strings.literals)
+        texts, others = _narrowed(strings, strings.literals)
+        return not any(string_holds(others, text) for text in texts)
     if any(quotation.source is not None and substrings(quotation).empty for quotation in strings.quotes):
         return True
     if is_free(strings):

@@ -68,26 +68,28 @@ def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
 
 
 def long_places(root: Node) -> list[Node]:
-    """The places with long lists in the schema of `root`, the places around them, and the references to them.
+    """The values with long lists in the schema of `root`: their schemas, and those that apply them to the same value.
 
-    They are read before anything runs, because reading 100,000 values takes long.
+    They are read before anything runs, because reading 100,000 values takes long. The values around them are not, nor
+    those that refer to them, which copy what is written: a published schema refers to a union from 1,700 places.
     """
     if not isinstance(root, SchemaNode) or not root.reader.scan.long:
         return []
-    reader = root.reader
-    places = [(schema, trail) for schema, trail, _ in reader.scan.places()]
-    above: set[int] = set()
-    wanted, size = {id(schema) for schema in reader.scan.long}, 0
-    while len(wanted) > size:
-        size = len(wanted)
-        for schema, trail in places:
-            if id(schema) in wanted or ("$ref" in schema and id(reader.target_schema(schema)) in wanted):
-                above.add(id(trail))
-                while not isinstance(trail, str):
-                    trail = trail[0]
-                    above.add(id(trail))
-        wanted |= {id(schema) for schema, trail in places if id(trail) in above}
-    return _values(reader, [schema for schema, trail in places if id(trail) in above])
+    reader, scan = root.reader, root.reader.scan
+    applying: dict[int, list[dict[str, Any]]] = {}  # by schema: those that apply it to their own value
+    for schema in scan.references:
+        applying.setdefault(id(reader.target_schema(schema)), []).append(schema)
+    for schema in chain(scan.unions, scan.negations):
+        for branch, _ in in_place(schema, reader.dialect(schema)):
+            applying.setdefault(id(branch), []).append(schema)
+    wanted: dict[int, dict[str, Any]] = {}
+    left = [*scan.long]
+    while left:
+        schema = left.pop()
+        if id(schema) not in wanted:
+            wanted[id(schema)] = schema
+            left += applying.get(id(schema), ())
+    return _values(reader, [schema for schema in wanted.values() if "$ref" not in schema])
 
 
 def limited_places(root: Node) -> list[Node]:

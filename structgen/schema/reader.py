@@ -33,6 +33,7 @@ _OBJECT = _OPTIONAL_MEMBERS | {"required"}
 _ARRAY = frozenset(("type", "items", "prefixItems", "additionalItems", "maxItems", "uniqueItems"))
 """Keywords of arrays that the empty array satisfies."""
 _ENUM = frozenset(("type", "enum"))
+_ANY_OF = {"anyOf"}
 _TYPE = frozenset(("type",))
 _BOUNDS = frozenset(
     ("minLength", "maxLength", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -225,6 +226,9 @@ class SchemaReader:
             return restricting <= _OPTIONAL_MEMBERS
         if kind == "array":
             return restricting <= _ARRAY
+        if restricting == _ANY_OF:
+            branches = schema["anyOf"]  # those that are unions themselves are not asked: they may nest deeply
+            return any(self._has_values(each) for each in branches if isinstance(each, dict) and "anyOf" not in each)
         if "enum" in restricting:
             return kind == "string" and restricting == _ENUM and isinstance(next(iter(schema["enum"]), None), str)
         bounds = restricting - _TYPE

@@ -163,8 +163,9 @@ def strings_and(a: Strings | None, b: Strings | None) -> Strings | None:
     if literals is not None:
         among = literals if a.literals is None else a.literals
         taken = {text for other in without if _only_literals(other) for text in other.literals or ()}
-        fitting = [text for text in literals if text in among and fits(text, shortest, longest)]
-        literals = Listed([text for text in fitting if text not in taken])
+        if among is not literals or taken or shortest or longest is not None:
+            fitting = [text for text in literals if text in among and fits(text, shortest, longest)]
+            literals = Listed([text for text in fitting if text not in taken])
         shortest, longest = 0, None
         without = tuple(other for other in without if not _only_literals(other))
     void = (longest is not None and shortest > longest) or (literals is not None and not literals)

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from structgen.constraints.basic import JsonSchema
-from structgen.regular.string_sets import uncapped_language
-from structgen.schema.normal import Strings
+from structgen.regular.string_sets import allowed_literals, string_holds, string_is_empty, uncapped_language
+from structgen.schema.normal import Listed, Strings
 from tests.support.matching import allowed, byte_vocabulary
 
 
@@ -46,3 +46,13 @@ def test_a_great_greatest_length_is_counted_beside_a_least_one() -> None:
     """The language would have as many states as the greatest length."""
     language, enforced = uncapped_language(Strings(min_length=2, max_length=5_000, patterns=("^[ab]*$",)))
     assert (len(language.final) < 10, enforced) == (True, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [(("^b@2$",), ("b@2",)), (("^b@2$", "2"), ("b@2",)), (("^b@2$", "^a"), ()), (("^c$",), ()), (("^a|b$",), ("a",))],
+)
+def test_a_pattern_that_one_text_has_leaves_that_literal(patterns: tuple[str, ...], left: tuple[str, ...]) -> None:
+    strings = Strings(literals=Listed(("a", "b@2")), patterns=patterns)
+    assert allowed_literals(strings) == left == tuple(text for text in ("a", "b@2") if string_holds(strings, text))
+    assert string_is_empty(strings) == (not left)

@@ -103,4 +103,15 @@ def test_patterns_and_long_lists_are_found_with_their_places() -> None:
         "x": "/properties/a/pattern",
         "y/z": "/properties/b/patternProperties/y~1z",
     }
-    assert [node.pointer for node in long_places(root)] == ["", "/properties/b", "/properties/b/patternProperties/y~1z"]
+    assert [node.pointer for node in long_places(root)] == ["/properties/b/patternProperties/y~1z"]
+
+
+def test_long_lists_are_read_with_the_value_that_they_are_part_of() -> None:
+    """Not with the values around it, nor with each reference to it: a published schema has one from 1,700 places."""
+    union = {"anyOf": [{"enum": list(range(2000))}, {"$ref": "#/$defs/names"}]}
+    names = {"not": {"enum": [str(i) for i in range(2000)]}}
+    places = {f"p{i}": {"$ref": "#/$defs/union"} for i in range(9)}
+    root = read(
+        {"properties": {**places, "a": {"items": {"$ref": "#/$defs/union"}}}, "$defs": {"union": union, "names": names}}
+    )
+    assert {node.pointer for node in long_places(root)} == {"/$defs/union", "/$defs/names"}

@@ -54,7 +54,7 @@ class ScanContext:
     def __init__(self, root: Any) -> None:
         self.root, self.stack = root, list[Any]()
         self.quoting = list[dict[str, Any]]()
-        self.references, self.patterned, self.long = [list[dict[str, Any]]() for _ in range(3)]
+        self.references, self.patterned, self.long, self.unions = [list[dict[str, Any]]() for _ in range(4)]
         self.contains, self.negations, self.multiples = [list[dict[str, Any]]() for _ in range(3)]
         self.dynamic = self.identified = self.lone_references = False
         self.names: dict[str, dict[str, Any]] = {}
@@ -263,6 +263,7 @@ def subschemas(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     if not isinstance(value, list) or not value:
         raise Malformed(value, "a non-empty array of schemas")
     scan.stack.extend(value)
+    scan.unions.append(schema)
     if len(value) > ALTERNATIVES:
         scan.long.append(schema)
 
