@@ -169,8 +169,8 @@ def generate(
         batch_size: how many prompts of a list are decoded at once; the others take the rows that become free.
         guards: refuse text that no schema can exclude, by going back: `BannedWords`, `BannedPattern`, or your own.
             A list of such lists gives each prompt its own.
-        banned: words and phrases that never occur, as they are written; JSON's names may have them, its strings may
-            not. `BannedWords` has more options. A list of lists gives each prompt its own.
+        banned: words and phrases that never occur, as they are written; in JSON, in strings and in names that the
+            schema does not have. `BannedWords` has more options. A list of lists gives each prompt its own.
         thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and a limit; False keeps
             it from that. Both switch the chat template, where it has a switch. None leaves it to the template: a
             thought that the prompt opens is told apart from the answer. A list gives each prompt its own.

@@ -133,9 +133,9 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ],
     *options(
         lambda **given: sg.BannedWords(**{"words": ["a"], **given}), words={"texts"}, ignore_case={"true"},
-        whole_word={"true"}, normalised={"true"}, any_space={"true"}, scope=set(),
+        whole_word={"true"}, normalised={"true"}, any_space={"true"}, scope=set(), across_prompt={"true"},
     ),
-    *options(lambda **given: sg.BannedPattern("a", **given), scope=set()),
+    *options(lambda **given: sg.BannedPattern("a", **given), scope=set(), across_prompt={"true"}),
     ("attern", sg.BannedPattern, {"text"}),
     *options(lambda **given: sg.GuardMask(**{"guards": [sg.BannedWords(["a"])], "vocabulary": VOCABULARY, **given}),
              guards=set(), vocabulary=set(), matcher={"none"}),

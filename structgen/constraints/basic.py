@@ -123,16 +123,20 @@ class JsonSchema:
             raise MissingSource
         return root
 
+    def document(self) -> dict[str, Any] | bool:
+        """The JSON Schema; a type's is shared, and must not be changed."""
+        if isinstance(self.schema, (dict, bool)):
+            return self.schema
+        return from_type(self.schema, closed=self.closed is not False)[0]
+
     def read(self) -> Node:
         """The root of the normal form, with every pattern checked."""
-        schema = self.schema
-        of_type = not isinstance(schema, (dict, bool))
-        if of_type:
-            schema, _ = from_type(schema, closed=self.closed is not False)
-        elif self.closed is not None:
+        of_type = not isinstance(self.schema, (dict, bool))
+        if not of_type and self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
-        elif isinstance(schema, dict):
-            require_schema(schema)
+        schema = self.document()
+        if isinstance(self.schema, dict):
+            require_schema(self.schema)
         if self.nulls == "written":
             schema = with_nulls(schema)
         if self.source is not None:

@@ -24,7 +24,7 @@ from structgen.decoding.prompts.targets import Target, asked_target, targets_of
 from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
-from structgen.decoding.refusals.guarding import guards_of
+from structgen.decoding.refusals.guarding import guards_behind, guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings
 from structgen.decoding.refusals.transcript import Stops
 from structgen.decoding.session import Session
@@ -117,7 +117,8 @@ class RowBuilder:
         limits = each_of("limits", options.limits, Limits, count)
         is_json = [target.is_json for target in targets]
         banned = lists("banned", options.banned, count)
-        guards = shared(guards_of, lists("guards", options.guards, count), banned, is_json)
+        guards = shared(guards_of, lists("guards", options.guards, count), banned, targets)
+        guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
         wanted = lists("phrases", options.phrases, count)
         stops = [each.stop if target.constraint is None else () for each, target in zip(limits, targets, strict=True)]
         phrases = shared(partial(phrases_of, is_searched=self.beams is not None), wanted, guards, is_json, stops)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Self
 
 from structgen.arguments import require, require_flag, require_unicode, several
 from structgen.errors import OptionError, quoted
@@ -17,13 +19,15 @@ from structgen.guards.folding import BOUNDARY, Fold
 from structgen.guards.lookahead import unsettled
 from structgen.guards.patterns import PatternSearch, PatternState, PatternTokens
 from structgen.guards.protocol import Guard, Veto
-from structgen.guards.strings import CLOSE, OPEN, VALUE, Scan, StringFinder
+from structgen.guards.strings import CLOSE, NAME, OPEN, VALUE, Scan, StringFinder
 from structgen.guards.words import Hit, WordSearch, WordState, WordTokens
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S", WordSearch, PatternSearch)
 
-EVERYTHING, STRING_VALUES = "text", "strings"
+EVERYTHING, STRING_VALUES, BOTH = "text", "strings", "all"
+LONGEST_BEGUN = 4096
+"""The bytes of a prompt in which a banned text may begin."""
 
 
 class Offence(NamedTuple):
@@ -39,24 +43,32 @@ class BanState(NamedTuple):
     length: int  # bytes of the text
     search: Any  # the state of the search
     scan: Scan | None  # the state of the JSON scan; None where the whole text is searched
+    written: Any = None  # with the scope "all", the state of the search in the text as it is written
 
 
 class Banned(Guard[BanState], Generic[S]):
-    """Searches the text, or string values of a JSON text, for banned words or a banned pattern.
+    """Searches the text, or strings of a JSON text, for banned words or a banned pattern.
 
     Args:
-        scope: "text", "strings", or a glob over JSON pointers.
+        scope: "text", "strings", "all", or a glob over JSON pointers.
+        across_prompt: may a banned text begin in the prompt?
         kind: "word" or "pattern", for the reasons of vetoes.
         texts: the banned words, or the pattern, for the reasons of vetoes.
     """
 
-    def __init__(self, search: S, scope: str, kind: str, texts: tuple[str, ...]) -> None:
-        known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES) or scope.startswith("/"))
-        require(known, "scope", scope, '"text", "strings" or a JSON pointer such as "/a/*/b"')
-        self.scope, self._kind, self._texts = scope, kind, texts
+    def __init__(self, search: S, scope: str, kind: str, texts: tuple[str, ...], *, across_prompt: bool) -> None:
+        known = isinstance(scope, str) and (scope in (EVERYTHING, STRING_VALUES, BOTH) or scope.startswith("/"))
+        require(known, "scope", scope, '"text", "strings", "all" or a JSON pointer such as "/a/*/b"')
+        require_flag("across_prompt", across_prompt)
+        if across_prompt and scope != EVERYTHING:
+            raise OptionError(f'across_prompt=True is for the scope "text", not {quoted(scope)}')
+        self.scope, self.across_prompt, self._kind, self._texts = scope, across_prompt, kind, texts
         self._search: S = search
-        is_pointer = scope not in (EVERYTHING, STRING_VALUES)
-        self._strings = None if scope == EVERYTHING else StringFinder(scope if is_pointer else None)
+        self._strings = None if scope == EVERYTHING else StringFinder(scope if scope.startswith("/") else None)
+        if scope == BOTH:
+            self._strings = StringFinder(None, declared=())
+        scan = None if self._strings is None else Scan()
+        self._start = BanState(0, search.start, scan, search.start if scope == BOTH else None)
 
     def __eq__(self, other: object) -> bool:
         """Equal bans were made with equal arguments."""
@@ -67,7 +79,9 @@ class Banned(Guard[BanState], Generic[S]):
 
     @property
     def _made_of(self) -> tuple[Hashable, ...]:
-        return type(self), self.scope, self._texts, self._search.fold if isinstance(self._search, WordSearch) else None
+        fold = self._search.fold if isinstance(self._search, WordSearch) else None
+        declared = None if self._strings is None else self._strings.declared
+        return type(self), self.scope, self._texts, fold, declared, self._start
 
     @cached_property
     def _tokens(self) -> WeakKeyDictionary[Vocabulary, Any]:
@@ -78,40 +92,67 @@ class Banned(Guard[BanState], Generic[S]):
         """Leaves out `_tokens`: weak references cannot be pickled, and the tables can be prepared again."""
         return {name: value for name, value in self.__dict__.items() if name != "_tokens"}
 
+    def with_names(self, declared: Collection[str]) -> Self:
+        """This ban of string values, for names of members too that are not declared."""
+        other = copy(self)
+        other._strings = StringFinder(None, declared)
+        return other
+
+    def behind(self, prompt: bytes) -> Self:
+        """This ban, for a text behind a prompt in which a banned text may have begun."""
+        begun = prompt[-LONGEST_BEGUN:]
+        after: Any = self._search.feed(self._search.start, begun, -len(begun))
+        while isinstance(after, Hit):  # the prompt has a banned text of its own
+            begun = begun[len(begun) + after.offset + 1 :]
+            after = self._search.feed(self._search.start, begun, -len(begun))
+        other = copy(self)
+        other._start = BanState(0, after, None)
+        return other
+
     def start(self) -> BanState:
-        return BanState(0, self._search.start, None if self._strings is None else Scan())
+        return self._start
 
     def feed(self, state: BanState, text: bytes) -> BanState | Veto:
-        length, place, scan = state
+        length, place, scan, written = state
+        if written is not None:
+            written = self._search.feed(written, text, length)
+            if isinstance(written, Hit):
+                return self._veto(written)
         if scan is None or (scan.mode == VALUE and not scan.rest and b'"' not in text and b"\\" not in text):
             after: Any = self._search.feed(place, text, length)
             if isinstance(after, Hit):
                 return self._veto(after)
-            return tuple.__new__(BanState, (length + len(text), after, scan))  # takes half the time of BanState(...)
-        return self._feed_json(state, text, scan)
+            return tuple.__new__(BanState, (length + len(text), after, scan, written))  # half the time of BanState(...)
+        return self._feed_json(state, text, scan, written)
 
     def finish(self, state: BanState) -> Veto | None:
-        if state.scan is not None and state.scan.mode != VALUE:
-            return None
-        hit = self._search.finish(state.search)
+        hit = None if state.written is None else self._search.finish(state.written)
+        if hit is None and (state.scan is None or state.scan.mode == VALUE):
+            hit = self._search.finish(state.search)
         return None if hit is None else self._veto(hit)
 
     def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Tokens that contain or complete an offence, and tokens for which only reading them tells."""
-        _, place, scan = state
-        if scan is not None and scan.rest:
+        _, place, scan, written = state
+        names = self._strings is not None and self._strings.declared is not None
+        if scan is not None and (scan.rest or (names and scan.mode == NAME)):
             return None
-        always = unsettled(vocabulary, is_json=scan is not None)
-        if scan is not None and scan.mode != VALUE:
-            return always
-        return None if place.begun else np.union1d(always, self._suspects(place, vocabulary))
+        suspects = unsettled(vocabulary, is_json=scan is not None)
+        for each in (place if scan is None or scan.mode == VALUE else None, written):
+            if each is not None and each.begun:
+                return None
+            if each is not None:
+                suspects = np.union1d(suspects, self._suspects(each, vocabulary))
+        return suspects
 
     def begun(self, state: BanState) -> int:
-        length, place, scan = state
-        if scan is not None and scan.mode != VALUE:
-            return length
-        ends = length - len(place.begun) - (len(scan.rest) if scan is not None else 0)
-        return min(place.places[0], ends) if place.places else ends
+        length, place, scan, written = state
+        first: int = length - (len(scan.rest) if scan is not None else 0)
+        states: list[Any] = [place if scan is None or scan.mode == VALUE else None, written]
+        for each in states:
+            if each is not None:
+                first = min([first - len(each.begun), *each.places[:1]])
+        return max(first, 0)
 
     def reads_strings_at(self, pointer: str) -> bool:
         """Does it search each string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
@@ -141,7 +182,7 @@ class Banned(Guard[BanState], Generic[S]):
     def _suspects(self, place: Any, vocabulary: Vocabulary) -> NDArray[np.int64]:
         """The tokens that begin with a whole character and contain or complete an offence."""
 
-    def _feed_json(self, state: BanState, text: bytes, scan: Scan) -> BanState | Veto:
+    def _feed_json(self, state: BanState, text: bytes, scan: Scan, written: Any) -> BanState | Veto:
         assert self._strings is not None
         place = state.search
         scan, pieces = self._strings.feed(scan, text, state.length)
@@ -156,10 +197,10 @@ class Banned(Guard[BanState], Generic[S]):
             if isinstance(after, Hit):
                 return self._veto(after)
             place = after
-        return BanState(state.length + len(text), place, scan)
+        return BanState(state.length + len(text), place, scan, written)
 
     def _veto(self, hit: Hit) -> Veto:
-        return Veto(hit.offset, self._reason(hit))
+        return Veto(max(hit.offset, 0), self._reason(hit))
 
     def _reason(self, hit: Hit) -> str:
         return f"banned {self._kind} {quoted(self._texts[hit.word])}"
@@ -179,8 +220,9 @@ class BannedWords(Banned[WordSearch]):
             characters do not count.
         any_space: white space in a word stands for any run of white space.
         scope: "text": the whole text, as it is written. "strings": string values of JSON, not names; escapes are read,
-            so `\\u0062ad` is *bad*. A JSON pointer: only the strings there; `*` in it is any one name or index, or part
-            of it, `**` any number of them.
+            so `\\u0062ad` is *bad*. "all": both of them, and names, which the schema may force. A JSON pointer: only
+            the strings there; `*` in it is any one name or index, or part of it, `**` any number of them.
+        across_prompt: a word that begins in the prompt counts too: behind `Let us ta`, *talk* bans the text `lk`.
 
     Raises:
         OptionError: a word is empty, or has no characters that count; or all words together have more than 2,000,000
@@ -196,6 +238,7 @@ class BannedWords(Banned[WordSearch]):
         normalised: bool = False,
         any_space: bool = False,
         scope: str = EVERYTHING,
+        across_prompt: bool = False,
     ) -> None:
         allowed = "a list of texts, at least one, none of them empty"
         texts = several("words", words, allowed)
@@ -210,7 +253,7 @@ class BannedWords(Banned[WordSearch]):
         for word, units in zip(self.words, search.units, strict=True):
             if not units.strip(BOUNDARY):
                 raise OptionError(f"words: {quoted(word)} has no characters that count")
-        super().__init__(search, scope, "word", self.words)
+        super().__init__(search, scope, "word", self.words, across_prompt=across_prompt)
 
     def _suspects(self, place: WordState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         known: dict[int, WordTokens] = self._tokens.setdefault(vocabulary, {})
@@ -231,17 +274,17 @@ class BannedPattern(Banned[PatternSearch]):
 
     Args:
         pattern: an ECMA-262 pattern (as JSON Schema's `pattern`), matched anywhere unless it has anchors.
-        scope: as for `BannedWords`.
+        scope, across_prompt: as for `BannedWords`.
 
     Raises:
         OptionError: it is malformed, too long, not regular, or matches the empty text.
     """
 
-    def __init__(self, pattern: str, *, scope: str = EVERYTHING) -> None:
+    def __init__(self, pattern: str, *, scope: str = EVERYTHING, across_prompt: bool = False) -> None:
         require(isinstance(pattern, str), "pattern", pattern, "a regular expression as text")
         require_unicode("pattern", pattern)
         self.pattern = pattern
-        super().__init__(PatternSearch(pattern), scope, "pattern", (pattern,))
+        super().__init__(PatternSearch(pattern), scope, "pattern", (pattern,), across_prompt=across_prompt)
 
     def _suspects(self, place: PatternState, vocabulary: Vocabulary) -> NDArray[np.int64]:
         if vocabulary not in self._tokens:

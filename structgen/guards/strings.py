@@ -1,4 +1,4 @@
-"""A scanner that finds the string values of a JSON text, and decodes them. The text may arrive in pieces.
+"""A scanner that finds the strings of a JSON text, and decodes them. The text may arrive in pieces.
 
 A `Scan` is a value: `feed` does not change it. The JSON is not checked; other text is read as far as possible.
 """
@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
 from structgen.automaton.pointers import pointer_of
 
 BETWEEN, VALUE, ASIDE, NAME = 0, 1, 2, 3
-"""Modes of a scan: between strings; in a string value that is wanted; in another string value; in a member's name."""
+"""Modes of a scan: between strings; in a string that is wanted; in another string value; in a name that is not, or may
+be one that is not."""
 OPEN, TEXT, CLOSE = 0, 1, 2
 """Kinds of pieces: the start of a string, some of its text, its end."""
 
@@ -33,7 +36,7 @@ class Frame(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Part of a string value."""
+    """Part of a wanted string."""
 
     kind: int  # OPEN, TEXT or CLOSE
     text: bytes  # what is spelled
@@ -50,14 +53,16 @@ class Scan(NamedTuple):
 
 
 class StringFinder:
-    """Finds string values.
+    """Finds string values, and names of members.
 
     Args:
         where: a glob over JSON pointers, `*` is any one part, `**` any number of them; None for all values.
+        declared: names that are not wanted, all others are; None if no name is.
     """
 
-    def __init__(self, where: str | None) -> None:
+    def __init__(self, where: str | None, declared: Collection[str] | None = None) -> None:
         self._matches = None if where is None else _glob(where)
+        self.declared = None if declared is None else tuple(sorted(set(declared)))
 
     def finds(self, pointer: str) -> bool:
         """Is a value at a JSON pointer wanted?"""
@@ -98,6 +103,10 @@ class StringFinder:
         while True:
             stop = _STOPS.search(data, offset)
             end = len(data) if stop is None else stop.start()
+            if mode == NAME and self._is_wanted(data[start:end], whole=stop is not None and stop[0] == b'"'):
+                mode, offset = VALUE, start
+                pieces.append(Piece(OPEN, b"", base + start))
+                continue
             if mode == VALUE and end > offset:
                 pieces.append(Piece(TEXT, data[offset:end], base + offset))
             if stop is None:
@@ -105,7 +114,7 @@ class StringFinder:
             if stop[0] == b'"':
                 if mode == VALUE:
                     pieces.append(Piece(CLOSE, b"", base + end))
-                if mode == NAME and frame is not None:
+                if frame is not None and frame.naming:
                     frame = frame._replace(key=data[start:end], naming=False)
                 return Scan(BETWEEN, frame), end + 1
             escape = _ESCAPE.match(data, end)
@@ -114,6 +123,15 @@ class StringFinder:
             if mode == VALUE:
                 pieces.append(Piece(TEXT, _unescaped(escape[0]), base + end, one=True))
             offset = escape.end()
+
+    def _is_wanted(self, spelled: bytes, *, whole: bool) -> bool:
+        """Is a name wanted that begins so, whatever follows?"""
+        if self.declared is None:
+            return False
+        name = _name(spelled)
+        at = bisect_left(self.declared, name)
+        nearest = self.declared[at] if at < len(self.declared) else None
+        return name != nearest if whole else nearest is None or not nearest.startswith(name)
 
 
 @lru_cache(maxsize=4096)
@@ -151,10 +169,12 @@ def _pointer(frame: Frame | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _name(spelled: bytes) -> str:
+    """A name, or what is known of one whose last character is incomplete."""
+    text = spelled.decode("utf-8", errors="ignore")
     try:
-        return str(json.loads(b'"' + spelled + b'"'))
+        return str(json.loads(f'"{text}"'))
     except ValueError:
-        return spelled.decode("utf-8", errors="replace")
+        return text
 
 
 def _glob(where: str) -> re.Pattern[str]:

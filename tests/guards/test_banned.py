@@ -189,6 +189,47 @@ def test_what_cannot_be_banned_is_refused_at_once(make):
     assert len(str(refusal.value)) < 400
 
 
+NAMES = ["größe", "talk", "größer", "t", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ('{"größe": 1}', None), ('{"größer": 1}', None), ('{"größen": 1}', 6), ('{"größ\\u00dfe": 1}', 8),
+        ('{"talk": 2}', None), ('{"ta\\u006ck": 1}', None), ('{"talks": 1}', 3), ('{"t": {"alk": 1}}', 8),
+        ('{"t": ["alk"]}', 8), ('{"": 0, "ALK": 1}', 9), ('{"x": {"gr\\u00f6\\u00dfe": "y"}}', None),
+        ('{"x": "\\u00dfe"}', 7),
+    ],
+)  # fmt: skip
+def test_names_that_the_schema_does_not_have_are_read_in_any_pieces(text, offset):
+    guard = BannedWords(["ße", "alk"], scope="strings", ignore_case=text.isascii()).with_names(NAMES)
+    assert_offset(guard, text, offset)
+
+
+def test_the_scope_all_reads_the_text_as_written_and_as_spelled():
+    guard = BannedWords(["talk", '": '], scope="all")
+    for text, offset in (
+        ('{"talk', 2),
+        ('["ta\\u006ck', 2),
+        ('{"t\\u0061lk', 2),
+        ('{"a": ', 3),
+        ('["a"]', None),
+        ('["\\": ', 3),
+    ):
+        assert_offset(guard, text, offset)
+
+
+def test_a_banned_text_may_begin_in_the_prompt():
+    for guard in (BannedWords(["talk"], across_prompt=True), BannedPattern("talk", across_prompt=True)):
+        behind = guard.behind(b"We talk. Let us ta")
+        for text, offset in (("lk", 0), ("lk to talk", 0), ("ke a talk", 5), ("ke", None)):
+            assert_offset(behind, text, offset)
+        assert behind.begun(behind.start()) == 0
+        assert_offset(guard, "lk", None)
+    with pytest.raises(OptionError, match="across_prompt=True is for the scope"):
+        BannedWords(["a"], across_prompt=True, scope="strings")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["ab" * 1_000_000], [f"{i:06}-{i % 97:06}-" for i in range(100_000)]])
 def test_the_most_that_can_be_banned_takes_seconds(words):

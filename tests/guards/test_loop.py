@@ -5,6 +5,7 @@ Covers `lookahead`, `protocol` and `strings`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from functools import cache
 
@@ -39,6 +40,29 @@ def test_choosing_again_where_the_logits_are_known_costs_no_forward():
     guarded = sg.generate(scripted("b"), "x", sg.Regex("[bc]d"), banned=["b"], details=True)
     assert guarded.text == "cd"
     assert guarded.stats.forwards == plain.stats.forwards
+
+
+@pytest.mark.parametrize("rollbacks", [0, 256])
+def test_a_name_that_the_model_invents_has_no_banned_word(rollbacks):
+    """A declared one may; so may the name of a type's member."""
+    schema = {"type": "object", "properties": {"talk": {"type": "integer"}}, "required": ["talk"]}
+    script = scripted('{"talk": 1, "small talks": 3, "b": "talk"}')
+    limits = sg.Limits(80, rollbacks=rollbacks)
+    value = sg.generate(script, "x", schema, banned=["talk"], limits=limits, details=True).value
+    assert value.pop("talk") == 1
+    assert value
+    assert "talk" not in str(value)
+    talk = dataclasses.make_dataclass("Talk", [("talk", int)])
+    assert sg.generate(scripted('{"talk": 1}'), "x", talk, banned=["talk"]).talk == 1
+
+
+def test_a_banned_word_may_begin_in_the_prompt():
+    """Each prompt of a batch has its own begin, as text or as tokens."""
+    model, guard = scripted("lk to me"), BannedWords(["talk"], across_prompt=True)
+    prompts = ["Let us ta", "Let us wa", [*b"Let us ta"]]
+    texts = sg.generate(model, prompts, guards=[guard], limits=sg.Limits(8))
+    assert [text.startswith("lk") for text in texts] == [False, True, False]
+    assert sg.generate(model, prompts[0], guards=[BannedWords(["talk"])], limits=sg.Limits(8)) == "lk to me"
 
 
 @pytest.mark.parametrize("rollbacks", [0, 1, 5, 256])

@@ -19,13 +19,17 @@ from typing import Any
 
 from structgen.arguments import is_listed, require, require_unicode
 from structgen.automaton.pointers import pointer_at
+from structgen.constraints.basic import JsonSchema
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing
+from structgen.decoding.prompts.prompt import Prompt
+from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
 from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, ValidationFailed, excerpt, quoted
 from structgen.guards import BannedWords, Guard, Veto
+from structgen.guards.banned import LONGEST_BEGUN, Banned
 from structgen.guards.lookahead import GuardSet, States
 from structgen.guards.validators import ArgumentVeto
 from structgen.masks import Matcher
@@ -37,14 +41,41 @@ FEW = 4
 """The most alternatives of the constraint that a message names."""
 
 
-def guards_of(given: Sequence[Guard[Any]], banned: Sequence[str], is_json: bool) -> list[Guard[Any]]:
-    """The guards of a row. In JSON, words are banned in string values only, for the names are the schema's."""
+def guards_of(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target) -> list[Guard[Any]]:
+    """The guards of a row. In JSON, words are banned in string values, and in names that the schema does not have."""
     require(is_listed(given, Guard), "guards", given, "a list of guards")
     listed = is_listed(banned, str) and all(banned)
     require(listed, "banned", banned, "a list of texts, none of them empty")
     require_unicode("banned", *banned)
-    words = [BannedWords(banned, scope="strings" if is_json else "text")] if banned else []
-    return [*given, *words]
+    if not banned:
+        return list(given)
+    words, constraint = BannedWords(banned, scope="strings" if target.is_json else "text"), target.constraint
+    if isinstance(constraint, JsonSchema) and constraint.registry is None:  # all names stand in the schema itself
+        words = words.with_names(texts_in(constraint.document()))
+    return [*given, words]
+
+
+def guards_behind(vocabulary: Vocabulary, guards: list[Guard[Any]], prompt: Prompt) -> list[Guard[Any]]:
+    """The guards of a row, where banned texts may begin in its prompt; the same list if none may."""
+    if not any(isinstance(each, Banned) and each.across_prompt for each in guards):
+        return guards
+    begun = vocabulary.decode(prompt.read[-LONGEST_BEGUN:])
+    return [each.behind(begun) if isinstance(each, Banned) and each.across_prompt else each for each in guards]
+
+
+def texts_in(document: Any) -> set[str]:
+    """The texts of a JSON document, its names among them."""
+    texts, todo = set[str](), [document]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, dict):
+            texts.update(each)
+            todo += each.values()
+        elif isinstance(each, (list, tuple)):
+            todo += each
+        elif isinstance(each, str):
+            texts.add(each)
+    return texts
 
 
 class Guarding(RowCheck):
