@@ -133,26 +133,21 @@ class Banned(Guard[BanState], Generic[S]):
 
     def suspects(self, state: BanState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Tokens that contain or complete an offence, and tokens for which only reading them tells."""
-        _, place, scan, written = state
-        names = self._strings is not None and self._strings.declared is not None
+        scan, names = state.scan, self._strings is not None and self._strings.declared is not None
         if scan is not None and (scan.rest or (names and scan.mode == NAME)):
             return None
         suspects = unsettled(vocabulary, is_json=scan is not None)
-        for each in (place if scan is None or scan.mode == VALUE else None, written):
-            if each is not None and each.begun:
+        for place in _reading(state):
+            if place.begun:
                 return None
-            if each is not None:
-                suspects = np.union1d(suspects, self._suspects(each, vocabulary))
+            suspects = np.union1d(suspects, self._suspects(place, vocabulary))
         return suspects
 
     def begun(self, state: BanState) -> int:
-        length, place, scan, written = state
-        first: int = length - (len(scan.rest) if scan is not None else 0)
-        states: list[Any] = [place if scan is None or scan.mode == VALUE else None, written]
-        for each in states:
-            if each is not None:
-                first = min([first - len(each.begun), *each.places[:1]])
-        return max(first, 0)
+        read = state.length - (len(state.scan.rest) if state.scan is not None else 0)
+        places = [place.places[0] if place.places else read for place in _reading(state)]
+        characters = [read - len(place.begun) for place in _reading(state)]
+        return max(min([read, *places, *characters]), 0)
 
     def reads_strings_at(self, pointer: str) -> bool:
         """Does it search each string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
@@ -204,6 +199,12 @@ class Banned(Guard[BanState], Generic[S]):
 
     def _reason(self, hit: Hit) -> str:
         return f"banned {self._kind} {quoted(self._texts[hit.word])}"
+
+
+def _reading(state: BanState) -> list[Any]:
+    """The states of the searches that are in a text that they search."""
+    inside = state.scan is None or state.scan.mode == VALUE
+    return [place for place in (state.search if inside else None, state.written) if place is not None]
 
 
 class BannedWords(Banned[WordSearch]):
