@@ -64,9 +64,8 @@ class Banned(Guard[BanState], Generic[S]):
             raise OptionError(f'across_prompt=True is for the scope "text", not {quoted(scope)}')
         self.scope, self.across_prompt, self._kind, self._texts = scope, across_prompt, kind, texts
         self._search: S = search
-        self._strings = None if scope == EVERYTHING else StringFinder(scope if scope.startswith("/") else None)
-        if scope == BOTH:
-            self._strings = StringFinder(None, declared=())
+        where, declared = (scope if scope.startswith("/") else None), (() if scope == BOTH else None)
+        self._strings = None if scope == EVERYTHING else StringFinder(where, declared)
         scan = None if self._strings is None else Scan()
         self._start = BanState(0, search.start, scan, search.start if scope == BOTH else None)
 
@@ -144,10 +143,10 @@ class Banned(Guard[BanState], Generic[S]):
         return suspects
 
     def begun(self, state: BanState) -> int:
-        read = state.length - (len(state.scan.rest) if state.scan is not None else 0)
-        places = [place.places[0] if place.places else read for place in _reading(state)]
-        characters = [read - len(place.begun) for place in _reading(state)]
-        return max(min([read, *places, *characters]), 0)
+        first = read = state.length - (len(state.scan.rest) if state.scan is not None else 0)
+        for place in _reading(state):
+            first = min(first, read - len(place.begun), place.places[0] if place.places else read)
+        return max(first, 0)
 
     def reads_strings_at(self, pointer: str) -> bool:
         """Does it search each string at a JSON pointer? `*` and `**` in the pointer stand for any parts."""
