@@ -1,6 +1,7 @@
 """Time limits: when a call must end, and how much work on the host a row may ask for.
 
-Long work calls `check_patience` now and then. So no row of a server can block the others, and a call ends in time.
+Long work of a row calls `check_patience` now and then, and work whose results other rows share, as on a schema,
+`check_deadline`. So no row of a server can block the others, and a call ends in time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class CancelEvent(Protocol):
         """Has it come?"""
 
 
+GRACE_SECONDS = 0.03
+"""The time in which values are closed behind a deadline, those of all its rows together."""
 LOOK_SECONDS = 0.03
 """Who waits looks so often whether the call must end."""
 
@@ -53,11 +56,19 @@ class Deadline:
     def restart(self) -> None:
         """The time begins now."""
         self._until = math.inf if self.seconds is None else time.monotonic() + self.seconds
+        self._grace: Deadline | None = None
 
     @property
     def left(self) -> float | None:
         """The seconds that are left, above 0; None for no limit."""
         return None if self._until == math.inf else max(self._until - time.monotonic(), 1e-6)
+
+    @property
+    def grace(self) -> Deadline:
+        """When no value is closed any more. Its time begins with the first row that asks for it."""
+        if self._grace is None:
+            self._grace = Deadline(GRACE_SECONDS)
+        return self._grace
 
     @property
     def is_cancelled(self) -> bool:
@@ -123,10 +134,14 @@ class Patience:
 
     def check(self) -> None:
         """Raises `LimitExceeded` where the time is up, and `Stopped` where the call must end; within a block."""
-        self.deadline.check()
+        self.check_deadline()
         self._check_spent()
+
+    def check_deadline(self) -> None:
+        """Raises `Stopped` where the call must end; within a block."""
+        self.deadline.check()
         if self.deadline is ENDLESS and self._outer is not None:
-            self._outer.deadline.check()
+            self._outer.check_deadline()
 
     def _check_spent(self) -> None:
         if self.seconds is None or self._began is None:
@@ -176,3 +191,9 @@ def check_patience() -> None:
     """Raises an error where the row that this thread works for has no time left, or its call must end."""
     if _thread.patience is not None:
         _thread.patience.check()
+
+
+def check_deadline() -> None:
+    """Raises `Stopped` where the call that this thread works for must end. Time that is spent does not count."""
+    if _thread.patience is not None:
+        _thread.patience.check_deadline()

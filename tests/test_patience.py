@@ -14,7 +14,7 @@ from structgen.decoding.request import prepare
 from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded, Stopped
 from structgen.given_prompts import GivenPrompts
-from structgen.patience import Deadline, Patience, check_patience
+from structgen.patience import Deadline, Patience, check_deadline, check_patience
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
 
@@ -40,6 +40,73 @@ def test_time_adds_up():
         raise DeadEnd("another error stays")
     with Patience():
         work(0.01)
+
+
+def test_work_that_rows_share_ends_at_the_deadline_and_not_for_time_that_is_spent():
+    event = threading.Event()
+    check_deadline()
+    with suppress(LimitExceeded), Patience(0.0, deadline=Deadline(events=[event])):
+        check_deadline()
+        event.set()
+        for block in (Patience(), Patience(9)):
+            with block, pytest.raises(Stopped):
+                check_deadline()
+
+
+class Interrupting(Deadline):
+    """Comes at a number of checks."""
+
+    def __init__(self, checks):
+        super().__init__(9)
+        self.checks = checks
+
+    def check(self):
+        self.checks -= 1
+        if self.checks < 0:
+            raise Stopped("interrupted")
+
+
+SHARED = [
+    ({"type": "array", "items": {"enum": [*range(9), "a"]}, "uniqueItems": True, "minItems": 2}, "[1, \"a\"]"),
+    ({"allOf": [{"anyOf": [{"required": [f"p{i}"]}, {"required": [f"q{i}"]}]} for i in range(4)]},
+     '{"p0": 1, "q1": [2], "p2": {}, "q3": null, "x": 0}'),
+    ({"type": "string", "allOf": [{"pattern": "^(ab|c)*x"}, {"not": {"pattern": "cc"}}], "maxLength": 9}, '"abcabxy"'),
+    ({"$defs": {"t": {"type": "object", "patternProperties": {"^a": {"$ref": "#/$defs/t"}}, "maxProperties": 2}},
+      "$ref": "#/$defs/t"}, '{"ab": {"a": {}, "b": 1}}'),
+    ({"type": "number", "multipleOf": 0.5, "minimum": -3, "not": {"enum": [1, 2.5]}}, "3.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "text"), SHARED)
+def test_a_grammar_whose_work_is_interrupted_anywhere_is_as_good_as_new(schema, text):
+    """Each piece of work is interrupted at its first check, then at its second, fourth, eighth, ..."""
+    vocabulary, interrupted = byte_vocabulary(), 0
+
+    def insisting(work):
+        nonlocal interrupted
+        checks = 0
+        while True:
+            try:
+                with Patience(deadline=Interrupting(checks)):
+                    return work()
+            except Stopped:
+                interrupted, checks = interrupted + 1, 2 * checks + 1
+
+    grammar = insisting(lambda: sg.JsonSchema(schema).compile(vocabulary))
+    matcher, costs, masks = grammar.matcher(), [], []
+    for byte in [*text.encode(), None]:
+        masks.append(insisting(lambda: matcher.mask().tolist()))
+        costs.append(insisting(lambda: Closing.of(grammar).cost(matcher.position)))
+        if byte is not None:
+            insisting(lambda byte=byte: matcher.advance(byte))
+    assert matcher.can_finish
+    assert interrupted > 3
+    fresh = sg.JsonSchema({**schema, "title": text}).compile(vocabulary)
+    matcher = fresh.matcher()
+    for byte, mask, cost in zip([*text.encode(), None], masks, costs, strict=True):
+        assert (matcher.mask().tolist(), Closing.of(fresh).cost(matcher.position)) == (mask, cost)
+        if byte is not None:
+            matcher.advance(byte)
 
 
 def test_a_deadline_comes_by_the_clock_or_by_an_event():

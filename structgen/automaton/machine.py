@@ -15,6 +15,7 @@ from structgen.automaton.table_format import (
     WANT_RETURN, WANT_STATE, B, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
+from structgen.patience import check_deadline
 from structgen.schema.quotes import Quotation
 
 MAX_AHEAD = 300
@@ -322,6 +323,7 @@ class Automaton:
         """Writes a stub's row. Does nothing if the state has a row."""
         if not self.tables.is_stub(state):
             return
+        check_deadline()
         expander = self._expanders.get(state)
         if expander is None:
             expander = self._block(state).expand

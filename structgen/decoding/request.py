@@ -25,11 +25,11 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.decoding.shared_batch import ALONE, SharedBatch
+from structgen.decoding.shared_batch import ALONE, SharedBatch, turn_to_prepare
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.decoding.value_scores import RunAgain
-from structgen.errors import NoExactSample, RunError, StructgenError, ValidatorError, excerpt, quoted
+from structgen.errors import NoExactSample, RunError, Stopped, StructgenError, ValidatorError, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
@@ -207,15 +207,22 @@ def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: Ca
     """The request that `generate` and `stream` run; their docstrings explain the arguments.
 
     Raises:
-        RequestError: the schema, an option or the prompt is invalid.
+        RequestError: the schema, an option or the prompt is invalid. Stopped: the call must end.
     """
     each, count = isinstance(schema, list) and prompts.many, len(prompts.each)
     if each and schema and all(isinstance(entry, str) for entry in schema):
         require_schema(schema)  # raises: texts are no schemas
     schemas = per_row("schema", schema if each else [schema] * count, count)
     builder = RowBuilder(model, options)
-    with builder.patience():
-        targets, sessions = builder.rows(prompts.each, schemas)
+    patience = builder.patience()
+    try:
+        with patience, turn_to_prepare(patience.deadline):
+            targets, sessions = builder.rows(prompts.each, schemas)
+    except Stopped as stopped:
+        if not patience.deadline.is_cancelled:
+            advice = "a call without seconds= prepares the schema for later ones"
+            stopped.args = (f"{stopped} before the first token: {advice}",)
+        raise
     return Request(model, prompts, targets, sessions, options.batch_size, builder, builder.beams)
 
 

@@ -29,11 +29,8 @@ from structgen.masks import Matcher
 from structgen.masks.words import Words, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
-from structgen.patience import Deadline, Patience
+from structgen.patience import Patience
 from structgen.vocabulary import Vocabulary
-
-GRACE_SECONDS = 0.03
-"""The time in which a value is closed behind a deadline."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -265,7 +262,7 @@ class Session(RowText):
         """Closes the value at once where that is possible; else the row fails."""
         why: StructgenError | str = "the value cannot be closed"
         try:
-            with Patience(deadline=Deadline(GRACE_SECONDS)):
+            with Patience(deadline=self.patience.deadline.grace):
                 closed = not self.patience.deadline.is_cancelled and self._close_now()
         except Stopped:
             closed = False

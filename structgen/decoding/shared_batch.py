@@ -7,8 +7,9 @@ another one goes on. The batch is closed when no call is left.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
@@ -18,12 +19,36 @@ from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.session import Session
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
-from structgen.patience import LOOK_SECONDS, Deadline
+from structgen.patience import LOOK_SECONDS, Deadline, sharing
 
 T = TypeVar("T")
 
 ALONE = threading.BoundedSemaphore(4)
 """How many runs that cannot be shared, as beam searches, go on at once in this context."""
+
+PREPARING = threading.BoundedSemaphore(2)
+"""How many calls that share batches are prepared at once. More would take turns at Python's lock, and the event loop
+would get its turn after all of them."""
+PREPARING_SECONDS = 0.2
+"""A call waits so long for others that are being prepared: one may have a schema that takes long."""
+
+
+@contextmanager
+def turn_to_prepare(deadline: Deadline) -> Iterator[None]:
+    """A block in which a call is prepared; one that shares its batch waits for its turn.
+
+    Raises:
+        Stopped: the call must end.
+    """
+    until, has_turn = time.monotonic() + PREPARING_SECONDS, False
+    try:
+        while sharing.get() and not has_turn and time.monotonic() < until:
+            has_turn = PREPARING.acquire(timeout=LOOK_SECONDS)
+            deadline.check()
+        yield
+    finally:
+        if has_turn:
+            PREPARING.release()
 
 
 @dataclass(eq=False)

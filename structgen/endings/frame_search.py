@@ -186,7 +186,7 @@ class FrameSearch:
             NoWayOut: the search has visited too many nodes.
             LimitExceeded: the row has used up its time. Stopped: its call must end.
         """
-        queue, visited = self._queue, 0
+        queue, visited, look = self._queue, 0, 0
         while queue and not self._done:
             key, _, frame, node, before, piece, doubted = heappop(queue)
             if node in frame.came or key > limit:
@@ -199,8 +199,9 @@ class FrameSearch:
                 visited += 1
                 if visited > MAX_NODES or self._pushed > MAX_PUSHED:
                     raise NoWayOut(key)
-                if visited % LOOK_EVERY == 0:
+                if self._pushed >= look:
                     check_patience()
+                    look = self._pushed + LOOK_EVERY
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, key)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.patience import check_deadline
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 from structgen.kernels import inner_kernel, kernel
 
@@ -39,6 +40,7 @@ def product(
     rows[1] = 1
     done, count = 0, 2
     while count <= limit:
+        check_deadline()
         if len(rows) < count + classes:
             rows, next_ = grown_rows(rows, count + classes), grown_rows(next_, count + classes)
         done, count = _expand(flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, done, count)

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_within
+from structgen.patience import check_deadline
 from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less, union
 from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa
 from structgen.regular.numbers import (
@@ -100,6 +101,7 @@ def _by_spelling(numbers: Numbers) -> bool:
 @kept_within(MAX_BYTES, lambda result: result[0].nbytes)
 def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
+    check_deadline()
     numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
     bare = replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
     step: Fraction | None = None

@@ -15,6 +15,7 @@ from itertools import count
 
 import numpy as np
 
+from structgen.patience import check_deadline
 from structgen.regular.chardfa import CharDfa, from_pattern, literals, tidied, union
 from structgen.regular.intervals import (
     ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
@@ -106,6 +107,7 @@ def _add_fraction(table: Rows, wholes: Sequence[int], maximum: int) -> None:
 
 def exact_decimal(value: int | float) -> Decimal:
     """The decimal number that JSON writes for a literal."""
+    check_deadline()
     # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
     return Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
 
@@ -136,6 +138,7 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
 
 def _as_float(value: int | float | Fraction) -> str:
     """What JSON writes for the float that equals `value`; empty where there is none."""
+    check_deadline()
     try:
         return json.dumps(float(value)) if float(value) == value else ""
     except OverflowError:  # an integer beyond the range of floats
@@ -144,6 +147,7 @@ def _as_float(value: int | float | Fraction) -> str:
 
 def within(value: Fraction, numbers: Numbers) -> bool:
     """Whether `value` is within the bounds, and an integer where `integer` is set."""
+    check_deadline()
     low, high = numbers.minimum, numbers.maximum
     above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
     below = high is None or value < high or (value == high and not numbers.exclusive_maximum)

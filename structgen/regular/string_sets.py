@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.patience import check_deadline
 from structgen.regular.chardfa import (
     CharDfa, combine, intersect, length, less, literals, tidied,
 )  # fmt: skip
@@ -73,6 +74,7 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
 @lru_cache(1024)
 def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     """The language, the longest length still to be enforced, and whether both together are exact."""
+    check_deadline()
     if strings.literals is not None:
         return literals(allowed_literals(strings)), None, True
     (language, exact), maximum = _constraints(strings), _longest(strings)

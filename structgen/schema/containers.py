@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
+from structgen.patience import check_deadline
 from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Listed, Named, Node, Objects, Property, Strings
 from structgen.schema.scalars import minimum
 
@@ -84,6 +85,7 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_ARRAYS:
             return a
+        check_deadline()
         _check_arrays(a)
         _check_arrays(b)
         prefix = []
@@ -135,6 +137,7 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_OBJECTS:
             return a
+        check_deadline()
         _check_objects(a)
         _check_objects(b)
         mine, theirs = ({member.name: member for member in side.properties} for side in (a, b))

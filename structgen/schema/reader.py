@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
+from structgen.patience import check_deadline
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.keywords import evaluation
@@ -284,6 +285,7 @@ class SchemaReader:
         return nodes
 
     def _build(self, place: SchemaNode) -> Shapes:
+        check_deadline()
         schema = place.schema
         if self.has_lone_reference(schema):
             return self.target(place).shapes

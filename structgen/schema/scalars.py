@@ -14,6 +14,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
+from structgen.patience import check_deadline
 from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
@@ -67,6 +68,7 @@ def _tighter(a: Numbers, b: Numbers, side: str) -> tuple[Fraction | None, bool]:
 
 def holds(numbers: Numbers, value: int | float) -> bool:
     """Is `value` in the set?"""
+    check_deadline()
     if numbers.plain and not isinstance(value, int):
         return False
     point = exact(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from structgen.patience import check_deadline
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.regular.number_sets import number_is_empty
 from structgen.regular.string_sets import string_is_empty
@@ -126,6 +127,7 @@ class Emptiness:
         """Runs a generator that asks which nodes are empty, and returns its result."""
         answer: bool | None = None
         while True:
+            check_deadline()
             try:
                 wanted = next(asking) if answer is None else asking.send(answer)
             except StopIteration as stop:
@@ -144,6 +146,7 @@ class Emptiness:
         places: dict[Node | None, int] = {subject: 0}
         answer: bool | None = None
         while True:
+            check_deadline()
             question, subject = stack[-1]
             try:
                 wanted = next(question) if answer is None else question.send(answer)

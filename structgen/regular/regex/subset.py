@@ -6,6 +6,7 @@ Where the table would be too big, its states are made when a text reaches them, 
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from itertools import accumulate, chain
 from threading import Lock
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.patience import check_deadline
 from structgen.regular.regex import charsets
 from structgen.regular.regex.nodes import Anchor, Node
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
@@ -37,6 +39,8 @@ NO_CONTEXT, EDGES, WORDS = range(3)
 is also the last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
 ANY_CLASS = -1
 """In place of 0 or 1, classes of no words or of words: all classes."""
+KERNEL_SECONDS = 0.01
+"""A kernel works about so long before somebody looks at the time."""
 MAX_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
 MAX_BYTES = 1 << 28
@@ -108,24 +112,31 @@ class SubsetMachine:
         rows = np.zeros((FIRST_ROWS, self.width), np.int64)
         rows[1, 0] = 1
         next_, final = np.zeros((FIRST_ROWS, self.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
-        progress = np.array((0, 2), np.int64)
+        progress, step = np.array((0, 2), np.int64), FIRST_ROWS
         while True:
+            check_deadline()
             needed = int(progress[COUNT]) + self.count + 1
             if len(rows) < needed:
                 rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
-            self._expand(limit, rows, next_, final, progress)
+            began = time.perf_counter()
+            self._expand(limit, rows, next_, final, progress, step)
+            step = step * 2 if time.perf_counter() - began < KERNEL_SECONDS else max(1, step // 2)
             done, count = progress.tolist()
             if count > limit:
                 return None
             if done + 1 == count:
                 return next_[:count], final[:count]
 
-    def _expand(self, limit: int, rows: Int64, next_: Int32, final: Int32, progress: Int64) -> None:
+    def _expand(
+        self, limit: int, rows: Int64, next_: Int32, final: Int32, progress: Int64, step: int = FIRST_ROWS
+    ) -> None:
+        """Expands states until there are some `step` more."""
+        room = int(progress[COUNT]) + self.count + 1 + step
         scratch = np.zeros((3, 3 * len(self.code) + 64), np.int64)
         reached = np.zeros((self.count, self.width), np.int64)
         _expand(
             self.code, self.flat, self.starts, self.wordly, self.context, self.trailing, limit,
-            rows, empty_table(rows), next_, final, scratch, reached, progress,
+            rows[:room], empty_table(rows), next_, final, scratch, reached, progress,
         )  # fmt: skip
 
 
