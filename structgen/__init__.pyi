@@ -104,6 +104,8 @@ from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool
 from structgen.trace.records import Absence as Absence
+from structgen.trace.records import Loss as Loss
+from structgen.trace.records import Reason as Reason
 from structgen.vocabulary import Vocabulary as Vocabulary
 
 __version__: str

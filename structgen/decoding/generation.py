@@ -12,7 +12,7 @@ from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
 from structgen.schema.quotes import Place
-from structgen.trace.records import Absence, Cap
+from structgen.trace.records import Absence, Cap, Loss, losses_of
 from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:  # what shows a run is imported when one is shown
@@ -202,6 +202,16 @@ class Generation(Generic[T]):
         Empty for plain text, for a row that has failed, and without details.
         """
         return {} if self._confidence is None else self._confidence.fields()
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """What the model wanted to write and could not, in the order of the text, and what refused it.
+
+        Every refused token that the model gave at least 0.05, and every value that a limit cut. Nothing is known of
+        text that was forced, before which the model was not asked; `trace` has what was taken back. Computed when
+        looked up, for about a millisecond each. Empty without details.
+        """
+        return losses_of(self.trace.tokens, self.caps)
 
     @property
     def quotes(self) -> Mapping[str, tuple[Place, ...]]:

@@ -149,7 +149,16 @@ class Request:
             removed=tuple(math.nan if choice is None else choice.removed for choice in measured),
             stats=stats,
             trace=trace_of(
-                session.undone, vocabulary, ledger, tokens, entries, measured, is_json=is_json, prompt_end=healed
+                session.undone,
+                vocabulary,
+                ledger,
+                tokens,
+                entries,
+                measured,
+                is_json=is_json,
+                prompt_end=healed,
+                automaton=None if session.matcher is None else session.matcher.grammar.automaton,
+                rules=session.rules,
             ),
             seed=session.seed,
             stop=session.stop,

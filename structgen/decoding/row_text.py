@@ -80,6 +80,11 @@ class RowText:
         return accepted if accepted is not None and accepted.text == self.said else None
 
     @property
+    def rules(self) -> str:
+        """The options beside the constraint that refuse tokens, in words."""
+        return self._checks.names
+
+    @property
     def absences(self) -> dict[str, Absence]:
         """What was decided about members that may be null, by JSON pointer."""
         return {} if self._checks.absence is None else self._checks.absence.absences

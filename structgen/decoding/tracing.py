@@ -9,10 +9,17 @@ from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+from structgen.automaton.expected import refused_token
+from structgen.automaton.machine import Automaton
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.trace.records import Alternative, TracedToken, Undone
+from structgen.trace.records import Alternative, Reason, TracedToken, Undone
 from structgen.vocabulary import Vocabulary
+
+LEAST_LOST = 0.05
+"""The least probability of a refused token that is explained, and counts as a loss."""
+MOST_EXPLAINED = 300
+"""The most refused tokens of a text that are explained. Each takes about a millisecond."""
 
 
 class Trace(tuple[Undone, ...]):
@@ -67,6 +74,8 @@ def trace_of(
     *,
     is_json: bool,
     prompt_end: bytes = b"",
+    automaton: Automaton | None = None,
+    rules: str = "",
 ) -> Trace:
     """The trace of one text. It keeps nothing of the run alive but the measures of the text's tokens.
 
@@ -76,6 +85,8 @@ def trace_of(
         entries: where each token is measured; None if the model was not asked.
         choices: the measures; a row that has failed may have fewer.
         prompt_end: the bytes of the first token that belong to the prompt, see `healing`.
+        automaton: of the constraint, for the reasons why tokens were refused; None if there was no constraint.
+        rules: the options beside it that refuse tokens, in words.
     """
     if ledger is None or not ledger.traced:
         return Trace(undone)
@@ -83,24 +94,48 @@ def trace_of(
         _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)
         for token, entry, choice in zip_longest(tokens, entries, choices)
     ]
-    return Trace(undone, partial(_traced_tokens, vocabulary, measured, len(prompt_end), is_json=is_json))
+    reasons = None if automaton is None else _Reasons(automaton, vocabulary, rules)
+    return Trace(undone, partial(_traced_tokens, vocabulary, measured, len(prompt_end), reasons, is_json=is_json))
+
+
+class _Reasons:
+    """Why tokens were refused, for some of them."""
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary, rules: str) -> None:
+        self._automaton, self._vocabulary, self._rules, self._left = automaton, vocabulary, rules, MOST_EXPLAINED
+
+    def of(self, said: bytes, pointer: str, token: int) -> Reason | None:
+        """Why a token was refused behind a text, where the value at a pointer is written."""
+        self._left -= 1
+        ends = token in self._vocabulary.end_ids
+        if self._left < 0 or not (ends or self._vocabulary.token(token)):
+            return None
+        spelled = b"" if ends else self._vocabulary.token(token)
+        why = refused_token(self._automaton, said, spelled, ends=ends)
+        if why is None:  # the constraint would have taken it
+            return Reason(pointer, expected=f"what {self._rules} allows" if self._rules else "another token")
+        return Reason(why.pointer, why.keyword, why.rule, why.argument, why.expected)
 
 
 def _traced_tokens(
-    vocabulary: Vocabulary, measured: Sequence[_Measured], skipped: int, *, is_json: bool
+    vocabulary: Vocabulary, measured: Sequence[_Measured], skipped: int, reasons: _Reasons | None, *, is_json: bool
 ) -> tuple[TracedToken, ...]:
     """The tokens of a text, whose first `skipped` bytes belong to the prompt."""
     reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
-    traced = []
+    traced, said = [], b""
     for each in measured:
         token = vocabulary.token(each.token)
         text, skipped = token[skipped:], max(0, skipped - len(token))
         pointer = _pointer(reader, reader.feed(text)) if is_json else ""
-        traced.append(_traced(vocabulary, each, characters.decode(text), pointer))
+        why = None if reasons is None or text != token else partial(reasons.of, said, pointer)
+        traced.append(_traced(vocabulary, each, characters.decode(text), pointer, why))
+        said += text
     return tuple(traced)
 
 
-def _traced(vocabulary: Vocabulary, measured: _Measured, text: str, pointer: str) -> TracedToken:
+def _traced(
+    vocabulary: Vocabulary, measured: _Measured, text: str, pointer: str, why: Callable[[int], Reason | None] | None
+) -> TracedToken:
     choice = measured.choice
     if choice is None:
         return TracedToken(measured.token, text, pointer, forced=measured.forced)
@@ -113,17 +148,25 @@ def _traced(vocabulary: Vocabulary, measured: _Measured, text: str, pointer: str
         removed=choice.removed,
         probability=math.exp(choice.logprob),
         chance=choice.chance,
-        alternatives=_alternatives(vocabulary, choice),
+        alternatives=_alternatives(vocabulary, choice, why),
         seconds=measured.seconds,
     )
 
 
-def _alternatives(vocabulary: Vocabulary, choice: ChosenToken) -> tuple[Alternative, ...]:
+def _alternatives(
+    vocabulary: Vocabulary, choice: ChosenToken, why: Callable[[int], Reason | None] | None
+) -> tuple[Alternative, ...]:
     allowed = 1 - choice.removed
     known = [(token, chance * allowed, True) for token, chance in choice.alternatives]
     known += [(token, chance, False) for token, chance in choice.refused]
     known.sort(key=lambda each: -each[1])
-    return tuple(Alternative(token, _spelled(vocabulary, token), chance, ok) for token, chance, ok in known)
+    return tuple(
+        Alternative(
+            token, _spelled(vocabulary, token), chance, ok,
+            None if ok or why is None or chance < LEAST_LOST else why(token),
+        )
+        for token, chance, ok in known
+    )  # fmt: skip
 
 
 def _spelled(vocabulary: Vocabulary, token: int) -> str:

@@ -43,10 +43,11 @@
     wanted.textContent = forced || !choices.length ? "" : first && first === liked
       ? `The model wanted “${visible(first[0])}”, which was refused. What else it might have said:`
       : first ? "What the model might have said; struck out: refused." : "What the model might have said:";
-    others.replaceChildren(...choices.map(([spelled, p, may, chosen]) => {
+    others.replaceChildren(...choices.map(([spelled, p, may, chosen, why]) => {
       const row = element("li", chosen ? "said" : may ? "" : "no"), bar = element("span", "bar"), fill = element("i");
       fill.style.setProperty("--w", `${100 * p}%`); bar.append(fill);
       row.append(element("code", "", visible(spelled)), bar, element("span", "num", percent(p)));
+      if (why) row.append(element("span", "why", why));
       row.title = chosen ? "chosen" : may ? "allowed" : "refused";
       return row;
     }));

@@ -358,7 +358,10 @@ def _data(report: Report) -> str:
         [
             token.id, token.text, pointer, token.forced, token.drafted, token.allowed, token.removed,
             token.probability, token.chance, token.seconds,
-            [[each.text, each.probability, each.allowed, each.id == token.id] for each in token.alternatives],
+            [
+                [each.text, each.probability, each.allowed, each.id == token.id, str(each.why or "")]
+                for each in token.alternatives
+            ],
         ]
         for token, pointer in [
             *((token, None) for token in _thought(report)[0]), *((token, token.pointer) for token in report.tokens)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
+
+from structgen.errors import excerpt, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,58 @@ def _log_odds(chance: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a token was refused.
+
+    Attributes:
+        pointer: JSON pointer of the value that was being written; also empty where the text is no JSON.
+        keyword: the keyword of the schema that refused it, or the option (`order`, `whitespace`); empty where the
+            grammar of the text itself did, such as JSON's.
+        rule: JSON pointer of the keyword's argument in the schema; empty for an option or without a keyword.
+        argument: of the keyword.
+        expected: what could have come, in words.
+    """
+
+    pointer: str
+    keyword: str = ""
+    rule: str = ""
+    argument: Any = None
+    expected: str = ""
+
+    def __str__(self) -> str:
+        rule = f"{self.keyword}{' ' if self.rule else '='}{quoted(self.argument)}" if self.keyword else ""
+        parts = [rule, f"expected {self.expected}" if self.expected else ""]
+        return f"at {excerpt(self.pointer) or 'the root'}: {'; '.join(filter(None, parts))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Something that the model wanted to write, and could not.
+
+    Attributes:
+        tokens: the number of tokens before it.
+        wanted: the text of the refused token; `<end>` for an end of the text.
+        instead: the text of the token that was chosen there; empty if none was.
+        probability: of the refused token under the model, before the mask; None for a value that a limit cut.
+        why: what refused it; for a limit, its name and value.
+        times: how many tokens in a row it was refused before.
+    """
+
+    tokens: int
+    wanted: str
+    instead: str
+    probability: float | None
+    why: Reason
+    times: int = 1
+
+    def __str__(self) -> str:
+        more = [] if self.probability is None else [f"{self.probability:.0%}"]
+        more += [f"{self.times} times"] if self.times > 1 else []
+        told = f" ({', '.join(more)})" if more else ""
+        return f"wanted {quoted(self.wanted)}{told}, wrote {quoted(self.instead)} {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class Alternative:
     """A token that could have been chosen, or that the mask forbade.
 
@@ -83,12 +141,14 @@ class Alternative:
         text: the text of the token; bytes that are no whole character as `\\xe2`.
         probability: its probability under the model, before the mask.
         allowed: did the mask allow it?
+        why: why it was refused; None for an allowed one, one of less than 0.05, and beyond the first 300 of a text.
     """
 
     id: int
     text: str
     probability: float
     allowed: bool
+    why: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +182,35 @@ class TracedToken:
     chance: float | None = None
     alternatives: tuple[Alternative, ...] = ()
     seconds: float | None = None
+
+
+def losses_of(tokens: Sequence[TracedToken], caps: Sequence[Cap]) -> tuple[Loss, ...]:
+    """What the model wanted to write and could not, in the order of the text."""
+    ends = list(accumulate(len(token.text.encode()) for token in tokens))
+    losses = list[Loss]()
+    for cap in caps:
+        index = bisect_right(ends, cap.offset)
+        instead = tokens[index].text if index < len(tokens) else ""
+        losses.append(Loss(index, cap.wanted, instead, None, Reason(cap.pointer, cap.name, argument=cap.limit)))
+    capped = {(loss.tokens, loss.wanted) for loss in losses}
+    for index, token in enumerate(tokens):
+        losses += [
+            Loss(index, each.text, token.text, each.probability, each.why)
+            for each in token.alternatives
+            if each.why is not None and (index, each.text) not in capped
+        ]
+    return tuple(sorted(_merged(losses), key=lambda loss: loss.tokens))
+
+
+def _merged(losses: Sequence[Loss]) -> list[Loss]:
+    """One loss for what was refused again and again, before one token after the other."""
+    merged, last = list[Loss](), dict[tuple[str, str, str], int]()
+    for loss in losses:
+        key = loss.wanted, loss.why.pointer, loss.why.keyword
+        before = merged[last[key]] if key in last else None
+        if before is not None and before.tokens + before.times == loss.tokens:
+            merged[last[key]] = replace(before, times=before.times + 1)
+        else:
+            last[key] = len(merged)
+            merged.append(loss)
+    return merged

@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from structgen.automaton.pointers import pointer_of
 from structgen.trace.drawings import highest_in_columns, percent
-from structgen.trace.records import TracedToken
+from structgen.trace.records import TracedToken, losses_of
 from structgen.trace.report import Report, places_of_undone
 
 UNSURE = ((0.9, ""), (0.5, "yellow"), (0.0, "bold yellow"))
@@ -51,7 +51,7 @@ def view(report: Report) -> RenderableType:
     )  # fmt: skip
     panel = Panel(Group(*parts), title=f"structgen: {report.finish}", subtitle=legend, title_align="left")
     error = [Text(report.error, "red")] if report.error else []
-    more = [*error, *_undone(report), *_caps(report), *_tree(report)]
+    more = [*error, *_undone(report), *_losses(report), *_tree(report)]
     return Group(panel, *more, Text(" · ".join(counts), "dim"))
 
 
@@ -100,10 +100,12 @@ def _undone(report: Report) -> Iterator[RenderableType]:
     yield rows
 
 
-def _caps(report: Report) -> Iterator[RenderableType]:
-    told = [f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}\n" for cap in report.caps]
-    if told:
-        yield Text("".join(told), "yellow")
+def _losses(report: Report) -> Iterator[RenderableType]:
+    losses = losses_of(report.tokens, report.caps)
+    if losses:
+        told = [f"  {loss}\n" for loss in losses[:MAX_SHOWN]]
+        more = [f"  {len(losses) - MAX_SHOWN} more\n"] if len(losses) > MAX_SHOWN else []
+        yield Text.assemble(("refused by the mask or a limit\n", "bold"), ("".join([*told, *more]), "yellow"))
 
 
 def _tree(report: Report) -> Iterator[RenderableType]:

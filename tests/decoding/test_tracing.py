@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
+import random
 from typing import Annotated, Any
 
 import pytest
 from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
+from structgen.decoding.generation import report_of
 from structgen.decoding.tracing import Trace
 from structgen.demo import load_demo
 from structgen.testing import scripted
@@ -204,3 +207,55 @@ def test_without_details_nothing_is_measured_for_a_trace(demo: dict[str, Any], m
     assert (ledger.traced, ledger.drafted, ledger.seconds(0)) == (False, set(), None)
     sg.generate(demo["model"], PROMPT, BOOK, details=True, **generate)
     assert ledgers[-1].traced
+
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "qty": {"type": "integer", "maximum": 500},
+        "unit": {"enum": ["kg", "g"]},
+        "note": {"type": "string"},
+    },
+    "required": ["qty", "unit"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "schema", "options", "wanted"),
+    [
+        ('{"qty": 5000, "unit": "kg"}', ORDER, {}, [("0", "/qty", "maximum", 500)]),
+        ('{"qty": 5, "unit": "pound"}', ORDER, {}, [("p", "/unit", "enum", ["kg", "g"])]),
+        ('{"qty": 5, "unit": "kg", "price": 3}', ORDER, {"fast_forward": False},
+         [("p", "", "additionalProperties", False)]),
+        ('{"unit": "kg", "qty": 5}', ORDER, {"fast_forward": False}, [("u", "", "order", "schema")]),
+        ("Sure! [1]", {"type": "array"}, {}, [("S", "", "", None)]),
+        ('["a bad word"]', {"type": "array"}, {"banned": ["bad"], "limits": sg.Limits(40, rollbacks=0)},
+         [("b", "/0", "", None)]),
+        ('"' + "x" * 90, {"type": "string"}, {"limits": sg.Limits(60)}, [("x", "", "max_new_tokens", 60)]),
+        ("maybe", sg.Choice(["yes", "no"]), {}, [("m", "", "", None)]),
+        ('{"qty": 5, "unit": "kg"}', ORDER, {}, []),
+    ],
+)  # fmt: skip
+def test_what_the_model_could_not_say_is_told_with_the_keyword_that_refused_it(script, schema, options, wanted):
+    run = sg.generate(scripted(script), "x", schema, details=True, **options)
+    told = [(loss.wanted, loss.why.pointer, loss.why.keyword, loss.why.argument) for loss in run.losses]
+    assert told[: len(wanted)] == wanted
+    assert bool(told) == bool(wanted)
+    assert all(loss.probability is None or loss.probability > 0.9 for loss in run.losses)
+    assert report_of(run).model_dump_json()
+
+
+def test_no_text_differs_from_what_the_model_wanted_without_a_word():
+    """Where the model is asked for every token, and one of its tokens is refused, it is told."""
+    rng, lost = random.Random(0), 0
+    for _ in range(40):
+        text = json.dumps(
+            {"qty": rng.choice([3, 700, 5.5, "3"]), "unit": rng.choice(["kg", "lb", None]), "note": "a b"}
+        )
+        cut = rng.randrange(len(text))
+        script = text if rng.random() < 0.3 else text[:cut] + rng.choice(["x", '"', "]", " "]) + text[cut:]
+        run = sg.generate(scripted(script), "x", ORDER, details=True, fast_forward=False, limits=sg.Limits(120))
+        assert run.losses or script.startswith(run.text), (script, run.text)
+        lost += bool(run.losses)
+    assert 10 < lost < 40

@@ -92,7 +92,7 @@ def test_a_terminal_shows_runs_of_which_little_is_known() -> None:
     assert "hello" in printed(Report(text="hello", is_json=False, finish="length"))
     assert "went wrong" in printed(Report(text="[1", is_json=True, finish="error", error="went wrong"))
     report = run_of('{"name": "' + "x" * 60 + '", "n": 2}', limits=sg.Limits(40)).report()
-    assert "max_new_tokens=40 closed /name" in printed(report)
+    assert "at /name: max_new_tokens=40" in printed(report)
 
 
 def test_markup_of_rich_in_a_text_is_text() -> None:

@@ -60,6 +60,13 @@ class Checks:
         return [rule for rule in rules if rule is not None]
 
     @property
+    def names(self) -> str:
+        """The options that these rules come from, in words."""
+        options = ("canonical=", "banned= or guards=", "phrases=", "absent=", "a validator", "limits=")
+        rules = (self.canonical, self.guards, self.phrases, self.absence, self.validating, self.steering)
+        return " or ".join(name for name, rule in zip(options, rules, strict=True) if rule is not None)
+
+    @property
     def followers(self) -> list[Follower]:
         """What goes back with the row: the `truncate` of each rule."""
         return [rule.truncate for rule in {*self.watching, *self.keeping}]
