@@ -131,9 +131,9 @@ def body(schema: Schema, **options: Any) -> dict[str, Any]:
 
 
 async def one_stream(client: httpx.AsyncClient, number: int, rng: random.Random, tally: Tally) -> None:
-    """One stream with a mark of its own; every third is left behind after some pieces."""
+    """One stream with a schema of its own; every third is left behind after some pieces."""
     mark = f"{number:05}"
-    schema = random_object(random.Random(number % 12), 1, mark)  # of twelve forms
+    schema = random_object(random.Random(number), 1, mark)
     leave_after = rng.randrange(1, 4) if number % 3 == 0 else None
     began, text, pieces = time.perf_counter(), "", 0
     async with client.stream("POST", "/v1/chat/completions", json=body(schema, stream=True)) as answer:
@@ -229,13 +229,19 @@ async def streams(process: subprocess.Popen[str], url: str, options: argparse.Na
     rng, tally = random.Random(0), Tally()
     async with clients(url, options.streams + 10) as client:
         await together(options.streams, options.streams, lambda n: one_stream(client, n, rng, Tally()))
-        before, began = megabytes(process), time.perf_counter()
-        await together(options.requests, options.streams, lambda n: one_stream(client, n, rng, tally))
+        memory, began = [megabytes(process)], time.perf_counter()
+
+        async def work(number: int) -> None:
+            await one_stream(client, number, rng, tally)
+            if sum(tally.outcomes.values()) >= len(memory) * options.requests / 4:
+                memory.append(megabytes(process))
+
+        await together(options.requests, options.streams, work)
         took = time.perf_counter() - began
         print(f"{options.requests} requests, {options.streams} at once, {took:.1f} s: {dict(tally.outcomes)}")
         print(told("to the first piece", tally.first_piece), "|", told("to the end", tally.seconds))
         print(f"wrong: {len(tally.wrong)} {tally.wrong[:3]}; idle behind: {await idle(client)}; "
-              f"memory {before:.0f} -> {megabytes(process):.0f} MB")  # fmt: skip
+              f"memory, MB, before and at each quarter: {[round(each) for each in memory]}")  # fmt: skip
 
 
 async def schemas(process: subprocess.Popen[str], url: str, options: argparse.Namespace) -> None:
@@ -333,7 +339,8 @@ def main() -> None:
             asyncio.run(large_chats(process, url, options))
             return
         asyncio.run(streams(process, url, options))
-        asyncio.run(schemas(process, url, options))
+        if options.schemas:
+            asyncio.run(schemas(process, url, options))
     finally:
         process.terminate()
 

@@ -12,7 +12,7 @@ to give the answer that helps, and a path past a test is `doubted`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from structgen.endings.frame_search import FrameSearch
 from structgen.endings.frame_search import MAX_BYTES, MAX_EXITS, Exit, KnownExits, Node, NoWayOut
@@ -22,6 +22,8 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.memo import BoundedCache
 
+FIRST_EXITS = 4
+"""Exits that cost this many bytes more than the first are searched at first, then twice as many, and so on."""
 LATER_EXITS = 32
 """If the frame below depends on the outcome, exits that cost this many bytes more than the first are searched only when
 no cheaper exit leads to an end."""
@@ -81,7 +83,11 @@ class Distances:
         """The cheapest end after exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
-        for exit_ in self._ways(node, later):
+
+        def is_enough(size: int) -> bool:
+            return best is not None and size >= len(best.text)
+
+        for exit_ in self._ways(node, later, is_enough):
             if best is not None and len(exit_.text) >= len(best.text):
                 break
             if best is not None and len(exit_.text) + self.automaton.least_behind(ret, exit_.outcome) >= len(best.text):
@@ -113,13 +119,22 @@ class Distances:
                 return None
         return end
 
-    def _ways(self, node: Node, later: int) -> Iterator[Exit]:
-        """The exits from a node that cost at most `later` bytes more than the first, cheapest first."""
+    def _ways(self, node: Node, later: int, is_enough: Callable[[int], bool]) -> Iterator[Exit]:
+        """The exits from a node that cost at most `later` bytes more than the first, cheapest first.
+
+        Args:
+            is_enough: are exits of more than this many bytes not wanted?
+        """
         first = self._first(node)
         yield first
         exits: list[Exit] = []
-        FrameSearch(self.known, node, exits.append).run(len(first.text) + later)
-        yield from exits
+        search, reached, more = FrameSearch(self.known, node, exits.append), len(first.text), FIRST_EXITS
+        last = reached + later
+        while not (is_enough(reached) or search.is_over or reached >= last):
+            reached, more = min(reached + more, last), 2 * more
+            search.run(reached)
+            yield from exits
+            exits.clear()
 
     def _first(self, node: Node) -> Exit:
         least, same = self._uncounted.get(node[0], (0, None))

@@ -106,11 +106,21 @@ class KnownExits:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.first: BoundedCache[Node, Exit] = BoundedCache(MAX_EXITS)
+        self._counts: dict[int, bool] = {}  # by hand: states are written once
 
     def learn(self, node: Node, exit_: Exit) -> None:
         """Remembers the first exit that a search found from a node. It is the cheapest."""
         if node not in self.first:
             self.first.keep(node, exit_)
+
+    def counts(self, state: int) -> bool:
+        """Does a written state lead to itself and count that, and to nowhere else because of the upper bound?"""
+        known = self._counts.get(state)
+        if known is None:
+            edges = [edge for _, _, edge in self.automaton.tables.edges_of(state)]
+            loops = any(edge & INC and edge & TARGET == state for edge in edges)
+            known = self._counts[state] = loops and not any(edge & SPILL for edge in edges)
+        return known
 
     def returned(self, ret: int, outcome: int) -> int:
         """The state in which a frame's caller continues; 0 if it cannot."""
@@ -143,6 +153,8 @@ class _NodeSearch:
     # For each visited node: the node before, the text between them, and whether that text is doubted.
     came: dict[Node, tuple[Node | None, bytes, bool]] = field(default_factory=dict)
     exits: list[Exit] = field(default_factory=list)
+    # State and barred bytes -> the lowest counter with which they were visited, see `_is_covered`.
+    counted: dict[tuple[int, int], int] = field(default_factory=dict)
     # Functions that are called with each exit, and return whether they want another one.
     waiting: list[Callable[[Exit], bool]] = field(default_factory=list)
     # Entries taken from the queue while nobody waits; they return to it when somebody does.
@@ -173,7 +185,7 @@ class FrameSearch:
     ) -> None:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
-        self._pushed = 0
+        self._pushed = self._visited = 0
         self._queue: list[tuple[int, int, _NodeSearch, Node | Exit, Node | None, bytes, bool]] = []
         self._frames: dict[tuple[Node, bool], _NodeSearch] = {}
         self._done = False
@@ -182,28 +194,35 @@ class FrameSearch:
     def run(self, limit: int = MAX_BYTES) -> None:
         """Searches until the first exit is found; with `tell`, until all exits of at most `limit` bytes are found.
 
+        A search can be run again with a higher limit.
+
         Raises:
             NoWayOut: the search has visited too many nodes.
             LimitExceeded: the row has used up its time. Stopped: its call must end.
         """
-        queue, visited, look = self._queue, 0, 0
-        while queue and not self._done:
+        queue, look = self._queue, 0
+        while queue and not self._done and queue[0][0] <= limit:
             key, _, frame, node, before, piece, doubted = heappop(queue)
-            if node in frame.came or key > limit:
+            if node in frame.came:
                 continue
             if not frame.waiting:
                 frame.parked.append((key, node, before, piece, doubted))
             elif isinstance(node, Exit):
                 self._exit(frame, node, before)
             else:
-                visited += 1
-                if visited > MAX_NODES or self._pushed > MAX_PUSHED:
+                self._visited += 1
+                if self._visited > MAX_NODES or self._pushed > MAX_PUSHED:
                     raise NoWayOut(key)
                 if self._pushed >= look:
                     check_patience()
                     look = self._pushed + LOOK_EVERY
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, key)
+
+    @property
+    def is_over(self) -> bool:
+        """Is there nothing more to find?"""
+        return self._done or not self._queue
 
     def _found(self, exit_: Exit) -> bool:
         if self._tell is None:
@@ -241,6 +260,8 @@ class FrameSearch:
             self._automaton.expand(state)
         except RequestError:
             return  # no text can come there: the run would be refused
+        if self._short_cuts and self._is_covered(frame, node, state):
+            return
         _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
         taken = self._take_edges(frame, node, key, state) if n_edges else node[2]
         if action & 3 == GOTO:
@@ -254,6 +275,21 @@ class FrameSearch:
             bare = Exit(b"", a, taken, False)
             if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
                 self._exit(frame, self._continued(frame, node, bare), node)
+
+    def _is_covered(self, frame: _NodeSearch, node: Node, state: int) -> bool:
+        """Has the search been here with a lower counter, with which all can follow that can follow now?
+
+        So it is where a state leads to itself, as the characters of a string do, and counts them from the lower bound
+        on: a longer string cannot end otherwise than a shorter one, unless the upper bound sends it elsewhere.
+        """
+        counter = node[1]
+        if not counter or counter < self._tables.row(state)[LO] or not self._known.counts(state):
+            return False
+        least = frame.counted.get((state, node[2]))
+        if least is None or counter < least:
+            frame.counted[state, node[2]] = counter
+            return False
+        return counter > least
 
     def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
         """The exit that goes from the start to a visited node, and on with `exit_`."""

@@ -136,6 +136,34 @@ def test_a_way_past_a_test_is_doubted() -> None:
         assert Distances(grammar.automaton).end(grammar.start).doubted is doubted
 
 
+@pytest.mark.parametrize("least", [0, 3])
+def test_longer_strings_are_not_tried_where_a_shorter_one_ends_alike(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kind of the object depends on the name, so that a first exit of the name is not enough."""
+    visits: list[FrameSearch] = []
+    visit = FrameSearch._visit
+    name = {"type": "string", "minLength": least, "maxLength": 400, "pattern": "^[a-z0-9-]*[a-z][a-z0-9-]*$"}
+    rest = {"base": {"enum": ["core22", "core24"]}}
+    kinds = [{"properties": {"name": name, "kind": {"const": each}, **rest}, "required": ["name", "kind", "base"]}
+             for each in ("abcdefghijklm", "bx", "cy")]  # fmt: skip
+    kinds.append({"properties": {"name": {"const": "x"}, "other": {"type": "integer"}}, "required": ["name", "other"]})
+
+    def ended(begun: bytes) -> tuple[bytes, int]:
+        matcher = JsonSchema({"type": "object", "anyOf": kinds}).compile(byte_vocabulary()).matcher()
+        for byte in begun:
+            matcher.advance(byte)
+        visits.clear()
+        return distance(matcher.grammar, matcher.position), len(visits)
+
+    monkeypatch.setattr(FrameSearch, "_visit", lambda self, *given: visits.append(self) or visit(self, *given))  # type: ignore
+    texts = b"", b'{"name": "ab'
+    found = [ended(text) for text in texts]
+    monkeypatch.setattr(FrameSearch, "_is_covered", lambda *given: False)
+    for (end, count), (same, more) in zip(found, map(ended, texts), strict=True):
+        assert (end, count < 0.7 * more) == (same, True)
+
+
 def test_random_schemas_have_an_end_from_everywhere() -> None:
     """Found, and taken by the grammar, where no test stands on the way."""
     found = 0
