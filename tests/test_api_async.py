@@ -42,6 +42,9 @@ def test_it_gives_what_generate_gives(model):
             sg.agenerate(model, []),
         )
         ticking.cancel()
+        assert "".join(token.text for token in run.trace.tokens) == run.text
+        assert all(token.seconds is None or token.seconds >= 0 for token in run.trace.tokens)
+        assert any(token.allowed for token in run.trace.tokens)
         assert (one, many[0], run.value, empty) == (Person(name="Ada Moreau", age=36, city="Lyon"), one, one, [])
         assert isinstance(many[1], str)
         assert ticks > 3

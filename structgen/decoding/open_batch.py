@@ -31,6 +31,7 @@ class Seat:
 
     Attributes:
         ledger: where its choices are measured; None if they are not.
+        traced: are they measured as a trace needs it?
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class Seat:
         forwards: int,
         operation: Operation,
         since: float | None = None,
+        *,
+        traced: bool = False,
     ) -> None:
+        self.traced = traced
         self.session, self.rows, self.ledger = session, (session,), ledger
         self._drafted = 0
         self._first_step = 0 if ledger is None else ledger.steps
@@ -109,8 +113,8 @@ class OpenBatch(Batch):
             record: measure its choices, and those of all others meanwhile.
             since: when it came, by `time.perf_counter`; now by default.
         """
-        record = record or session.needs_measures
-        seat = Seat(session, self._measures if record else None, self._forward.count, begun(self._model, 1), since)
+        ledger = self._measures if record or session.needs_measures else None
+        seat = Seat(session, ledger, self._forward.count, begun(self._model, 1), since, traced=record)
         first = session.before or session
         for each in {first, session}:
             each.measured_in(seat.ledger)
@@ -125,6 +129,7 @@ class OpenBatch(Batch):
         What a step raises ends the rows that raise it by themselves, and no others.
         """
         self.ledger = self._measures if any(seat.ledger is not None for seat in self._seats.values()) else None
+        self._measures.traced = any(seat.traced for seat in self._seats.values())
         self._note_beginnings()
         try:
             more = super().step()

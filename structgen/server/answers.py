@@ -37,6 +37,7 @@ class ChoiceText:
         calls: with id, name and arguments.
         generation: None until the text is complete.
         tokens, choices: the tokens so far, and the measurements of their choices.
+        losses: does the answer tell them?
     """
 
     content: str = ""
@@ -45,6 +46,7 @@ class ChoiceText:
     generation: Generation[str] | None = None
     tokens: list[int] = field(default_factory=list)
     choices: list[ChosenToken | None] = field(default_factory=list)
+    losses: bool = False
 
     def add(self, event: TurnEvent) -> Body:
         """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
@@ -83,6 +85,7 @@ class ChoiceText:
             "seed": self.generation.seed,
             "forced_tokens": stats.fast_forwarded,
             "rollbacks": stats.rollbacks,
+            **({"losses": list(map(asdict, self.generation.losses))} if self.losses else {}),
             **({"quotes": {each: list(map(asdict, places)) for each, places in quotes.items()}} if quotes else {}),
         }
 
@@ -92,7 +95,7 @@ class Answer(ABC):
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._texts = [ChoiceText() for _ in asked.turns]
+        self._texts = [ChoiceText(losses=asked.losses) for _ in asked.turns]
 
     @property
     def is_over(self) -> bool:

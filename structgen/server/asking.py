@@ -56,11 +56,13 @@ class Asked:
         turns: its texts, sorted by prompt.
         prompts: the number of prompts.
         top_logprobs: the number of alternatives to each token in the answer; None for no log-probabilities at all.
+        losses: does the answer tell what the model could not say?
     """
 
     turns: list[TurnRequest]
     prompts: int = 1
     top_logprobs: int | None = None
+    losses: bool = False
 
 
 def texts_of(request: AnyRequest) -> int:
@@ -104,7 +106,8 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         own = {**options, "sampling": sampling}
         call = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=own)
         turns.append(call.turns[0])
-    return _with_first_masks(Asked(turns, top_logprobs=_top_logprobs(request, "top_logprobs", request.logprobs)))
+    logprobs = _top_logprobs(request, "top_logprobs", request.logprobs)
+    return _with_first_masks(Asked(turns, top_logprobs=logprobs, losses=request.extras.losses))
 
 
 def effort_options(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +155,12 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
             prepared_request = prepare(model, one, schema, CallOptions.of({**options, "sampling": sampling}))
             turns.append(TurnRequest(prepared_request, {}, None, None))
     return _with_first_masks(
-        Asked(turns, len(prompts.each), _top_logprobs(request, "logprobs", request.logprobs is not None))
+        Asked(
+            turns,
+            len(prompts.each),
+            _top_logprobs(request, "logprobs", request.logprobs is not None),
+            losses=request.extras.losses,
+        )
     )
 
 

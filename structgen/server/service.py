@@ -111,7 +111,8 @@ class Service:
             work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
             asked = await self._compilers.run(work, large=exchange.size > LARGE, times=exchange.seconds)
             run.answer = answer(asked, request)
-            streams, record = bool(request.stream), asked.top_logprobs is not None
+            streams, record = bool(request.stream), asked.losses or asked.top_logprobs is not None
+            run.losses = asked.losses
             tell = run.news.put_nowait
             context = exchange.span.context
             job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id, context=context)
@@ -177,6 +178,7 @@ class RunningRequest:
 
     def __init__(self, deadline: float, metrics: Metrics, exchange: Exchange) -> None:
         self.news: asyncio.Queue[News] = asyncio.Queue()
+        self.losses = False
         self.at_end = ExitStack()
         self._deadline, self._metrics, self._exchange = deadline, metrics, exchange
 
@@ -224,4 +226,6 @@ class RunningRequest:
         if news.generation is not None:
             self._metrics.count(news.generation)
             self._exchange.texts.append(news.generation)
+            if self.losses:
+                await asyncio.to_thread(getattr, news.generation.trace, "tokens")  # takes long, and only once
         return self.answer.add(news)

@@ -122,6 +122,7 @@ class Extras(Strict):
         plan: "free": the model answers in its own words before it gives the value.
         source: what `x-quote` in a schema quotes; None: the user's last message.
         prompt_schema: write the schema behind the prompt, too.
+        losses: tell what the model wanted to write and could not.
         top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
     """
 
@@ -140,6 +141,7 @@ class Extras(Strict):
     source: StrictStr | list[StrictStr] | dict[str, StrictStr] | None = None
     template_options: dict[str, Any] = {}
     prompt_schema: StrictBool = False
+    losses: StrictBool = False
     top_k: StrictInt = 0
     min_p: Number = 0.0
     typical_p: Number = 1.0

@@ -171,6 +171,11 @@ def test_the_field_for_what_openai_has_no_field_for(chat):
     assert json.loads(said(person, canonical="strict", prompt_schema=True))["age"] >= 0
     assert len(json.loads(said(person, budget={"max_characters": 3}))["name"]) <= 3
     assert said(top_k=1, min_p=0.1, typical_p=0.9, repetition_penalty=1.1)
+    (choice,) = chat(extra_body={"structgen": {"choice": ["x", "q"], "losses": True}}).choices
+    (loss, *_) = choice.model_extra["structgen"]["losses"]
+    assert loss["instead"] == choice.message.content
+    assert loss["why"]["expected"] == "`q` or `x`"
+    assert loss["probability"] >= 0.05
     two = {"structgen": {"regex": "a"}}
     assert refused(chat, response_format=person, extra_body=two)["param"] == "structgen"
 

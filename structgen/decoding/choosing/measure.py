@@ -59,7 +59,7 @@ class Ledger:
     """The measures of a run's choices, step by step. On a device they stay there until they are read.
 
     Args:
-        traced: also measure what only a trace needs: refused tokens, counts and times.
+        traced: also measure what only a trace needs: refused tokens, counts and times. It may change between steps.
 
     Attributes:
         steps: the number of steps measured.
@@ -69,7 +69,7 @@ class Ledger:
     def __init__(self, *, traced: bool = False) -> None:
         self.steps = 0
         self.traced, self.drafted = traced, set[Entry]()
-        self._times = [time.perf_counter()] if traced else []  # of the beginning, and of each step's choice
+        self._times = {-1: time.perf_counter()} if traced else {}  # of the beginning, and of each step's choice
         self._steps: dict[int, list[ChosenToken | None] | _OnDevice] = {}
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
@@ -81,7 +81,7 @@ class Ledger:
         """
         step, traced = self.steps, self.traced
         if traced:
-            self._times.append(time.perf_counter())
+            self._times[step] = time.perf_counter()
         if masks is None:
             each = zip(logits.float().numpy(), asks, tokens, strict=True)
             self._steps[step] = [
@@ -97,8 +97,9 @@ class Ledger:
 
     def forget(self, before: int) -> None:
         """Forgets the steps before this one."""
-        for step in [step for step in self._steps if step < before]:
-            del self._steps[step]
+        for known in (self._steps, self._times):
+            for step in [step for step in known if step < before]:
+                known.pop(step)
 
     def choice(self, step: int, row: int) -> ChosenToken | None:
         """The measures of a choice; None if nothing was chosen."""
@@ -112,7 +113,8 @@ class Ledger:
 
     def seconds(self, step: int) -> float | None:
         """The time from the choice before to this one, for all rows; None if it was not measured."""
-        return self._times[step + 1] - self._times[step] if 0 <= step < len(self._times) - 1 else None
+        before, chosen = self._times.get(step - 1), self._times.get(step)
+        return None if before is None or chosen is None else chosen - before
 
 
 class _OnDevice(NamedTuple):
