@@ -7,10 +7,12 @@ import csv
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, count, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -24,11 +26,17 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
 """Byte order marks; that of UTF-32 begins like that of UTF-16."""
+GZIP = b"\x1f\x8b"
+"""With what a compressed file begins, whatever its name."""
+DELIMITERS = ",;\t|"
+OTHERS = ".xlsx", ".xls", ".ods", ".pdf", ".docx", ".zip", ".zst", ".bz2", ".xz", ".avro", ".orc", ".feather", ".arrow"
+"""Endings of files that are no texts."""
 LONGEST = 2**31 - 1
 """The most characters of a cell that every platform takes."""
 BROKEN = OSError, EOFError, zlib.error
 """What reading a compressed file raises."""
 UNREADABLE = "is no text in {}: pass encoding=, as encoding='latin-1', or save it as UTF-8"
+ZEROS = "the line has zero bytes: it is no text, or in UTF-16 without a byte order mark (pass encoding=)"
 
 Rows = Iterator[InputRow]
 
@@ -51,19 +59,19 @@ def decoded(data: bytes, given: str | None = None) -> str:
     except UnicodeError as error:
         raise OptionError(f"it {UNREADABLE.format(encoding)}; {excerpt(error)}") from error
     if "\0" in text:
-        raise OptionError("it has zero bytes: it is no text, or in UTF-16 without a byte order mark (pass encoding=)")
+        raise OptionError(ZEROS.replace("the line", "it"))
     return text
 
 
 def rows_of_path(
     path: Path, encoding: str | None, without: Callable[[Path], bool] | None
-) -> tuple[Rows, int | Callable[[], int]]:
-    """The inputs of a folder or file, and how many there are, or a function that counts them.
+) -> tuple[Rows, int | Callable[[], int] | None]:
+    """The inputs of a folder or file, and how many there are, or a function that counts them; None for a pipe.
 
     Raises:
         OptionError: there is no such folder or file, or a file of rows is none.
     """
-    require(path.exists(), "inputs", str(path), "a folder or file that is there")
+    require(os.path.exists(path), "inputs", str(path), "a folder or file that is there")
     if encoding is not None:
         try:
             codecs.lookup(encoding)
@@ -74,18 +82,34 @@ def rows_of_path(
         require(bool(files), "inputs", str(path), "a folder with files")
         return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding) for each in files), len(files)
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    packed = suffixes[-1:] == [".gz"]
-    kind = "".join(suffixes[-2:-1] if packed else suffixes[-1:])
+    is_gz = suffixes[-1:] == [".gz"]
+    kind = "".join(suffixes[-2:-1] if is_gz else suffixes[-1:])
+    require(kind not in OTHERS, "inputs", str(path), "text, JSON lines, CSV or Parquet: save it as one of them")
     if kind == ".parquet":
-        require(not packed, "inputs", str(path), "a Parquet file as it is: it is compressed itself")
+        require(not is_gz, "inputs", str(path), "a Parquet file as it is: it is compressed itself")
         return _of_parquet(path)
     if kind in (".jsonl", ".ndjson"):
-        read = partial(_of_json_lines, path, encoding, packed=packed)
-        return read(), lambda: sum(1 for _ in read())
+        read = partial(_of_json_lines, path, encoding)
+        return read(), _counting(path, read)
     if kind in (".csv", ".tsv"):
-        read = partial(_of_csv, path, encoding, packed=packed, delimiter="\t" if kind == ".tsv" else ",")
-        return read(), lambda: sum(1 for _ in read())
-    return iter([_of_file(path, shown(path.name), encoding)]), 1
+        read = partial(_of_csv, path, encoding, usual="\t" if kind == ".tsv" else ",")
+        return read(), _counting(path, read)
+    row = _of_file(path, shown(path.name), encoding)
+    rows = _listed(row.fields["text"]) if kind == ".json" and not row.error else None
+    return (iter([row]), 1) if rows is None else (starmap(row_of, zip(rows, count(1), strict=False)), len(rows))
+
+
+def _counting(path: Path, read: Callable[[], Rows]) -> Callable[[], int] | None:
+    return (lambda: sum(1 for _ in read())) if path.is_file() else None
+
+
+def _listed(text: str) -> list[Any] | None:
+    """The items of a list of objects in JSON; None of another text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
 
 
 def _files(folder: Path, without: Callable[[Path], bool] | None) -> list[Path]:
@@ -106,7 +130,8 @@ def shown(name: str) -> str:
 def _of_file(path: Path, name: str, encoding: str | None) -> InputRow:
     source = {"path": name}
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        with opened(path) as file:
+            data = file.read()
         return InputRow(name, {"path": name, "text": decoded(data, encoding)}, source=source)
     except BROKEN as error:
         return InputRow(name, error=f"{type(error).__name__}: {excerpt(error)}", source=source)
@@ -114,9 +139,15 @@ def _of_file(path: Path, name: str, encoding: str | None) -> InputRow:
         return InputRow(name, error=str(error), source=source)
 
 
-def opened(path: Path, *, packed: bool) -> BinaryIO:
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
     """A file, unpacked if it is compressed."""
-    return cast("BinaryIO", gzip.open(path)) if packed else path.open("rb")
+    with path.open("rb") as file:
+        if not file.peek(len(GZIP)).startswith(GZIP):
+            yield file
+            return
+        with gzip.open(file) as unpacked:
+            yield cast("BinaryIO", unpacked)
 
 
 def text_lines(file: BinaryIO, given: str | None = None) -> Iterator[tuple[str, str]]:
@@ -131,7 +162,7 @@ def text_lines(file: BinaryIO, given: str | None = None) -> Iterator[tuple[str, 
     name = "utf-8" if encoding == "utf-8-sig" else encoding
     for line in chain([first.removeprefix(codecs.BOM_UTF8)], file):
         try:
-            yield line.decode(name), ""
+            yield line.decode(name), (ZEROS if b"\0" in line else "")
         except UnicodeError:
             yield line.decode(name, "backslashreplace"), "the line " + UNREADABLE.format(name)
 
@@ -146,10 +177,10 @@ def rows_of_lines(file: BinaryIO) -> Rows:
             yield InputRow(str(number), {"text": text})
 
 
-def _of_json_lines(path: Path, encoding: str | None, *, packed: bool) -> Rows:
+def _of_json_lines(path: Path, encoding: str | None) -> Rows:
     number = 0
     try:
-        with opened(path, packed=packed) as file:
+        with opened(path) as file:
             for number, (line, fault) in enumerate(text_lines(file, encoding), 1):
                 if not line.strip():
                     continue
@@ -172,24 +203,26 @@ def _rest(number: int, error: BaseException) -> InputRow:
     return InputRow(f"behind row {number}", error=why, source={"after": number})
 
 
-def _of_csv(path: Path, encoding: str | None, *, packed: bool, delimiter: str) -> Rows:
+def _of_csv(path: Path, encoding: str | None, *, usual: str) -> Rows:
+    """The rows of a CSV file. Its header, or a line `sep=;` before it, says what separates cells.
+
+    Args:
+        usual: the separator, if the header has it.
+    """
     number = 0
     try:
-        with opened(path, packed=packed) as file:
-            faults: list[str] = []
-            reader = csv.reader(_noted(text_lines(file, encoding), faults), delimiter=delimiter)
-            names = _next_row(reader)
-            if names is None:
-                return
-            doubled = sorted({name for name in names if names.count(name) > 1})
-            require(
-                not doubled,
-                "inputs",
-                str(path),
-                f"columns with a name each, not {', '.join(map(quoted, doubled))} twice",
-            )
+        with opened(path) as file:
+            lines = _Lines(text_lines(file, encoding))
+            first, fault = next(lines, ""), lines.fault
+            if first.lower().startswith("sep="):
+                delimiter, first = first[4:5] if first[4:].strip("\r\n") else usual, next(lines, "")
+            else:
+                delimiter = next((each for each in usual + DELIMITERS if _separates(each, first)), usual)
+            require(not fault, "inputs", str(path), f"a header that can be read: {fault}")
+            reader = csv.reader(chain([first], lines), delimiter=delimiter)
+            names = _names(_next_row(reader) or [], path)
             while True:
-                faults.clear()
+                lines.clear()
                 try:
                     cells = _next_row(reader)
                 except csv.Error as error:
@@ -200,17 +233,66 @@ def _of_csv(path: Path, encoding: str | None, *, packed: bool, delimiter: str) -
                     return
                 if cells:
                     number += 1
-                    yield _of_cells(names, cells, number, faults)
+                    yield _of_cells(names, cells, number, lines.fault or lines.open_quote(delimiter))
     except BROKEN as error:
         yield _rest(number, error)
 
 
-def _noted(lines: Iterable[tuple[str, str]], faults: list[str]) -> Iterator[str]:
-    """The texts of lines; what is wrong with one is added to `faults`."""
-    for text, fault in lines:
-        if fault:
-            faults.append(fault)
-        yield text
+def _separates(delimiter: str, header: str) -> bool:
+    try:
+        return len(next(csv.reader([header], delimiter=delimiter), ())) > 1
+    except csv.Error:
+        return False
+
+
+def _names(cells: list[str], path: Path) -> list[str]:
+    """The names of columns. A further one without a name is called by its place."""
+    names = [name or f"column {place}" if "" in cells[: place - 1] else name for place, name in enumerate(cells, 1)]
+    doubled = ", ".join(quoted(name) for name in sorted({name for name in names if names.count(name) > 1}))
+    require(not doubled, "inputs", str(path), f"columns with a name each, not {doubled} twice")
+    return names
+
+
+class _Lines:
+    """The lines of a CSV file, which may end as on any system, and what is wrong with those of the current row.
+
+    Attributes:
+        fault: why a line since `clear` cannot be read; empty if all can.
+    """
+
+    def __init__(self, lines: Iterable[tuple[str, str]]) -> None:
+        self._lines, self.fault, self._row, self._is_over = lines, "", list[str](), False
+        self._all = self._split()
+
+    def _split(self) -> Iterator[str]:
+        for text, fault in self._lines:
+            for part in io.StringIO(text, newline=""):
+                self.fault = self.fault or fault
+                self._row.append(part)
+                yield part
+        self._is_over = True
+
+    def __iter__(self) -> Iterator[str]:
+        return self._all
+
+    def __next__(self) -> str:
+        return next(self._all)
+
+    def clear(self) -> None:
+        """The next row begins."""
+        self.fault = ""
+        self._row.clear()
+
+    def open_quote(self, delimiter: str) -> str:
+        """What is wrong with the last row if its quote has no end, so that all lines to the end are in it."""
+        if not self._is_over or len(self._row) < 2:
+            return ""
+        try:
+            _next_row(csv.reader(self._row, delimiter=delimiter, strict=True))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                return f"the line begins a quote that has no end: the {len(self._row)} last lines of the file are in it"
+        return ""
 
 
 def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
@@ -222,16 +304,20 @@ def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
         csv.field_size_limit(limit)
 
 
-def _of_cells(names: list[str], cells: list[str], number: int, faults: list[str]) -> InputRow:
-    """The input of a row of CSV."""
-    source: Any = dict(zip(names, cells, strict=False))
-    if faults:
-        return InputRow(f"row {number}", error=faults[0].replace("the line", f"row {number}"), source=source)
+def _of_cells(names: list[str], cells: list[str], number: int, fault: str) -> InputRow:
+    """The input of a row of CSV, without empty cells of columns that have no name."""
+    source: Any = {name: cell for name, cell in zip(names, cells, strict=False) if cell or not _is_unnamed(name)}
+    if fault:
+        return InputRow(f"row {number}", error=fault.replace("the line", f"row {number}"), source=source)
     if len(cells) != len(names):
         why = f"row {number} has {len(cells)} cells, the header {len(names)}"
         return InputRow(f"row {number}", error=f"{why}: is a comma unquoted?", source=cells)
     row = row_of(source, number)
     return row if "id" not in source or source["id"] else InputRow(f"row {number}", source)
+
+
+def _is_unnamed(name: str) -> bool:
+    return name == "" or name.startswith("column ")
 
 
 def _of_parquet(path: Path) -> tuple[Rows, int]:

@@ -128,6 +128,7 @@ def extract_many(
         Stopped: `max_failures` were exceeded, `cancel` was set, or the iterable of inputs has raised an error. The
             results so far are written, and in `error.report`.
     """
+    require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can go on")
     owner = as_model(model, options.pop("tokenizer", None))
     job, call = JobOptions.split({
         "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "prompt_schema": prompt_schema,

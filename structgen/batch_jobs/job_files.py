@@ -16,6 +16,7 @@ process has left, no result is lost, and none is kept for another input.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import time
@@ -33,6 +34,7 @@ from filelock import FileLock, Timeout
 from typing_extensions import Self
 
 from structgen.arguments import require
+from structgen.batch_jobs.files import OTHERS
 from structgen.batch_jobs.report import write_report
 from structgen.batch_jobs.rows import InputRow, source_of
 from structgen.batch_jobs.settings import MODEL
@@ -59,11 +61,23 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def written(value: Any) -> bytes:
-    """One line of JSON; what JSON does not know is written as text."""
+    """One line of JSON; what JSON does not know is written as text, and a number that is not finite as null."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=str).encode() + b"\n"
+        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(json.loads(json.dumps(value, default=str))), ensure_ascii=False)
+    try:
+        return text.encode() + b"\n"
     except UnicodeEncodeError:  # half of a surrogate pair
-        return json.dumps(value, default=str).encode() + b"\n"
+        return json.dumps(json.loads(text)).encode() + b"\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(_finite, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def digest_of(row: InputRow) -> str:
@@ -149,9 +163,9 @@ class JobFiles:
         self._failed: dict[str, bool] = {}  # each id of a line of failures from before: has it an outcome now?
         self._redone = False
         self._stack = ExitStack()
-        require(
-            self.places.out.suffix.lower() != ".xlsx", "out", self._shown, "a name in .jsonl, .csv, .tsv or .parquet"
-        )
+        named = self._shown != "" and not self._shown.endswith((os.sep, "/")) and not os.path.isdir(self.places.out)
+        known = self.places.out.suffix.lower() not in (".gz", *OTHERS)
+        require(named and known, "out", self._shown, "the name of a file in .jsonl, .csv, .tsv or .parquet")
         if self.places.out.suffix.lower() == ".parquet":
             arrow("out= in Parquet")
 
@@ -173,12 +187,14 @@ class JobFiles:
             if there is not None:
                 name = "it" if there == places.out else repr(there.name)
                 raise OptionError(f"{told}: {name} is there already: pass resume=True to go on, or another name")
-        elif places.out.exists() and not places.folder.exists():
+        elif os.path.exists(places.out) and not os.path.exists(places.folder):
             raise OptionError(
                 f"{told}: {places.folder.name!r} beside it is missing, so no job can go on there: move it"
             )
         try:
             places.folder.mkdir(parents=True, exist_ok=self._resume)
+            with suppress(FileNotFoundError):
+                os.lstat(places.errors)  # a name that is too long is found now, and not by the first failure
             lock = FileLock(places.folder / "lock", timeout=0)
             stack.enter_context(lock.acquire())
         except Timeout as error:

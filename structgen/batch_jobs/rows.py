@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +45,12 @@ class InputRow:
             return {"id": self.id}
         return {"id": self.id, "input_id": self.id.rpartition("#")[0], "sample": self.sample}
 
+    def carried(self, keep: bool | Sequence[str]) -> dict[str, Any]:
+        """The fields that go into its result, as `input`; nothing if there are none."""
+        names = [name for name in self.fields if name != "text"] if keep is True else keep or ()
+        carried = {name: self.fields.get(name) for name in names}
+        return {"input": carried} if carried else {}
+
     def samples(self, count: int) -> list[InputRow]:
         """The input once for each of its values; one that cannot be read fails once."""
         if count == 1 or self.error:
@@ -65,7 +71,7 @@ class InputRow:
             raise OptionError(self.error)
         if callable(template):
             with Calling("prompt", template):
-                return template(self.fields if self.given is None else {"messages": self.given})
+                return template(dict(self.fields) if self.given is None else {"messages": self.given})
         if self.given is not None:
             if template is not None:
                 raise OptionError("the input is chat messages or token ids, and prompt= fills in the fields of a row")
@@ -145,14 +151,29 @@ def row_of(value: Any, number: int) -> InputRow:
     """The input that an item of an iterable, or a line of JSON, is."""
     if isinstance(value, str):
         return InputRow(str(number), {"text": value})
+    value = _as_dict(value)
     if isinstance(value, Mapping):
         own = value.get("id")
-        return InputRow(str(number) if own is None or own == "" else str(own), value)
+        has_none = own is None or own == "" or (isinstance(own, float) and own != own)
+        return InputRow(str(number) if has_none else str(own), value)
     if isinstance(value, (list, tuple)) and value:
-        messages = all(isinstance(each, Mapping) for each in value)
+        messages = all(isinstance(each, Mapping) and "role" in each for each in value)
         if messages or all(map(is_id, value)):
             return InputRow(str(number), given=list(value))
     elif hasattr(value, "tolist") and hasattr(value, "ndim") and value.ndim:
         return InputRow(str(number), given=value.tolist())
     hint = ": name the parts, as {'id': ..., 'text': ...}" if isinstance(value, (list, tuple)) else ""
     return InputRow(str(number), error=f"{quoted(value)} is not {KINDS}{hint}", source=quoted(value))
+
+
+def _as_dict(value: Any) -> Any:
+    """A named tuple, a record of numpy, a dataclass or a model of Pydantic as a dict; all else as it is."""
+    if isinstance(value, type):
+        return value
+    names = getattr(getattr(value, "dtype", None), "names", None)
+    if names:
+        return dict(zip(names, value.tolist(), strict=True))
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    written = getattr(value, "_asdict", None) or getattr(value, "model_dump", None)
+    return written() if callable(written) else value

@@ -146,9 +146,6 @@ class ExtractionJob:
             yield Outcome(row, number, entry, stats.tokens, stats.prefill_seconds + stats.decode_seconds)
 
     def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
-        keep = self._job.keep
-        names = [name for name in row.fields if name != "text"] if keep is True else keep or ()
-        carried = {name: row.fields.get(name) for name in names}
         value = to_jsonable_python(made.value)
-        entry = {**row.names, **({"input": carried} if carried else {}), "value": value, "finish": made.finish}
+        entry = {**row.names, **row.carried(self._job.keep), "value": value, "finish": made.finish}
         return entry | {name: COLUMNS[name](made) for name in self._job.columns}

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from structgen.arguments import require
 from structgen.errors import OptionError
 
 Fields = dict[str, Any]
@@ -35,11 +36,12 @@ def arrow(purpose: str) -> Any:
 
 def is_table(source: Any) -> bool:
     """Is it a data frame of pandas or polars, a table of Arrow, or a dataset? What iterates in rows is none."""
-    return _is_pandas(source) or hasattr(source, "__arrow_c_stream__") or hasattr(source, "to_batches")
+    arrow_has = any(hasattr(source, each) for each in ("__arrow_c_stream__", "to_batches", "to_pylist"))
+    return _is_pandas(source) or arrow_has
 
 
 def _is_pandas(source: Any) -> bool:
-    return type(source).__module__.startswith("pandas.") and hasattr(source, "columns")
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
 
 
 def rows_of_table(source: Any) -> tuple[Iterator[Any], int | None]:
@@ -50,9 +52,12 @@ def rows_of_table(source: Any) -> tuple[Iterator[Any], int | None]:
     """
     total = len(source) if hasattr(source, "__len__") else None
     if _is_pandas(source):
+        require(source.columns.is_unique, "inputs", list(source.columns), "columns with a name each")
         return _rows_of_pandas(source), total
     if hasattr(source, "iter_rows"):  # polars
         return source.iter_rows(named=True), total
+    if hasattr(source, "to_pylist") and not hasattr(source, "to_batches"):  # an array, or one batch
+        return iter(source.to_pylist()), total
     if not hasattr(source, "to_batches"):
         if hasattr(source, "column_names") or not hasattr(source, "__arrow_c_stream__"):
             return iter(source), total  # a dataset gives rows

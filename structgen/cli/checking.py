@@ -80,9 +80,8 @@ def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
 def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
     """The line and text of each document, why it cannot be read, and its encoding."""
     path, stream = Path(file), file == "-"
-    packed = path.suffix.lower() == ".gz"
-    lines = stream or (path.with_suffix("") if packed else path).suffix.lower() in LINES
-    with nullcontext(sys.stdin.buffer) if stream else opened(path, packed=packed) as source:
+    lines = stream or (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower() in LINES
+    with nullcontext(sys.stdin.buffer) if stream else opened(path) as source:
         data = source.read()
     encoding, count = encoding_of(data).removesuffix("-sig"), 0
     if not lines:

@@ -12,13 +12,15 @@ import numpy as np
 
 from structgen.arguments import is_number, require, require_count
 from structgen.batch_jobs import Extraction, InputRow, extract_many
+from structgen.batch_jobs.inputs import Inputs
 from structgen.batch_jobs.job import collect, job_inputs
 from structgen.batch_jobs.job_files import JobFiles, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
-from structgen.batch_jobs.rows import Prompt
+from structgen.batch_jobs.rows import Prompt, source_of
 from structgen.batch_jobs.settings import job_settings
 from structgen.errors import OptionError
 from structgen.models.model import Model, load
+from structgen.patience import CancelEvent
 
 COSTS = "tokens", "seconds"
 """The columns that an actor has its job make."""
@@ -53,8 +55,8 @@ def extract_on_ray(
 
     Args:
         model: what `load` takes, or a function that loads a model; each actor calls it once.
-        inputs, schema, prompt, chat, resume, progress, max_failures: as for `extract_many`; inputs are texts or rows of
-            fields.
+        inputs, schema, prompt, chat, resume, progress, max_failures: as for `extract_many`. All inputs are read before
+            the first goes to an actor; values that JSON does not have, as dates, come to a `prompt` function as texts.
         out: the file for the results.
         actors: the number of actors.
         num_cpus, num_gpus: the share of each actor, as Ray counts it.
@@ -77,17 +79,18 @@ def extract_on_ray(
     })  # fmt: skip
     rows = job_inputs(inputs, out, job)
     files = JobFiles(out, job_settings(model, schema, job, call), resume=resume)
-    of_driver = "resume", "progress", "max_failures", "encoding", "several", "on_entry", "cancel"
+    of_driver = "resume", "progress", "max_failures", "encoding", "several", "on_entry", "cancel", "keep"
     arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
     constructor = model, schema, {name: each for name, each in arguments.items() if name not in of_driver}
     share = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}
     mapping = {"fn_constructor_args": constructor, "batch_size": rows_per_call, **share}
-    return collect(partial(_outcomes, ray.data, mapping, BLOCKS * actors), rows, files, job)
+    return collect(partial(_outcomes, ray.data, mapping, BLOCKS * actors, job), rows, files, job)
 
 
 def _outcomes(
-    data: Any, mapping: dict[str, Any], blocks: int, rows: Iterator[tuple[int, InputRow]], *, ahead: bool
-) -> Generator[Outcome, None, None]:
+    data: Any, mapping: dict[str, Any], blocks: int, job: JobOptions, rows: Iterator[tuple[int, InputRow]], *,
+    ahead: bool,
+) -> Generator[Outcome, None, None]:  # fmt: skip
     """The outcomes of inputs, see `ExtractionJob.outcomes`. All inputs are read before the first goes to an actor.
 
     Args:
@@ -95,21 +98,32 @@ def _outcomes(
         mapping: how the actors are made.
         blocks: the number of parts of the inputs.
     """
-    running = {}
+    running, fine = {}, []
     for number, row in rows:
-        if row.error or row.given is not None:
-            error = OptionError(row.error or "Ray takes texts or rows of fields")
-            yield Outcome(row, number, failed_entry(row, error))
-        else:
-            running[row.id] = (row, number)
-    if not running:
+        error, given = row.error, "null"
+        try:
+            given = json.dumps(row.given, default=int)
+        except (TypeError, ValueError):
+            error = "on Ray, a prompt is a text, token ids, or chat messages of JSON, without images as objects"
+        if error:
+            yield Outcome(row, number, failed_entry(row, OptionError(error)))
+            continue
+        running[row.id] = row, number
+        fine.append({"row": json.dumps(dict(row.fields), default=str), "id": row.id, "given": given})
+    if not fine or _is_set(job.cancel):
         return
-    fine = [{"row": json.dumps({**row.fields, "id": id_}, default=str)} for id_, (row, _) in running.items()]
     dataset = data.from_items(fine, override_num_blocks=min(len(fine), blocks))
     for made in dataset.map_batches(Extractor, **mapping).iter_rows():
         entry, (tokens, seconds) = json.loads(made["entry"]), json.loads(made["costs"])
         row, number = running[entry["id"]]
-        yield Outcome(row, number, row.names | entry, tokens, seconds)
+        own = {"input": source_of(row)} if "error" in entry else row.carried(job.keep)
+        yield Outcome(row, number, row.names | own | entry | own, tokens, seconds)
+        if _is_set(job.cancel):
+            return
+
+
+def _is_set(cancel: CancelEvent | None) -> bool:
+    return cancel is not None and cancel.is_set()
 
 
 def require_share(model: Any, num_cpus: float, num_gpus: float) -> None:
@@ -129,8 +143,9 @@ class Extractor:
     """An actor: it loads a model once, and makes an entry of each row of a batch.
 
     Use it in a pipeline of your own: `dataset.map_batches(Extractor, fn_constructor_args=(model, schema, options))`.
-    Rows of the dataset need a column `row`, the JSON text of fields with an `id`; the result has a column `entry`, and
-    a column `costs` with `[tokens, seconds]` of each.
+    Rows of the dataset need a column `row`, the JSON text of fields with an `id` (or columns `id` and `given` beside
+    it: a prompt of chat messages or token ids as JSON, or null). The result has a column `entry`, and a column `costs`
+    with `[tokens, seconds]` of each.
 
     Args:
         model: what `load` takes, or a function that loads a model.
@@ -144,8 +159,11 @@ class Extractor:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Makes the entries of some rows."""
-        rows = [json.loads(row) for row in batch["row"]]
-        options = {**self._options, "columns": tuple({*self._columns, *COSTS})}
+        rows: Any = [json.loads(row) for row in batch["row"]]
+        if "given" in batch:
+            columns = zip(batch["id"], rows, map(json.loads, batch["given"]), strict=True)
+            rows = Inputs((InputRow(str(id_), fields, given) for id_, fields, given in columns), len(rows))
+        options = {**self._options, "columns": tuple(dict.fromkeys((*self._columns, *COSTS)))}
         entries = extract_many(self._model, rows, self._schema, **options).results
         costs = [json.dumps([entry.get(name, 0) for name in COSTS]) for entry in entries]
         for entry in entries:

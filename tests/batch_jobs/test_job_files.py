@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -80,9 +81,27 @@ def test_a_job_never_touches_what_is_not_its_own(model, tmp_path, out):
     assert out.read_text() == '{"id": "a"}\n'
     with pytest.raises(OptionError, match="cannot be written"):
         sg.extract_many(model, ROWS, WORD, out=out / "below.jsonl")
+    for name in ("", f"{tmp_path}/new/", tmp_path, "o.jsonl.gz", "o.xlsx"):
+        with pytest.raises(OptionError, match="expected the name of a file"):
+            sg.extract_many(model, ROWS, WORD, out=name, resume=True)
+    for name in ("x" * 300, "x" * 250):
+        with pytest.raises(OptionError, match="cannot be written"):
+            sg.extract_many(model, ROWS, WORD, out=tmp_path / name)
+    with pytest.raises(OptionError, match="resume=True: expected out="):
+        sg.extract_many(model, ROWS, WORD, resume=True)
     with pytest.raises(OptionError, match="folder or file that is there"):
         sg.extract_many(model, tmp_path / "mistyped", WORD, out=tmp_path / "run.v1", resume=True)
     require_whole(tmp_path / "run.v1")
+
+
+def test_lines_are_json_that_every_program_reads(model, out):
+    """A number that is not finite is null; a prompt function cannot change the rows."""
+    rows = [{"id": "a", "text": "x", "n": float("nan"), "m": [float("inf")], "day": date(2026, 1, 2)}]
+    sg.extract_many(model, rows, WORD, out=out, prompt=lambda row: row.pop("text"), keep=True)
+    assert json.loads(out.read_text(), parse_constant=pytest.fail)["input"] == {
+        "id": "a", "n": None, "m": [None], "day": "2026-01-02",
+    }  # fmt: skip
+    assert rows[0]["text"] == "x"
 
 
 def test_other_inputs_leave_the_failures_of_before(model, out):
