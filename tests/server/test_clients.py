@@ -41,6 +41,10 @@ EXAMPLES = {
         *(f"docs/output.md#{number}" for number in (1, 2, 6, 9)),
         *(f"docs/agent.md#{number}" for number in (0, 24, 26)),
     ],
+    "llama-index": [
+        "llama-index-integrations/llms/llama-index-llms-openai/README.md#1,2,3,4,5",
+        "docs/src/content/docs/framework/understanding/agent/index.mdx#0,1,2,3,5",
+    ],
     "openai-agents": [f"examples/basic/{name}.py" for name in ("hello_world", "stream_text", "tools")],
     "openai-node": [
         *(f"examples/chat-completions/{name}.ts" for name in ("parsing", "parsing-tools", "parsing-stream")),
@@ -101,7 +105,7 @@ def test_a_clients_own_example_works_unchanged(client, example, address, tmp_pat
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
         "OPENAI_DEFAULT_MODEL": "caller",
     }
-    urls = {"OPENAI_BASE_URL": f"{address}/v1", "ANTHROPIC_BASE_URL": address}
+    urls = {"ANTHROPIC_BASE_URL": address, **dict.fromkeys(("OPENAI_BASE_URL", "OPENAI_API_BASE"), f"{address}/v1")}
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
         runs, env={**inherited, **keys, **urls}, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
