@@ -68,6 +68,7 @@ _INSTEAD = {
     "instructions": "pass it within the prompt, as the first message: {{'role': 'system', 'content': ...}}",
     "max_retries": "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate asks again",
     "bad_words": "pass banned={}",
+    "no_repeat_ngram_size": "pass sampling=sg.Sampling(processors=[transformers.NoRepeatNGramLogitsProcessor({})])",
     "bad_words_ids": "pass banned=[...] with texts",
     "logprobs": "pass details=True: the result has them",
     "reasoning": 'pass thinking=True; of a model without tags of its own, plan="free"',

@@ -136,8 +136,8 @@ class Generation(Generic[T]):
         thinking_trace: the trace of the thinking.
         plan: with `plan="free"`, what the model wrote before the answer; `thinking_ids` and `thinking_trace` are then
             those of the plan. Else None.
-        score: of a beam search, the sum of `logprobs` divided by a power of the length (see `Beams`); None without
-            beams.
+        score: of a beam search, the sum of `logprobs`, or of what penalties and processors made of them, divided by a
+            power of the length (see `Beams`); None without beams.
         beams: of a beam search, its complete texts, best first; the first is this one. At most as many as beams.
         healed: the text of the prompt's last token if token healing replaced it: the first of `token_ids` begins with
             it, and `prompt_tokens` does not count it. Else empty.

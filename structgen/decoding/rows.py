@@ -277,9 +277,8 @@ def _stops(constraint: Any, vocabulary: Vocabulary, stop: Sequence[str]) -> Stop
 
 def _require_searchable(plan: RowPlan) -> None:
     """Refuses options that do not go with beams, which find the likeliest text."""
-    if not plan.sampling.greedy or plan.sampling.reads_text:
-        wanted = "beams= finds the likeliest text by the model's own probabilities"
-        raise OptionError(f"{wanted}: leave out temperature, penalties and processors of sampling=, or beams=")
+    if not plan.sampling.greedy:
+        raise OptionError("beams= finds the likeliest text and draws nothing: leave out temperature=, or beams=")
     if plan.thinking:
         raise OptionError(
             "thinking= and beams= do not go together: generate the thoughts first, as plain text; if the chat template "

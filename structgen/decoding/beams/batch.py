@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from structgen.decoding.beams.candidates import BeamCandidates, StepLogits
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.search import BeamSearch
+from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import DraftReader
@@ -70,6 +71,10 @@ class BeamBatch(Run[BeamSearch]):
         beams = [beam.text for search in self._active for beam in search.beams]
         find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
         step = StepLogits(without_padding(logits, self._vocabulary), self._everything, self.ledger)
+        if any(beam.sampling.reads_text for beam in beams):
+            prompts = [search.prompt for search in self._active for _ in search.beams]
+            each = zip(prompts, beams, strict=True)
+            step.process([Ask(None, beam.sampling, 0.0, prompt, beam.tokens) for prompt, beam in each])
         masks = [beam.words() for beam in beams]
         proposed = [beam.proposals(words) for beam, words in zip(beams, masks, strict=True)]
         likeliest, first = step.likeliest(0, masks, self._limit, proposed), 0

@@ -16,6 +16,8 @@ from structgen.decoding.beams.policy import Banks, Candidate, FinishingCosts, Ta
 from structgen.decoding.choosing.choice import Ask
 from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
+from structgen.decoding.choosing.scores import penalise, penalties, processed
+from structgen.errors import CallbackError
 from structgen.masks.words import Words
 from structgen.models.transfer import Download, upload, upload_one
 from structgen.options import Sampling
@@ -33,6 +35,7 @@ class StepLogits:
     """The logits of one step.
 
     A token's score is its log-probability among all tokens: a mask selects the candidates, and changes no score.
+    Penalties and processors do, see `process`.
 
     Args:
         logits: float[rows, width], without columns beyond the vocabulary's.
@@ -42,8 +45,27 @@ class StepLogits:
 
     def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
         self._logits, self._everything, self._ledger = logits.float(), everything, ledger
-        self._broken: set[int] = set()
+        self._processed: Tensor | None = None
+        self._broken, self._errors = set[int](), dict[int, CallbackError]()
         self._tried: list[tuple[int, Words | None, int]] = []
+
+    def process(self, asks: Sequence[Ask]) -> None:
+        """Lets each row's penalties and processors change its scores.
+
+        As in beam search of transformers, they get log-probabilities before any mask, and what they make of them is not
+        normalised again.
+        """
+        scores = self._processed = self._logits.log_softmax(dim=-1)
+        samplings, prompts, texts = [a.sampling for a in asks], [a.prompt for a in asks], [a.tokens for a in asks]
+        entries = penalties(samplings, prompts, texts, scores.shape[1])
+        if len(entries.rows):
+            penalise(scores, *upload(list(entries), scores.device))
+        for row, ask in enumerate(asks):
+            if ask.sampling.processors:
+                try:
+                    scores[row] = processed(scores[row], ask.sampling, ask.prompt, ask.tokens)
+                except CallbackError as error:
+                    self._errors[row] = error
 
     def likeliest(
         self, first: int, masks: Sequence[Words | None], limit: int, proposed: Sequence[NDArray[np.int64]] = ()
@@ -56,10 +78,11 @@ class StepLogits:
             limit: the most tokens of a row, and the most proposed ones.
             proposed: further allowed tokens of each row; may be empty.
         """
-        scores = self._logits[first : first + len(masks)]
+        these = slice(first, first + len(masks))
+        scores = (self._logits if self._processed is None else self._processed)[these]
         width = min(limit, scores.shape[1])
         top = forbid(scores, self._on_device(masks)).topk(width)
-        total = scores.logsumexp(dim=-1, keepdim=True)
+        total = self._logits[these].logsumexp(dim=-1, keepdim=True)
         parts = [total, top.values, top.indices.float()]
         if longest := max(map(len, proposed), default=0):
             ids = np.full((len(proposed), longest), -1)
@@ -76,11 +99,13 @@ class StepLogits:
             if longest and len(proposed[number]):
                 half = 1 + 2 * width + min(limit, longest)
                 by_token.update(zip(row[half:], row[1 + 2 * width : half], strict=True))
-            ranked.append(_ranked(row[0], by_token))
+            ranked.append(_ranked(row[0] if self._processed is None else 0.0, by_token))
         return ranked
 
     def require_numbers(self, row: int, text: Hypothesis) -> None:
-        """Raises the text's error if the probabilities of its row are not numbers."""
+        """Raises the text's error if a processor has failed, or the probabilities of its row are not numbers."""
+        if row in self._errors:
+            raise self._errors[row]
         if row in self._broken:
             error = text.logits_error(self._logits[row], None)
             assert error is not None, "the sum of finite logits is finite"

@@ -42,6 +42,7 @@ class BeamSearch:
     Attributes:
         beams: with phrases, those of the plain search come first, then the others; each best first.
         text: the best text when the search is over, else an incomplete one.
+        prompt: the tokens before it.
     """
 
     def __init__(self, root: Hypothesis, options: Beams, limit: int) -> None:
@@ -50,7 +51,7 @@ class BeamSearch:
         self.text, self.done = root, root.done
         self._first = root.row
         self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
-        self._prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
+        self.prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
         self._thorough = options.early_stopping == "never"
         self._earlier: deque[tuple[Hypotheses, int, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
         self._unbegun, self._costs = root.owed, FinishingCosts()
@@ -231,7 +232,7 @@ class BeamSearch:
         while len(self.rows) > len(self.beams):
             forward.release(self.rows.pop())
         for row, beam in zip(self.rows, self.beams, strict=True):
-            wanted = [*self._prompt, *beam.text.tokens]
+            wanted = [*self.prompt, *beam.text.tokens]
             row.truncate(common(row.ids, wanted))
             row.ids += wanted[len(row.ids) :]
             row.reread()

@@ -21,6 +21,7 @@ from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
+from structgen.errors import CallbackError
 from structgen.given_prompts import GivenPrompts
 from structgen.models.row import Forward
 from structgen.models.slots import SlotForward
@@ -100,6 +101,54 @@ def test_without_a_constraint_the_texts_and_scores_are_those_of_transformers(cou
             assert list(ours.token_ids) == new
             assert ours.score == pytest.approx(float(score), abs=1e-4)
             assert ours.score * len(new) ** length_penalty == pytest.approx(sum(ours.logprobs), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "theirs"),
+    [
+        (sg.Sampling(repetition_penalty=1.3), {"repetition_penalty": 1.3}),
+        (sg.Sampling(processors=[hf.NoRepeatNGramLogitsProcessor(2)]), {"no_repeat_ngram_size": 2}),
+        (sg.Sampling(repetition_penalty=0.8, processors=[hf.SuppressTokensLogitsProcessor([97, 98])]),
+         {"repetition_penalty": 0.8, "suppress_tokens": [97, 98]}),
+    ],
+)  # fmt: skip
+def test_penalties_and_processors_are_part_of_the_score_as_in_transformers(sampling, theirs):
+    for seed, end in ((1, 3.0), (2, 5.0), (3, 0.0)):
+        model = make(seed=seed, end=end)
+        run = sg.generate(model, "prompt", beams=3, sampling=sampling, limits=sg.Limits(12), details=True)
+        expected = model.module.generate(
+            torch.tensor([model.tokenizer.encode("prompt")]), num_beams=3, num_return_sequences=3, max_new_tokens=12,
+            do_sample=False, return_dict_in_generate=True, output_scores=True, **theirs,
+        )  # fmt: skip
+        for ours, sequence, score in zip(run.beams, expected.sequences, expected.sequences_scores, strict=True):
+            new = sequence[len("prompt") :].tolist()
+            new = new[: new.index(END) + 1] if END in new else new
+            assert list(ours.token_ids) == new
+            assert ours.score == pytest.approx(float(score), abs=1e-4)
+            assert sum(ours.logprobs) == pytest.approx(logprob(model, "prompt", new), abs=1e-3)
+
+
+def test_processors_choose_among_what_a_schema_and_phrases_leave():
+    """One that fails ends its own search, and a batch has searches with and without."""
+    model, kind = make(), sg.Regex("[abc]{4}")
+    never = sg.Sampling(processors=[hf.SuppressTokensLogitsProcessor([*b"ab"])])
+    twice = sg.Sampling(processors=[hf.NoRepeatNGramLogitsProcessor(1)])
+
+    def broken(ids, scores):
+        raise ValueError("no")
+
+    samplings = [never, sg.Sampling(), twice, sg.Sampling(processors=[broken])]
+    runs = sg.generate(model, ["x"] * 4, kind, beams=3, sampling=samplings, details=True)
+    assert runs[0].text == "cccc"
+    assert runs[1].text == sg.generate(model, "x", kind, beams=3)
+    assert isinstance(runs[2].error, sg.DeadEnd)  # there are only three letters
+    assert isinstance(runs[3].error, CallbackError)
+    with pytest.raises(sg.DeadEnd, match="after its processors"):
+        sg.generate(model, "x", kind, beams=3, sampling=never, phrases=["a"])
+    pairs = sg.Sampling(processors=[hf.NoRepeatNGramLogitsProcessor(2)])
+    text = sg.generate(model, "x", sg.Regex("[abc]{6}"), beams=3, sampling=pairs, phrases=["ab"])
+    assert "ab" in text
+    assert len(set(itertools.pairwise(text))) == 5
 
 
 @pytest.mark.parametrize("name", ["llama", "mamba"])
