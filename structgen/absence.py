@@ -12,6 +12,7 @@ from structgen.api import generate
 from structgen.arguments import is_number, require
 from structgen.decoding.refusals.absence_row import EVEN
 from structgen.schema.references import value_at
+from structgen.schema.scan import unescaped
 
 NEVER = 2.0
 """A threshold that no probability reaches."""
@@ -68,7 +69,7 @@ def _is_null(value: Any, pointer: str) -> Iterator[bool]:
     except (LookupError, ValueError, TypeError):
         return
     if isinstance(holder, Mapping):
-        yield holder.get(name.replace("~1", "/").replace("~0", "~")) is None
+        yield holder.get(unescaped(name)) is None
 
 
 def _are_enough(scores: Scores) -> bool:

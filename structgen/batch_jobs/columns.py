@@ -8,6 +8,7 @@ from typing import Any
 
 from structgen.arguments import is_listed, require
 from structgen.decoding.generation import Generation
+from structgen.schema.scan import unescaped
 
 CONFIDENCE, PLACES = "confidence", "places"
 
@@ -18,7 +19,7 @@ def _confidence(made: Generation[Any]) -> dict[str, float]:
     has_names, least = made.text.lstrip()[:1] == "{", dict[str, float]()
     for pointer, field in made.fields.items():
         if pointer not in containers and (pointer or not has_names):
-            name = pointer.split("/")[1].replace("~1", "/").replace("~0", "~") if has_names else "value"
+            name = unescaped(pointer.split("/")[1]) if has_names else "value"
             least[name] = min(least.get(name, 1.0), round(field.probability, 4))
     return least
 

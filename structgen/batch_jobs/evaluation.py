@@ -16,6 +16,7 @@ from structgen.arguments import require
 from structgen.batch_jobs.job import extract_many
 from structgen.batch_jobs.rows import Prompt
 from structgen.errors import OptionError, quoted
+from structgen.schema.scan import escaped
 
 _Z = 1.96
 """Standard deviations of a 95% interval."""
@@ -188,7 +189,7 @@ def _leaves(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
         yield pointer, value
         return
     for name, member in value.items():
-        yield from _leaves(member, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+        yield from _leaves(member, f"{pointer}/{escaped(name)}")
 
 
 def _same(expected: Any, given: Any) -> bool:

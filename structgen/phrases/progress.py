@@ -21,6 +21,7 @@ from structgen.phrases.possible import Possible
 from structgen.phrases.table import NEVER, PhraseTable
 from structgen.regular.string_sets import string_is_empty
 from structgen.schema.normal import Node, Strings
+from structgen.schema.scan import unescaped
 from structgen.vocabulary import Vocabulary
 
 _REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10
@@ -253,7 +254,7 @@ def _strings(root: Node, pointer: str) -> list[Strings] | None:
 
 def _parts(node: Node, step: str) -> Iterator[Node]:
     """The nodes of the members and items that a part of the pointer names, or may name where names are patterns."""
-    name = step.replace("~1", "/").replace("~0", "~")
+    name = unescaped(step)
     for shape in node.shapes:
         if (arrays := shape.arrays) is not None and (step == "*" or step.isdigit()):
             arrays.check_only(

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
 from structgen.schema.keywords.dialects import URIS, Dialect, dialect_of
-from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas
+from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas, unescaped
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -176,7 +176,7 @@ def value_at(root: Any, pointer: str) -> Any:
     value = root
     for token in pointer.split("/")[1:]:
         if "~" in token:
-            token = token.replace("~1", "/").replace("~0", "~")
+            token = unescaped(token)
         if isinstance(value, dict) and token in value:
             value = value[token]
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):

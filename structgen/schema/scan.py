@@ -95,6 +95,11 @@ def escaped(token: object) -> str:
     return str(token).replace("~", "~0").replace("/", "~1")
 
 
+def unescaped(token: str) -> str:
+    """The name that one token of a JSON pointer stands for."""
+    return token.replace("~1", "/").replace("~0", "~")
+
+
 def joined(trail: Trail) -> str:
     """The JSON pointer of a trail."""
     steps: list[str] = []

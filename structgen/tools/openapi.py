@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin
 
 from structgen.arguments import require
 from structgen.errors import OptionError, SchemaError, ToolError, excerpt, quoted
+from structgen.schema.scan import unescaped
 from structgen.tools.dialects import Schema, mapped
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -220,7 +221,7 @@ class _Reader:
             raise SchemaError(f"the reference {quoted(reference)} leads out of the document: bundle the files into one")
         target: Any = self._document
         for token in reference[2:].split("/"):
-            key = unquote(token).replace("~1", "/").replace("~0", "~")
+            key = unescaped(unquote(token))
             try:
                 target = target[int(key)] if isinstance(target, list) else target[key]
             except (LookupError, TypeError, ValueError):
