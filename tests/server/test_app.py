@@ -195,9 +195,14 @@ def test_a_request_has_an_id_and_a_line_in_the_log_and_a_bug_is_told_there_alone
             status, _, failed = fetch(server, "POST", "/v1/completions", body, **{"X-Request-Id": "mine-2"})
             assert (status, failed["error"]["code"]) == (500, "internal_error")
             assert "secret" not in json.dumps(failed)
+        for level in ("INFO", "DEBUG"):
+            caplog.set_level(level, "structgen.requests")
+            fetch(server, "POST", "/v1/completions", json.dumps({**json.loads(ask), "logit_bias": {"x": 1}}))
         server.await_idle()
     lines = [json.loads(each.message) for each in caplog.records if each.message.startswith("{")]
-    assert [(line["request"], line["status"], line["code"]) for line in lines] == [
+    told = [(line.get("param"), "message" in line) for line in lines[3:]]
+    assert told == [("logit_bias", False), ("logit_bias", True)]
+    assert [(line["request"], line["status"], line["code"]) for line in lines[:3]] == [
         ("mine-1", 200, None), ("mine-2", 500, "internal_error"), ("mine-2", 500, "internal_error"),
     ]  # fmt: skip
     assert (lines[0]["route"], lines[0]["tokens"], lines[0]["prompt_tokens"]) == ("/v1/completions", 3, 2)
