@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import gc
 import math
+import os
 import random
 import signal
 import statistics
@@ -296,7 +297,8 @@ def main() -> None:
         print(more[-1], flush=True)
     if given.write:
         text = [HEAD, *lines, ASYNC_HEAD, *more, ""]
-        told = ", ".join(f"{name} {value}" for name, value in machine().items())
+        load = {"load average": f"{os.getloadavg()[0]:.0f}"}
+        told = ", ".join(f"{name} {value}" for name, value in (machine() | load).items())
         RESULTS.write_text("\n".join([*text, told, ""]), encoding="utf-8")
 
 

@@ -1,6 +1,10 @@
-"""Memory and completeness of a long job: RSS along the way, and each row once, with the value of its own text.
+"""Jobs: CPU time beside a plain loop, memory of a long one, and each row once, with the value of its own text.
 
-    python benchmarks/job_memory.py [--rows 100000] [--write]
+    python benchmarks/jobs.py --loop [--write]
+    python benchmarks/jobs.py [--rows 100000] [--write]
+
+The first command runs 256 texts as a job and by `generate` with one list of a batch after the other, in turns; the
+least time of five counts.
 
 Rows come from a file of JSON lines that is made first; every thousandth cannot be used. The process that runs the job
 is ended by SIGKILL halfway, and another one goes on. RSS is read at quarters of what each process has done.
@@ -9,8 +13,10 @@ is ended by SIGKILL halfway, and another one goes on. RSS is read at quarters of
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,7 +29,8 @@ from report import machine
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 
-RESULTS = Path(__file__).parent / "results" / "job-memory.md"
+RESULTS = Path(__file__).parent / "results"
+TEXTS = 256
 PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
 NAMES = "Ada Moreau", "Tom Berg", "Nadia Petrova", "Marta Kowalczyk", "Ravi Menon", "Jonas Weber", "Eva Novak"
 BAD = 1000
@@ -72,14 +79,53 @@ def require_each_once(inputs: Path, out: Path) -> tuple[int, int]:
     return len(ids), sum(entry["value"]["age"] == int(texts[entry["id"]].split(", ")[1]) for entry in done)
 
 
+def beside_a_loop() -> str:
+    """A table of CPU times: a job, and a loop over lists of a batch each."""
+    model, chance = sg.Model.of(*load_demo()), random.Random(0)
+    people = [f"{NAMES[number % len(NAMES)]}, {20 + number % 70}, lives in Lyon." for number in range(TEXTS)]
+    mixed = ["Word upon word. " * chance.choice((0, 0, 1, 2, 5, 12)) + text for text in people]
+
+    def loop(texts: list[str], size: int) -> None:
+        for begin in range(0, len(texts), size):
+            sg.generate(model, [PROMPT.format(text=text) for text in texts[begin : begin + size]], Person)
+
+    def job(texts: list[str], size: int) -> None:
+        sg.extract_many(model, texts, Person, prompt=PROMPT, batch_size=size)
+
+    lines = ["| texts | at once | loop, s of CPU | job | ratio |", "|---|---:|---:|---:|---:|"]
+    for name, texts in (("of equal length", people), ("of mixed length", mixed)):
+        for size in (16, 64):
+            seconds: dict[object, list[float]] = {loop: [], job: []}
+            for turn in range(6):  # the first warms up
+                for run in (loop, job) if turn % 2 else (job, loop):
+                    gc.collect()
+                    began = time.process_time()
+                    run(texts, size)
+                    seconds[run].append(time.process_time() - began)
+            one, other = (min(seconds[run][1:]) for run in (loop, job))
+            lines.append(f"| {name} | {size} | {one:.2f} | {other:.2f} | {other / one:.2f} |")
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--loop", action="store_true")
     parser.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         run_job(*given.child, 4)
+        return
+    told_machine = ", ".join(f"{name} {value}" for name, value in machine().items())
+    if given.loop:
+        table = beside_a_loop()
+        if given.write:
+            text = (
+                f"# A job beside a loop\n\n{TEXTS} texts, one thread, the bundled model.\n\n{table}\n\n{told_machine}\n"
+            )
+            (RESULTS / "job-loop.md").write_text(text, encoding="utf-8")
         return
     with tempfile.TemporaryDirectory() as folder:
         inputs, out = Path(folder) / "rows.jsonl", Path(folder) / "people.jsonl"
@@ -103,8 +149,9 @@ def main() -> None:
     if given.write:
         head = f"# Memory of a long job\n\n{given.rows:,} rows, 64 at once, the bundled model; killed halfway. {told}"
         table = "| process | rows done by it | RSS, MB |\n|---|---:|---:|"
-        told_machine = ", ".join(f"{name} {value}" for name, value in machine().items())
-        RESULTS.write_text("\n".join([head, "", table, *lines, "", told_machine, ""]), encoding="utf-8")
+        (RESULTS / "job-memory.md").write_text(
+            "\n".join([head, "", table, *lines, "", told_machine, ""]), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":
