@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain, count, starmap
 from pathlib import Path
@@ -29,6 +30,8 @@ MARKS = {
 GZIP = b"\x1f\x8b"
 """With what a compressed file begins, whatever its name."""
 DELIMITERS = ",;\t|"
+ROWS = ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"
+"""Endings of files of rows."""
 OTHERS = ".xlsx", ".xls", ".ods", ".pdf", ".docx", ".zip", ".zst", ".bz2", ".xz", ".avro", ".orc", ".feather", ".arrow"
 """Endings of files that are no texts."""
 LONGEST = 2**31 - 1
@@ -80,10 +83,11 @@ def rows_of_path(
     if path.is_dir():
         files = _files(path, without)
         require(bool(files), "inputs", str(path), "a folder with files")
+        if all(_kind(each)[0] in ROWS for each in files):
+            read = partial(_of_shards, path, files, encoding)
+            return read(), lambda: sum(1 for _ in read())
         return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding) for each in files), len(files)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    is_gz = suffixes[-1:] == [".gz"]
-    kind = "".join(suffixes[-2:-1] if is_gz else suffixes[-1:])
+    kind, is_gz = _kind(path)
     require(kind not in OTHERS, "inputs", str(path), "text, JSON lines, CSV or Parquet: save it as one of them")
     if kind == ".parquet":
         require(not is_gz, "inputs", str(path), "a Parquet file as it is: it is compressed itself")
@@ -97,6 +101,24 @@ def rows_of_path(
     row = _of_file(path, shown(path.name), encoding)
     rows = _listed(row.fields["text"]) if kind == ".json" and not row.error else None
     return (iter([row]), 1) if rows is None else (starmap(row_of, zip(rows, count(1), strict=False)), len(rows))
+
+
+def _kind(path: Path) -> tuple[str, bool]:
+    """The ending of a name, and whether `.gz` stands behind it."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    is_gz = suffixes[-1:] == [".gz"]
+    return "".join(suffixes[-2:-1] if is_gz else suffixes[-1:]), is_gz
+
+
+def _of_shards(folder: Path, files: Iterable[Path], encoding: str | None) -> Rows:
+    """The rows of several files; the name of the file stands before each id."""
+    for each in files:
+        name = shown(each.relative_to(folder).as_posix())
+        try:
+            for row in rows_of_path(each, encoding, None)[0]:
+                yield replace(row, id=f"{name}:{row.id}")
+        except OptionError as error:
+            yield InputRow(name, error=str(error), source={"path": name})
 
 
 def _counting(path: Path, read: Callable[[], Rows]) -> Callable[[], int] | None:

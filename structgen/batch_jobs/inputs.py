@@ -20,9 +20,10 @@ def read_inputs(source: Any, *, encoding: str | None = None, without: Callable[[
     """The inputs, which are read as they are asked for. What cannot be read is a row with an `error`.
 
     Args:
-        source: the path of a folder (each file is an input), of a file of rows (`.jsonl`, `.csv`, `.tsv`, also with
-            `.gz`, or `.parquet`), or of another file (it is one input); a table (pandas, polars, Arrow, datasets of
-            Hugging Face); an iterable of texts, dicts of fields, chat messages or token ids; or `Inputs`.
+        source: the path of a folder (each file is an input; of files of rows alone, each row), of a file of rows
+            (`.jsonl`, `.csv`, `.tsv`, also with `.gz`, or `.parquet`), or of another file (it is one input); a table
+            (pandas, polars, Arrow, datasets of Hugging Face); an iterable of texts, dicts of fields, chat messages or
+            token ids; or `Inputs`.
         encoding: of files; None for UTF-8, or what a byte order mark says.
         without: the files of a folder that are no inputs.
 

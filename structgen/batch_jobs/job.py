@@ -97,9 +97,9 @@ def extract_many(
 
     Args:
         model: as for `generate`.
-        inputs: the path of a folder, of a `.jsonl`, `.csv`, `.tsv` (each also with `.gz`) or `.parquet` file; a table
-            (pandas, polars, Arrow, a dataset of Hugging Face); or an iterable of texts, dicts, chat messages or token
-            ids.
+        inputs: the path of a folder of texts, or of files of rows; of a `.jsonl`, `.csv`, `.tsv` (each also with `.gz`)
+            or `.parquet` file; a table (pandas, polars, Arrow, a dataset of Hugging Face); or an iterable of texts,
+            dicts, chat messages or token ids.
         schema: as for `generate`.
         out: a file. It gets a line of JSON for each input: `id`, `value`, `finish`; or it is a table, if it ends in
             `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` behind its name. None keeps

@@ -123,6 +123,22 @@ def test_files_are_read_by_what_they_are(tmp_path):
             read_inputs(source)
 
 
+def test_a_folder_of_files_of_rows_gives_their_rows(tmp_path):
+    """A file that cannot be read is one failed row; ids of several files do not meet."""
+    for name in ("b.jsonl", "a.csv", "deep/a.parquet", "bad.parquet", "twice.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(FILES.get(f"e{name[1:]}", FILES["b.jsonl"]))
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), tmp_path / "deep/a.parquet")
+    (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
+    rows = read(tmp_path)
+    fine = [f"{name}:{id_}" for name in ("a.csv", "b.jsonl", "deep/a.parquet") for id_ in "xy"]
+    assert [id_ for id_, _, error in rows if not error] == fine
+    assert [id_ for id_, _, error in rows if error] == ["bad.parquet", "twice.csv"]
+    assert read_inputs(tmp_path).counted() == 8
+    (tmp_path / "read.me").write_text("one")
+    assert len(read(tmp_path)) == 6
+
+
 def test_a_folder_gives_its_files(tmp_path):
     """None that is hidden, and none of a job. Names that are no UTF-8 are escaped."""
     for name in ("b.txt", "old/a.txt", ".git/config", ".hidden", "jobs.jsonl.job/x", "c.txt.gz"):
