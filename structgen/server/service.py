@@ -161,8 +161,9 @@ class Service:
 def warm_up(model: Model) -> None:
     """Compiles what the first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
     use_kernels()
+    limits = Limits(128, max_characters=4, max_digits=2, max_items=2)  # short values, for slow models
     for canonical in ("off", "prefer"):
-        options = CallOptions(limits=Limits(128), sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
+        options = CallOptions(limits=limits, sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
         with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
             prepare(model, GivenPrompts.of("x"), SCHEMA, options).results(record=True)
 
