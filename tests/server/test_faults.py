@@ -8,6 +8,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -101,9 +102,7 @@ def test_faults_are_found_from_the_log_alone(monkeypatch, caplog):
     caplog.set_level("INFO", "structgen")
     model = sg.Model.of(*load_demo())
     faults = Faults(model, monkeypatch)
-    settings = Settings(
-        name="m", api_key="k", rows=2, queue=1, request_seconds=4, body_seconds=0.3, schema_seconds=0.1, max_tokens=450
-    )
+    settings = Settings(name="m", api_key="k", rows=2, queue=1, body_seconds=1, schema_seconds=0.5, max_tokens=450)
     with served(model, settings) as server, ThreadPoolExecutor(4) as pool:
         client = Client(server)
         engine = server.service._engine
@@ -128,15 +127,18 @@ def test_faults_are_found_from_the_log_alone(monkeypatch, caplog):
         waits = client.ask("client gone, queue_ms")
         until(lambda: engine.waiting)
         client.told("queue full")
+        time.sleep(1.5)  # longer than a busy machine takes to begin
         leave(waits)
         for stream in streams:
             leave(stream)
         until(lambda: not server.service.texts)
+        server.service.settings = replace(settings, request_seconds=4)
         streams = [client.begun("deadline passed, decode_ms"), client.begun("deadline passed, decode_ms")]
         client.told("deadline passed, queue_ms")
         for stream in streams:
             stream.close()
         server.await_idle()
+        server.service.settings = settings
         stream = client.begun("shutdown")
         server.service.end_requests()
         until(lambda: not server.service.texts)
