@@ -16,7 +16,7 @@ from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
 if TYPE_CHECKING:
-    from pydantic import GetJsonSchemaHandler
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 
 KEYWORD = "x-quote"
 
@@ -76,6 +76,13 @@ class Quote:
         if self.source is None:
             raise MissingSource
         return Quoted(self.quotation, self.max_length)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """That of the annotated type; a quote is no type by itself."""
+        if source is cls:
+            raise TypeError("Quote is no type: write Annotated[str, Quote()], with all of its options in brackets")
+        return handler(source)
 
     def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """The schema of the annotated type, with the keyword."""

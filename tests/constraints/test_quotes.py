@@ -6,7 +6,7 @@ import json
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
@@ -72,6 +72,8 @@ def test_what_cannot_work_is_refused() -> None:
         JsonSchema({"type": "string"}, source="x").compile(byte_vocabulary())
     with pytest.raises(OptionError, match="there is nothing to quote"):
         sg.Quote(" ", whole="words").compile(byte_vocabulary())
+    with pytest.raises(TypeError, match=r"write Annotated\[str, Quote\(\)\]"):
+        TypeAdapter(list[sg.Quote])
     with pytest.raises(OptionError, match="max_length=0"):
         sg.Quote(max_length=0)
     with pytest.raises(OptionError, match="spaces='no'"):
