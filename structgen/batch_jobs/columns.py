@@ -10,7 +10,7 @@ from structgen.arguments import is_listed, require
 from structgen.decoding.generation import Generation
 from structgen.schema.scan import unescaped
 
-CONFIDENCE, PLACES = "confidence", "places"
+CONFIDENCE, PLACES, SOURCE = "confidence", "places", "source"
 
 
 def _confidence(made: Generation[Any]) -> dict[str, float]:
@@ -27,6 +27,7 @@ def _confidence(made: Generation[Any]) -> dict[str, float]:
 COLUMNS: dict[str, Callable[[Generation[Any]], Any]] = {
     CONFIDENCE: _confidence,
     PLACES: lambda made: {pointer: list(map(asdict, places)) for pointer, places in made.quotes.items()},
+    SOURCE: lambda made: dict(made.sources),
     "truncated": lambda made: list(dict.fromkeys(cap.pointer for cap in made.caps)),
     "seed": lambda made: made.seed,
     "tokens": lambda made: made.stats.completion_tokens,

@@ -113,7 +113,8 @@ def extract_many(
         keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
         columns: what each result says beside its value: "confidence" (of each member of an object, the probability of
             the scalar that the model was least sure of), "truncated" (JSON pointers of what limits have cut), "seed",
-            "tokens", "seconds", "places" (of quotes; they are there anyway if the schema has some).
+            "tokens", "seconds", "places" (of quotes; they are there anyway if the schema has some), "source" (the texts
+            that are quoted, for the page `quotes.html`).
         several: how many values each input gets, with a seed each. Their ids are that of the input with `#1`, `#2`, ...
             behind it, and they have `input_id` and `sample`. A job may go on with a larger number.
         encoding: of files; None for UTF-8, or what a byte order mark says.

@@ -19,6 +19,8 @@ from random import Random
 from typing import Any
 
 from structgen.automaton.pointers import pointer_of
+from structgen.batch_jobs.columns import PLACES, SOURCE
+from structgen.batch_jobs.quotes_page import quotes_page
 from structgen.batch_jobs.report_page import page
 from structgen.errors import excerpt
 
@@ -28,6 +30,8 @@ SLOWEST = 10
 CAUSES = 50
 """Causes of failures that are told apart."""
 FIELDS = 200
+QUOTING = 1000
+"""Results whose quotes are shown on a page."""
 DISTINCT = 1000
 """Different values of a field that are counted; further ones are only known to be there."""
 COMMON = 10
@@ -40,17 +44,30 @@ VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 
 def write_report(name: str, folder: Path, lines: Iterable[Iterable[bytes]]) -> None:
-    """Writes `report.json` and `report.html` into a job's folder.
+    """Writes `report.json` and `report.html` into a job's folder; where results have sources, `quotes.html`.
 
     Args:
         name: of the job's output.
         lines: of its results, failures and digests.
     """
-    data = report_of(name, *map(_parsed, lines))
-    for ending, text in (("json", json.dumps(data, ensure_ascii=False, indent=1)), ("html", page(data))):
-        new = folder / f"report.{ending}.new"
+    quoting = list[Any]()
+    results, failures, digests = map(_parsed, lines)
+    data = report_of(name, _noting(results, quoting), failures, digests)
+    files = {"report.json": json.dumps(data, ensure_ascii=False, indent=1), "report.html": page(data)}
+    if quoting:
+        files["quotes.html"] = quotes_page(name, quoting)
+    for file, text in files.items():
+        new = folder / f"{file}.new"
         new.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(new, folder / f"report.{ending}")
+        os.replace(new, folder / file)
+
+
+def _noting(results: Iterator[Any], quoting: list[Any]) -> Iterator[Any]:
+    """The results; the first ones with the quotes' places and the texts where they stand are noted."""
+    for entry in results:
+        if len(quoting) < QUOTING and SOURCE in entry and PLACES in entry:
+            quoting.append(entry)
+        yield entry
 
 
 def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:

@@ -28,6 +28,11 @@ def page(data: Mapping[str, Any]) -> str:
         _card("Slowest inputs", _table(("seconds", "input", "tokens"), map(_cells_of_slow, data["slowest"]))),
         *(_field(pointer, each) for pointer, each in data["fields"].items()),
     ]
+    return document(data["out"], badge, f'<p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}', STYLE)
+
+
+def document(name: str, badge: str, body: str, style: str) -> str:
+    """A whole page about a job's output."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -36,12 +41,12 @@ def page(data: Mapping[str, Any]) -> str:
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <link rel="icon" href="data:,">
-<title>structgen job: {escape(data["out"])}</title>
-<style>{asset("page.css")}{STYLE}</style>
+<title>structgen job: {escape(name)}</title>
+<style>{asset("page.css")}{style}</style>
 </head>
 <body>
-<header><div class="brand"><b>structgen</b> {escape(data["out"])}</div>{badge}</header>
-<main><p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}</main>
+<header><div class="brand"><b>structgen</b> {escape(name)}</div>{badge}</header>
+<main>{body}</main>
 </body>
 </html>
 """

@@ -34,6 +34,7 @@ def extract(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
     keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
     column: Annotated[list[str] | None, typer.Option(help=COLUMN)] = None,
+    html: Annotated[bool, typer.Option("--html", help="Also a page: each text with its quotes marked.")] = False,
     several: Annotated[int, typer.Option(help="Values of each input; needs a temperature.")] = 1,
     banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
     guard: Annotated[
@@ -55,12 +56,15 @@ def extract(
     """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
     import_engine()
     with one_line_errors(), stopped_by_signals() as stop:
+        if html and out is None:
+            raise sg.errors.OptionError("--html writes a page into the job's folder: give --out, too")
         wanted = schema_of(schema)
         text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
             "limits": sg.Limits(max_new_tokens, seconds=seconds),
-            "sampling": sg.Sampling(temperature=temperature, seed=seed), "several": several, "columns": column or (),
+            "sampling": sg.Sampling(temperature=temperature, seed=seed), "several": several,
+            "columns": [*(column or ()), *(["places", "source"] if html else [])],
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "guards": _guards(wanted, guard or (), banned_pattern or ()),
             "encoding": encoding, "max_failures": max_failures, "cancel": stop,
@@ -88,6 +92,7 @@ def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, 
         errors.print(str(stopped).replace("resume=True", "--resume"), markup=False, highlight=False)
         raise typer.Exit(130 if job["cancel"].is_set() else 1) from stopped
     told = "" if out is None else f"; {out}.job/report.html describes them"
+    told += ", quotes.html shows them in their texts" if "source" in job["columns"] else ""
     errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
     if report.failed:
         raise typer.Exit(2)

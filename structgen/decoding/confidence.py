@@ -102,6 +102,11 @@ class Confidence:
         """The places of each quote in its source, by JSON pointer."""
         return self._quoted
 
+    def sources(self) -> dict[str, str]:
+        """The documents of all quotes, by their names."""
+        quotations = self._matcher.grammar.automaton.quotations.values()
+        return {name: text for each in quotations if each.source for name, text in each.source.documents}
+
     @cached_property
     def _quoted(self) -> dict[str, tuple[Place, ...]]:
         automaton, quoted = self._matcher.grammar.automaton, dict[str, tuple[Place, ...]]()

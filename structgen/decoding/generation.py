@@ -218,6 +218,11 @@ class Generation(Generic[T]):
         """Where each quote stands in its source, by JSON pointer; "" is a text that is no JSON. See `Quote`."""
         return {} if self._confidence is None else self._confidence.quotes()
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The texts that `quotes` are pieces of, by the names of documents; "" is the name of a single text."""
+        return {} if self._confidence is None else self._confidence.sources()
+
     def report(self, path: str | Path | None = None) -> Report:
         """The run as data that can be saved and shown; `structgen trace` reads it.
 

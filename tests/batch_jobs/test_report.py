@@ -1,11 +1,13 @@
 """The report of a job: what it counts, and a page in which no text acts as markup.
 
-Covers `report_page`.
+Covers `report_page` and `quotes_page`.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 
 import structgen as sg
 from structgen.batch_jobs.report import DISTINCT, SAMPLED, FieldSummary, report_of
@@ -57,3 +59,23 @@ def test_a_job_writes_its_report_at_each_end(tmp_path):
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 3
     assert "default-src 'none'" in page
+
+
+def test_quotes_are_marked_in_their_texts_and_linked_to_their_values(tmp_path):
+    """Quotes that overlap, quotes that stand twice, and texts that look like tags."""
+    name = {"type": "string", "x-quote": {}}
+    schema = {"type": "object", "properties": {"a": name, "b": name, "n": {"type": "integer"}}, "required": ["a", "b"]}
+    text, value = "<b>Ada</b> & Ada", {"a": "Ada", "b": "da</b> &", "n": 3}
+    model, out = scripted(json.dumps(value)), tmp_path / "o.jsonl"
+    sg.extract_many(model, [{"id": EVIL, "text": text}], schema, out=out, columns=["source"])
+    (entry,) = map(json.loads, out.read_text().splitlines())
+    assert entry["source"] == {"": text}
+    page = (tmp_path / "o.jsonl.job" / "quotes.html").read_text()
+    assert "<script" not in page
+    (shown,) = re.findall("<pre>(.*?)</pre>", page, re.DOTALL)
+    assert unescape(re.sub("<[^>]*>", "", shown)) == text
+    titles = re.findall('<mark class="q[01]" title="([^"]*)">', shown)
+    assert titles == ["/a", "/a, /b", "/b", "/a"]
+    links = re.findall('href="#([^"]*)"', page)
+    assert links == ["r0/a", "r0/b"]
+    assert all(page.count(f'id="{link}"') == 1 for link in links)

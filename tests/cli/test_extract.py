@@ -78,6 +78,8 @@ def test_extract_takes_guards_samples_and_columns(tmp_path):
         assert not entry["value"]["name"].startswith("Ada")
         assert list(entry["confidence"]) == ["name", "age", "city"]
     assert run("check", PERSON[1], out).exit_code == 0
+    refused = run(*command[:-4], "--html")
+    assert (refused.exit_code, "--html writes a page" in refused.output) == (1, True)
     assert run(*command, "--several", 2, "--resume").exit_code == 1
     assert run(*command[:-1], "no.such:guard", "--resume").exit_code == 2
 
