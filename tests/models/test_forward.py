@@ -103,7 +103,7 @@ def test_rows_with_places_of_their_own_read_as_if_each_were_alone(name, attentio
     module = make(name, attn_implementation=attention)
     forward = forward_for(module)
     assert isinstance(forward, SlotForward)
-    assert wander(module, forward, tolerance=1e-4) > 10
+    assert wander(module, forward, tolerance=1e-4) > 5
 
 
 WAYS = [
@@ -131,7 +131,7 @@ def test_every_other_kind_of_cache_reads_as_if_each_row_were_alone(name, kind, t
     if forward.why_slow and not KNOWS_STATES:  # an older release of transformers
         kind = (SoloForward, WholeForward)
     assert isinstance(forward, kind)
-    assert wander(module, forward, tolerance=tolerance) > 10
+    assert wander(module, forward, tolerance=tolerance) > 5
 
 
 def test_a_decoder_that_looks_ahead_is_refused():
@@ -221,7 +221,7 @@ def test_the_probe_reads_several_tokens_behind_a_cache_that_nothing_was_taken_fr
 
     assert not why_inexact(module, SoloForward(module))
     assert why_inexact(module, Behind(module))
-    assert wander(module, Behind(module, singly=True), tolerance=1e-4) > 10
+    assert wander(module, Behind(module, singly=True), tolerance=1e-4) > 5
 
 
 @pytest.mark.parametrize("is_decoder", [True, False])
@@ -244,14 +244,14 @@ def test_a_model_that_fills_in_masked_words_is_refused(is_decoder):
 def test_a_cache_for_each_row_is_the_slow_twin_of_slots_and_states(name):
     require_release("transformers", "5.8.1")
     module = make(name)
-    assert wander(module, SoloForward(module), tolerance=1e-3) > 10
+    assert wander(module, SoloForward(module), tolerance=1e-3) > 5
 
 
 @pytest.mark.parametrize("name", mostly_slow(HYBRID, ["jamba", "olmo-hybrid", "lfm2"]))
 @needs_numbered_states
 def test_token_by_token_is_the_slow_twin_of_reading_at_once_behind_states(name):
     module = make(name)
-    assert wander(module, HybridForward(module), tolerance=1e-3) > 10
+    assert wander(module, HybridForward(module), tolerance=1e-3) > 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -504,7 +504,6 @@ def test_a_prompt_that_fails_takes_no_other_with_it():
     ("options", "message"),
     [
         ({"sampling": sg.Sampling(temperature=1.0)}, "likeliest text"),
-        ({"sampling": sg.Sampling(repetition_penalty=1.2)}, "likeliest text"),
         ({"thinking": True}, "do not go together"),
         ({"beams": 0}, "beams=0"),
         ({"beams": "4"}, "beams='4'"),
