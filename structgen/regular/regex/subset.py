@@ -39,8 +39,10 @@ NO_CONTEXT, EDGES, WORDS = range(3)
 is also the last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
 ANY_CLASS = -1
 """In place of 0 or 1, classes of no words or of words: all classes."""
-KERNEL_SECONDS = 0.01
+KERNEL_SECONDS = 0.02
 """A kernel works about so long before somebody looks at the time."""
+LEAST_STEP = 64
+"""The fewest states that a kernel makes at once."""
 MAX_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
 MAX_BYTES = 1 << 28
@@ -120,7 +122,8 @@ class SubsetMachine:
                 rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
             began = time.perf_counter()
             self._expand(limit, rows, next_, final, progress, step)
-            step = step * 2 if time.perf_counter() - began < KERNEL_SECONDS else max(1, step // 2)
+            late = time.perf_counter() - began > KERNEL_SECONDS
+            step = max(LEAST_STEP, int(progress[COUNT]) // 8, step // 2) if late else step * 2  # each hashes all rows
             done, count = progress.tolist()
             if count > limit:
                 return None
