@@ -23,7 +23,7 @@ from structgen.models.hosts.host import Host, NewTokens
 from structgen.models.row import Row
 from structgen.models.transfer import device_of
 from tests.support.small_tokenizers import byte_level_bpe
-from tests.support.thinning import as_slow, diagonal
+from tests.support.thinning import diagonal
 
 
 class Uncached(Host):
@@ -190,7 +190,7 @@ class City(BaseModel):
 
 @pytest.mark.parametrize(
     ("places", "options"),
-    [as_slow((1, {"beams": 3})),
+    [(1, {"beams": 3}),
      *diagonal([1, 8], [{}, {"beams": 3}, {"banned": ["e"]}, {"sampling": sg.Sampling(temperature=1.0, seed=2)},
                         {"limits": sg.Limits(max_new_tokens=30)}, {"canonical": True}, {"fast_forward": False}])],
 )  # fmt: skip
