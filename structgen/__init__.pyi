@@ -58,6 +58,7 @@ from structgen.errors import NoExactSample as NoExactSample
 from structgen.errors import OptionError as OptionError
 from structgen.errors import PerformanceWarning as PerformanceWarning
 from structgen.errors import PromptTooLong as PromptTooLong
+from structgen.errors import Reason as Reason
 from structgen.errors import RefusedToken as RefusedToken
 from structgen.errors import RequestError as RequestError
 from structgen.errors import RunError as RunError
@@ -105,7 +106,6 @@ from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool
 from structgen.trace.records import Absence as Absence
 from structgen.trace.records import Loss as Loss
-from structgen.trace.records import Reason as Reason
 from structgen.vocabulary import Vocabulary as Vocabulary
 
 __version__: str

@@ -149,6 +149,31 @@ def unforeseen(what: str, cause: Exception) -> RunError:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a token was refused.
+
+    Attributes:
+        pointer: JSON pointer of the value that is being written; also empty where the text is no JSON.
+        keyword: the keyword of the schema that refuses it, or the option (`order`, `whitespace`, a limit); empty where
+            the grammar of the text itself does, such as JSON's.
+        rule: JSON pointer of the keyword's argument in the schema; empty for an option or without a keyword.
+        argument: of the keyword.
+        expected: what could have come, in words.
+    """
+
+    pointer: str
+    keyword: str = ""
+    rule: str = ""
+    argument: Any = None
+    expected: str = ""
+
+    def __str__(self) -> str:
+        refused_by = f": {self.keyword}{' ' if self.rule else '='}{quoted(self.argument)}" if self.keyword else ""
+        expected = f"; expected {self.expected}" if self.expected else ""
+        return f"at {excerpt(self.pointer) or 'the root'}{refused_by}{expected}"
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedToken:
     """Why a token cannot come next, from `Matcher.explain`.
 
@@ -172,10 +197,13 @@ class RefusedToken:
     expected: str
 
     def __str__(self) -> str:
-        refused_by = f": {self.keyword}{' ' if self.rule else '='}{quoted(self.argument)}" if self.keyword else ""
-        where = f"at {excerpt(self.pointer) or 'the root'}{refused_by}"
         place = f", at byte {self.offset} of {quoted(self.token)}" if self.token else ""
-        return f"{where}; expected {self.expected}{place}"
+        return f"{self.reason}{place}"
+
+    @property
+    def reason(self) -> Reason:
+        """The same without the token."""
+        return Reason(self.pointer, self.keyword, self.rule, self.argument, self.expected)
 
 
 class RefusedError(RunError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from structgen.schema.keywords.table import ANNOTATION, CHECKED, MASKED, STRUCTU
 from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact
-from structgen.schema.scan import escaped, joined
+from structgen.schema.scan import escaped, joined, texts_in
 from structgen.values.emptiness import Emptiness
 
 NOT_ENFORCED = "not enforced"
@@ -296,19 +295,5 @@ def _dialect(pattern: str) -> str:
 
 def _spelling(value: Any, *, names: bool) -> str:
     """A remark on the one spelling of texts or names that could be written with escapes, too; empty without any."""
-    plain = all(map(str.isascii, value if names else _texts(value)))
+    plain = all(map(str.isascii, value if names else texts_in(value)))
     return "" if plain else "spelled as json.dumps(..., ensure_ascii=False) writes it"
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All strings and member names in a JSON value."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, list):
-            stack += item
-        elif isinstance(item, dict):
-            yield from item
-            stack += item.values()

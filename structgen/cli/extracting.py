@@ -92,7 +92,7 @@ def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, 
         errors.print(str(stopped).replace("resume=True", "--resume"), markup=False, highlight=False)
         raise typer.Exit(130 if job["cancel"].is_set() else 1) from stopped
     told = "" if out is None else f"; {out}.job/report.html describes them"
-    told += ", quotes.html shows them in their texts" if "source" in job["columns"] else ""
+    told += ", quotes.html shows them in their texts" if told and "source" in job["columns"] else ""
     errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
     if report.failed:
         raise typer.Exit(2)

@@ -13,7 +13,8 @@ from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.trace.records import Alternative, Reason, TracedToken, Undone
+from structgen.errors import Reason
+from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.vocabulary import Vocabulary
 
 LEAST_LOST = 0.05
@@ -114,7 +115,7 @@ class _Reasons:
         why = refused_token(self._automaton, said, spelled, ends=ends)
         if why is None:  # the constraint would have taken it
             return Reason(pointer, expected=f"what {self._rules} allows" if self._rules else "another token")
-        return Reason(why.pointer, why.keyword, why.rule, why.argument, why.expected)
+        return why.reason
 
 
 def _traced_tokens(

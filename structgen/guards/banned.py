@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from structgen.vocabulary import Vocabulary
 S = TypeVar("S", WordSearch, PatternSearch)
 
 EVERYTHING, STRING_VALUES, BOTH = "text", "strings", "all"
-LONGEST_BEGUN = 4096
+LONGEST_BEGUN = 512
 """The bytes of a prompt in which a banned text may begin."""
 
 
@@ -91,9 +91,9 @@ class Banned(Guard[BanState], Generic[S]):
         """Leaves out `_tokens`: weak references cannot be pickled, and the tables can be prepared again."""
         return {name: value for name, value in self.__dict__.items() if name != "_tokens"}
 
-    def with_names(self, declared: Collection[str]) -> Self:
+    def with_names(self, declared: Iterable[str]) -> Self:
         """This ban of string values, for names of members too that are not declared."""
-        other = copy(self)
+        other = self._twin()
         other._strings = StringFinder(None, declared)
         return other
 
@@ -104,8 +104,14 @@ class Banned(Guard[BanState], Generic[S]):
         while isinstance(after, Hit):  # the prompt has a banned text of its own
             begun = begun[len(begun) + after.offset + 1 :]
             after = self._search.feed(self._search.start, begun, -len(begun))
-        other = copy(self)
+        other = self._twin()
         other._start = BanState(0, after, None)
+        return other
+
+    def _twin(self) -> Self:
+        """A copy with the same tables, which `copy` leaves out as pickling does."""
+        other = copy(self)
+        other.__dict__["_tokens"] = self._tokens
         return other
 
     def start(self) -> BanState:

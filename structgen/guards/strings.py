@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class StringFinder:
         declared: names that are not wanted, all others are; None if no name is.
     """
 
-    def __init__(self, where: str | None, declared: Collection[str] | None = None) -> None:
+    def __init__(self, where: str | None, declared: Iterable[str] | None = None) -> None:
         self._matches = None if where is None else _glob(where)
         self.declared = None if declared is None else tuple(sorted(set(declared)))
 

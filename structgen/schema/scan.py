@@ -90,6 +90,20 @@ class SchemaScan(ScanContext):
                     yield schema, trail, self.seen[id(schema)]
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """All strings and names of members in a JSON value."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, dict):
+            yield from item
+            stack += item.values()
+
+
 def escaped(token: object) -> str:
     """A name or an index as one token of a JSON pointer."""
     return str(token).replace("~", "~0").replace("/", "~1")

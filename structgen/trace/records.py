@@ -7,9 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
 
-from structgen.errors import excerpt, quoted
+from structgen.errors import Reason, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +77,6 @@ class Absence:
 def _log_odds(chance: float) -> float:
     inside = min(max(chance, 1e-12), 1 - 1e-12)
     return math.log(inside) - math.log1p(-inside)
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a token was refused.
-
-    Attributes:
-        pointer: JSON pointer of the value that was being written; also empty where the text is no JSON.
-        keyword: the keyword of the schema that refused it, or the option (`order`, `whitespace`); empty where the
-            grammar of the text itself did, such as JSON's.
-        rule: JSON pointer of the keyword's argument in the schema; empty for an option or without a keyword.
-        argument: of the keyword.
-        expected: what could have come, in words.
-    """
-
-    pointer: str
-    keyword: str = ""
-    rule: str = ""
-    argument: Any = None
-    expected: str = ""
-
-    def __str__(self) -> str:
-        rule = f"{self.keyword}{' ' if self.rule else '='}{quoted(self.argument)}" if self.keyword else ""
-        parts = [rule, f"expected {self.expected}" if self.expected else ""]
-        return f"at {excerpt(self.pointer) or 'the root'}: {'; '.join(filter(None, parts))}"
 
 
 @dataclass(frozen=True, slots=True)

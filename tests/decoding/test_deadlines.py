@@ -7,9 +7,9 @@ import time
 from contextlib import suppress
 
 import pytest
-from pydantic import BaseModel, field_validator
 
 import structgen as sg
+from deadlines import Endless, Stubborn
 from structgen.testing import scripted
 
 TEXT = '{"name": "' + 300 * "Paris " + '", "tags": []}'
@@ -18,29 +18,6 @@ CITY = {
     "properties": {"name": {"type": "string"}, "tags": {"type": "array"}},
 }  # fmt: skip
 STEP = 0.004
-
-
-class Never(BaseModel):
-    """Its name is refused."""
-
-    name: str
-
-    @field_validator("name")
-    @classmethod
-    def refused(cls, name: str) -> str:
-        raise ValueError("no such name")
-
-
-class Endless:
-    """A machine that accepts no text."""
-
-    start = 0
-
-    def step(self, state: int, byte: int) -> int:
-        return state + 1
-
-    def accepts(self, state: int) -> bool:
-        return False
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,7 +89,7 @@ def test_a_search_closes_its_best_text():
     ("schema", "options", "told"),
     [
         (CITY, {"limits": limits(0.5, strict=True)}, 'cannot be closed; text so far: \'{"name": "Paris'),
-        (Never, {"limits": limits(0.5, validations=999)}, "/name is refused by its validators"),
+        (Stubborn, {"limits": limits(0.5, validations=999)}, "/name is refused by its validators"),
         (CITY, {"sampling": sg.Sampling(1.0, exact=True, seed=0)}, "cannot be closed"),
         (CITY, {"thinking": sg.Thinking("<t>", "</t>")}, "cannot be closed"),
         (sg.Machine(Endless()), {}, r"seconds=0\.5 are over before the first token: a call"),

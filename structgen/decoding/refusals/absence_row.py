@@ -104,6 +104,8 @@ class AbsenceRow(RowCheck):
         recent: the logits of the row's last choices; the session sets it.
     """
 
+    option = "absent="
+
     recent: RecentLogits
 
     def __init__(self, thresholds: Thresholds, vocabulary: Vocabulary) -> None:

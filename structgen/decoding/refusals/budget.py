@@ -68,6 +68,8 @@ class Steering(RowRule):
         plain: the text is plain, so ending at the budget cuts nothing short.
     """
 
+    option = "limits="
+
     def __init__(
         self,
         grammar: Grammar,

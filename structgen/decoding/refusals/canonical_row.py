@@ -38,6 +38,8 @@ class CanonicalRow(RowRule):
         relaxed: the indexes of the tokens for which nothing canonical was left.
     """
 
+    option = "canonical="
+
     def __init__(self, vocabulary: Vocabulary, continuations: Continuations | None, *, strict: bool) -> None:
         self.relaxed: set[int] = set()
         self._vocabulary, self._canonical = vocabulary, vocabulary.canonical

@@ -62,9 +62,7 @@ class Checks:
     @property
     def names(self) -> str:
         """The options that these rules come from, in words."""
-        options = ("canonical=", "banned= or guards=", "phrases=", "absent=", "a validator", "limits=")
-        rules = (self.canonical, self.guards, self.phrases, self.absence, self.validating, self.steering)
-        return " or ".join(name for name, rule in zip(options, rules, strict=True) if rule is not None)
+        return " or ".join(dict.fromkeys(rule.option for rule in (*self.watching, *self.keeping)))
 
     @property
     def followers(self) -> list[Follower]:

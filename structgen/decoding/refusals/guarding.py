@@ -34,6 +34,7 @@ from structgen.guards.lookahead import GuardSet, States
 from structgen.guards.validators import ArgumentVeto
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
+from structgen.schema.scan import texts_in
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 
@@ -63,21 +64,6 @@ def guards_behind(vocabulary: Vocabulary, guards: list[Guard[Any]], prompt: Prom
     return [each.behind(begun) if isinstance(each, Banned) and each.across_prompt else each for each in guards]
 
 
-def texts_in(document: Any) -> set[str]:
-    """The texts of a JSON document, its names among them."""
-    texts, todo = set[str](), [document]
-    while todo:
-        each = todo.pop()
-        if isinstance(each, dict):
-            texts.update(each)
-            todo += each.values()
-        elif isinstance(each, (list, tuple)):
-            todo += each
-        elif isinstance(each, str):
-            texts.add(each)
-    return texts
-
-
 class Guarding(RowCheck):
     """The guards of one row.
 
@@ -85,6 +71,8 @@ class Guarding(RowCheck):
         looks_ahead: the guards' masks come before every choice.
         plain: the mask of every token that exists.
     """
+
+    option = "banned= or guards="
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, validations: int | None = None) -> None:
         super().__init__(guards, vocabulary)

@@ -71,6 +71,8 @@ class PhraseRow(RowRule):
         refusals: how many tokens were refused, since a phrase would be lost, or missing at the end.
     """
 
+    option = "phrases="
+
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
         self.phrases = phrases
         self._vocabulary = vocabulary

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import Self
 
@@ -29,7 +29,13 @@ from structgen.vocabulary import Vocabulary
 
 
 class RowRule(ABC):
-    """What may refuse the text of one row."""
+    """What may refuse the text of one row.
+
+    Attributes:
+        option: where it comes from, for messages.
+    """
+
+    option: ClassVar[str]
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
         """A mask without the tokens that are refused behind the text; may be empty. None stands for every token.

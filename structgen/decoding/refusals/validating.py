@@ -39,6 +39,8 @@ class Validating(RowCheck):
         budget: the most values that may be refused.
     """
 
+    option = "a validator"
+
     def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
         self._guard = ValueGuard(validators)
         super().__init__([self._guard], vocabulary)

@@ -83,6 +83,17 @@ def logprob(model: sg.Model, prompt: str, tokens: list[int]) -> float:
     return sum(float(logs[first + at, token]) for at, token in enumerate(tokens))
 
 
+def equal_texts(run, theirs) -> list[list[int]]:
+    """The tokens of each beam behind the prompt, which are those of transformers, with the same scores."""
+    texts = []
+    for ours, sequence, score in zip(run.beams, theirs.sequences, theirs.sequences_scores, strict=True):
+        new = sequence[len("prompt") :].tolist()
+        texts.append(new[: new.index(END) + 1] if END in new else new)
+        assert list(ours.token_ids) == texts[-1]
+        assert ours.score == pytest.approx(float(score), abs=1e-4)
+    return texts
+
+
 @pytest.mark.parametrize(("length_penalty", "early_stopping"), diagonal([1.0, 0.0, 2.5], [True, False, "never"]))
 @pytest.mark.parametrize("count", [2, 5])
 def test_without_a_constraint_the_texts_and_scores_are_those_of_transformers(count, early_stopping, length_penalty):
@@ -95,11 +106,7 @@ def test_without_a_constraint_the_texts_and_scores_are_those_of_transformers(cou
             length_penalty=length_penalty, early_stopping=early_stopping, max_new_tokens=12, do_sample=False,
             return_dict_in_generate=True, output_scores=True,
         )  # fmt: skip
-        for ours, sequence, score in zip(run.beams, theirs.sequences, theirs.sequences_scores, strict=True):
-            new = sequence[len("prompt") :].tolist()
-            new = new[: new.index(END) + 1] if END in new else new
-            assert list(ours.token_ids) == new
-            assert ours.score == pytest.approx(float(score), abs=1e-4)
+        for ours, new in zip(run.beams, equal_texts(run, theirs), strict=True):
             assert ours.score * len(new) ** length_penalty == pytest.approx(sum(ours.logprobs), abs=1e-4)
 
 
@@ -120,11 +127,7 @@ def test_penalties_and_processors_are_part_of_the_score_as_in_transformers(sampl
             torch.tensor([model.tokenizer.encode("prompt")]), num_beams=3, num_return_sequences=3, max_new_tokens=12,
             do_sample=False, return_dict_in_generate=True, output_scores=True, **theirs,
         )  # fmt: skip
-        for ours, sequence, score in zip(run.beams, expected.sequences, expected.sequences_scores, strict=True):
-            new = sequence[len("prompt") :].tolist()
-            new = new[: new.index(END) + 1] if END in new else new
-            assert list(ours.token_ids) == new
-            assert ours.score == pytest.approx(float(score), abs=1e-4)
+        for ours, new in zip(run.beams, equal_texts(run, expected), strict=True):
             assert sum(ours.logprobs) == pytest.approx(logprob(model, "prompt", new), abs=1e-3)
 
 
