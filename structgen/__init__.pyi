@@ -63,6 +63,7 @@ from structgen.errors import RefusedToken as RefusedToken
 from structgen.errors import RequestError as RequestError
 from structgen.errors import RunError as RunError
 from structgen.errors import SchemaError as SchemaError
+from structgen.errors import SchemaWarning as SchemaWarning
 from structgen.errors import Stopped as Stopped
 from structgen.errors import StructgenError as StructgenError
 from structgen.errors import TokenRejected as TokenRejected

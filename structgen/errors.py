@@ -380,10 +380,14 @@ class PerformanceWarning(UserWarning):
     """A run is exact but slower than it could be: the message says why. `Stats.why_slow` says it, too."""
 
 
-def warn_caller(message: str) -> None:
-    """Emits a `PerformanceWarning` at the line that called structgen."""
+class SchemaWarning(UserWarning):
+    """A schema is enforced as it says, but hardly as its author means: the message has an example."""
+
+
+def warn_caller(message: str, category: type[UserWarning] = PerformanceWarning) -> None:
+    """Emits a warning at the line that called structgen."""
     level, depth, frame = 1, 1, sys._getframe(1)
     while frame.f_back is not None:
         depth, frame = depth + 1, frame.f_back
         level = depth if frame.f_globals.get("__name__", "").startswith("structgen.") else level
-    warnings.warn(message, PerformanceWarning, stacklevel=level + 2)
+    warnings.warn(message, category, stacklevel=level + 2)

@@ -9,6 +9,7 @@ from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.grammars.plans import described
 from structgen.constraints.languages import EBNF, GBNF, Lark
+from structgen.endings.overlaps import overlaps
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.regular.formats import FORMATS
 from structgen.regular.number_sets import number_predicate
@@ -17,7 +18,7 @@ from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.backtrack import STEP_LIMIT
 from structgen.regular.regex.parser import extensions
 from structgen.regular.string_sets import string_language, string_predicate
-from structgen.schema.keywords.arguments import canonical
+from structgen.schema.keywords.arguments import Malformed, ScanContext, canonical
 from structgen.schema.keywords.dialects import Dialect
 from structgen.schema.keywords.table import ANNOTATION, CHECKED, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
@@ -28,6 +29,8 @@ from structgen.values.emptiness import Emptiness
 
 NOT_ENFORCED = "not enforced"
 METADATA = frozenset("title description default examples $comment deprecated readOnly writeOnly $schema $id id".split())
+_OPENAPI = frozenset("openapi info servers paths webhooks components security tags externalDocs".split())
+"""The members of an OpenAPI document."""
 _COMBINATORS = frozenset("allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies".split())
 MANY_ALTERNATIVES = 16
 MANY_STATES = 2000
@@ -58,11 +61,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Cliff:
-    """A schema that is slow to enforce, or that no value satisfies.
+    """A schema that is slow to enforce, that no value satisfies, or whose `oneOf` has branches with common values.
 
     Attributes:
         pointer: JSON pointer of the schema.
-        what: what it costs.
+        what: what it costs, or the common value.
     """
 
     pointer: str
@@ -75,7 +78,7 @@ class Explanation:
 
     Attributes:
         rules: every keyword that restricts values, and every one that is not enforced.
-        cliffs: what will be slow, or can never be satisfied.
+        cliffs: what will be slow, can never be satisfied, or is refused because two branches of a `oneOf` take it.
     """
 
     rules: tuple[Rule, ...]
@@ -118,13 +121,14 @@ def explain(
     closed: bool | None = None,
     format: str = "enforce",
     registry: Any = None,
+    dialect: str | None = None,
 ) -> Explanation:
     """For each keyword of a schema: masked, checked or not enforced, and why; and what will be slow.
 
     Args:
         schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a constraint. Of a
             composition, each part is a rule, and pointers begin with the part's number.
-        closed, format, registry: as for `JsonSchema`; not for a constraint, which has its own.
+        closed, format, registry, dialect: as for `JsonSchema`; not for a constraint, which has its own.
 
     Raises:
         RequestError: what compiling the schema would raise, except `UnsatisfiableSchema`. `LimitExceeded` also where
@@ -132,7 +136,7 @@ def explain(
     """
     if isinstance(schema, Constraint) and not isinstance(schema, type):
         return _explained(schema, "")
-    return _json(JsonSchema(schema, closed=closed, format=format, registry=registry), "")
+    return _json(JsonSchema(schema, closed=closed, format=format, registry=registry, dialect=dialect), "")
 
 
 def _json(schema: JsonSchema, where: str) -> Explanation:
@@ -140,6 +144,7 @@ def _json(schema: JsonSchema, where: str) -> Explanation:
     if reader is None:
         return Explanation((), ())
     walk = _Explaining(reader, enforce=schema.format == "enforce", finite=schema.finite)
+    walk.rules += [Rule(where + at, name, MASKED, meaning) for at, name, meaning in schema.written().readings]
     characters = 0
     for schema_object, trail, dialect in reader.scan.places():
         pointer = where + joined(trail)
@@ -147,6 +152,7 @@ def _json(schema: JsonSchema, where: str) -> Explanation:
         if characters > MAX_CHARACTERS:
             raise LimitExceeded(f"explain: the pointers of all keywords have more than {MAX_CHARACTERS:,} characters")
         walk.visit(schema_object, pointer, dialect)
+    walk.cliffs += [Cliff(where + each.pointer, str(each)) for each in overlaps(reader)]
     return Explanation(tuple(walk.rules), tuple(walk.cliffs))
 
 
@@ -190,17 +196,19 @@ class _Explaining:
 
     def visit(self, schema: dict[str, Any], pointer: str, dialect: Dialect) -> None:
         late, alternatives = self._containers(schema, pointer)
+        skipped = METADATA | _OPENAPI if "openapi" in schema else METADATA
         for keyword in schema:
-            if keyword in METADATA:
-                continue
             row = dialect.keywords.get(keyword)
-            if row is not None and row.how == STRUCTURE:
+            malformed = _malformed(row, schema) if row is not None and row.how == ANNOTATION else ""
+            if (keyword in skipped and not malformed) or (row is not None and row.how == STRUCTURE):
                 continue
             place = f"{pointer}/{escaped(keyword)}"
             if dialect.lone_references and "$ref" in schema and keyword != "$ref":
                 how = NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}"
             elif row is None:
                 how = NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says"
+            elif malformed:
+                how = NOT_ENFORCED, f"a malformed annotation: {malformed}"
             else:
                 how = self._how(row, schema, place, late)
             self.rules.append(Rule(place, keyword, *how))
@@ -274,6 +282,15 @@ class _Explaining:
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
         return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+
+
+def _malformed(row: Keyword, schema: dict[str, Any]) -> str:
+    """What is wrong with the argument of an annotation; empty for nothing."""
+    try:
+        row.check(ScanContext(None), schema, schema[row.name])
+    except Malformed as error:
+        return str(error)
+    return ""
 
 
 def _repeated(values: list[Any]) -> str:

@@ -25,7 +25,6 @@ from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenEr
 from structgen.given_prompts import GivenPrompts
 from structgen.http_client import httpx
 from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
-from structgen.schema.python.types import from_type
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
@@ -154,9 +153,10 @@ def _validated(target: Target, text: str) -> Any:
     value = target.parse(text)
     constraint = target.constraint
     if isinstance(constraint, JsonSchema) and isinstance(constraint.schema, (dict, bool)):
+        document = constraint.document()
         try:
-            judge = jsonschema.validators.validator_for(constraint.schema, jsonschema.Draft202012Validator)
-            judge(constraint.schema, format_checker=judge.FORMAT_CHECKER).validate(value)
+            judge = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
+            judge(document, format_checker=judge.FORMAT_CHECKER).validate(value)
         except jsonschema.ValidationError as refusal:
             raise ValueError(refusal.message) from refusal
     elif isinstance(constraint, Choice) and text not in constraint.options:
@@ -264,8 +264,7 @@ def _json_schema(target: Target) -> Any:
     assert isinstance(constraint, JsonSchema)
     own = constraint.registry is None and constraint.format == "enforce" and constraint.finite
     require(own and constraint.closed is None, "schema", constraint, "no registry=, format=, finite= or closed=")
-    schema = constraint.schema
-    return schema if isinstance(schema, (dict, bool)) else from_type(schema)[0]
+    return constraint.document()
 
 
 def _extras(

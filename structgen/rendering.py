@@ -12,6 +12,7 @@ from structgen.errors import SchemaError, quoted
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
 from structgen.schema.references import value_at
+from structgen.schema.written import as_written
 
 LEAD = "Answer with JSON of this form:"
 _BOUNDS = {
@@ -44,14 +45,14 @@ def render(schema: Any) -> str:
         SchemaError: no schema. UnsupportedSchema: no JSON Schema describes the type.
     """
     if isinstance(schema, JsonSchema):
-        schema = schema.schema
+        schema = schema.document() if isinstance(schema.schema, dict) else schema.schema
     if isinstance(schema, bool):
         return "any JSON" if schema else "nothing"
     if not isinstance(schema, type) and callable(getattr(schema, "compile", None)):
         advice = "say in the prompt what the text is to look like"
         raise SchemaError(f"{quoted(schema)} has no JSON Schema to show: {advice}")
     require_schema(schema)
-    root = schema if isinstance(schema, dict) else from_type(schema)[0]
+    root = as_written(schema).schema if isinstance(schema, dict) else from_type(schema)[0]
     return _Renderer(root).text(root, 0, ())
 
 
@@ -126,6 +127,6 @@ def _notes(schema: Any) -> str:
     notes += [form.format(schema[key]) for key, form in _LENGTHS.items() if key in schema]
     if "default" in schema:
         notes.append(f"{json.dumps(schema['default'], ensure_ascii=False, default=str)} by default")
-    if schema.get("examples"):
+    if schema.get("examples") and isinstance(schema["examples"], list):
         notes.append(f"as {json.dumps(schema['examples'][0], ensure_ascii=False, default=str)}")
     return "; ".join(notes)

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema_specifications import REGISTRY
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 from typer.testing import CliRunner
 
 import structgen as sg
 from structgen.cli.app import app
 from structgen.explanation import METADATA
 from structgen.schema.keywords.table import KEYWORDS, STRUCTURE
+from tests.support.matching import verdicts
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "keywords.md"
 DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
@@ -153,3 +157,47 @@ def test_the_parts_of_a_composition_are_explained_with_their_numbers() -> None:
     assert [cliff.pointer for cliff in told.cliffs] == ["/1"]
     assert sg.explain(sg.JsonSchema(unique)) == sg.explain(unique)
     assert [rule.keyword for rule in sg.explain(sg.Lark('start: "a"')).rules] == ["Lark"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "found"),
+    [({"description": None}, "found None; expected a string"),
+     ({"examples": "3.15"}, "found '3.15'; expected an array"),
+     ({"$comment": 5}, "found 5; expected a string"), ({"title": ["a"]}, "found ['a']; expected a string"),
+     ({"deprecated": "yes"}, "found 'yes'; expected true or false"), ({"readOnly": 1}, "expected true or false"),
+     ({"writeOnly": None}, "found None; expected true or false"), ({"contentEncoding": {}}, "expected a string")],
+    ids=str,
+)  # fmt: skip
+def test_a_malformed_annotation_is_told_and_refuses_nothing(annotation: dict[str, Any], found: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer", **annotation}}, "required": ["a"]}
+    (rule,) = [rule for rule in sg.explain(schema).rules if rule.how == "not enforced"]
+    assert rule.pointer == f"/properties/a/{next(iter(annotation))}"
+    assert rule.why.startswith("a malformed annotation: ")
+    assert rule.why.endswith(found)
+    assert verdicts(sg.JsonSchema(schema), ['{"a": 1}', '{"a": "x"}']) == [True, False]
+    assert "a" in sg.render(schema)
+
+
+@pytest.mark.parametrize("draft", ["draft/2019-09", "draft/2020-12"])
+def test_meta_schemas_whose_parts_refer_to_each_other_are_explained(draft: str) -> None:
+    """Their parts are documents of the registry with relative references, some of them dynamic."""
+    name = f"https://json-schema.org/{draft}/schema"
+    for schema in ({"$ref": name}, REGISTRY.contents(name)):
+        explained = sg.explain(schema)
+        assert any(rule.pointer.startswith("meta/validation#/properties/") for rule in explained.rules)
+        assert not any("no value" in cliff.what for cliff in explained.cliffs)
+
+
+def test_documents_of_a_registry_that_refer_to_each_other_by_relative_references_are_explained() -> None:
+    members = {"b": {"$ref": "b.json#/$defs/q"}, "n": {"$dynamicRef": "#n"}}
+    parts = {
+        "http://x/a.json": {"$dynamicAnchor": "n", "properties": members},
+        "http://x/b.json": {"$defs": {"q": {"items": {"$ref": "sub/c.json"}}}},
+        "http://x/sub/c.json": {"properties": {"d": {"$ref": "../b.json#/$defs/q"}, "e": {"type": "string"}}},
+    }
+    documents = [(uri, DRAFT202012.create_resource(contents)) for uri, contents in parts.items()]
+    registry = Registry().with_resources(documents)
+    explained = sg.explain({"$ref": "http://x/a.json"}, registry=registry)
+    assert {rule.keyword for rule in explained.rules} == {"$ref", "properties", "$dynamicRef", "items", "type"}
+    texts = ['{"b": [{"d": [{"e": "x"}]}]}', '{"b": [{"d": [{"e": 1}]}]}', '{"n": {"b": [{"e": 1}]}}']
+    assert verdicts(sg.JsonSchema({"$ref": "http://x/a.json"}, registry=registry), texts) == [True, False, False]

@@ -30,6 +30,7 @@ from structgen.schema.python.types import from_type
 from structgen.schema.quotes import MissingSource, Source
 from structgen.schema.reader import algebra_of, read, require_order
 from structgen.schema.scalars import counted_class
+from structgen.schema.written import DIALECT_NAMES, Written, as_written, documents_as_written
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
@@ -68,6 +69,8 @@ class JsonSchema:
             Integers written in digits alone, `enum` and `const` have no such limit.
         source: what the schema's `Quote`s quote: a text, a list of texts, or a dict of texts by their names.
         nulls: "written": members that may be null are never left out; "optional": as the schema says.
+        dialect: of a dict without `$schema`: "draft4", "draft6", "draft7", "2019-09", "2020-12", "openapi-3.0",
+            "openapi-3.1" or "gemini". By default 2020-12, with the keywords of OpenAPI and Gemini that it has.
 
     Raises:
         OptionError: a wrong value of an option. When it is compiled: `closed` with a dict, or a name in `order` that no
@@ -85,6 +88,7 @@ class JsonSchema:
     finite: bool = True
     source: Any = None
     nulls: str = "optional"
+    dialect: str | None = None
 
     def __post_init__(self) -> None:
         require_order(self.order)
@@ -96,6 +100,8 @@ class JsonSchema:
         known = self.registry is None or hasattr(self.registry, "resolver_with_root")
         require(known, "registry", self.registry, "a referencing.Registry")
         require_flag("finite", self.finite)
+        if self.dialect is not None:
+            require_one_of("dialect", self.dialect, *DIALECT_NAMES)
         if self.source is not None:
             object.__setattr__(self, "source", Source.of(self.source))
 
@@ -126,23 +132,30 @@ class JsonSchema:
     def document(self) -> dict[str, Any] | bool:
         """The JSON Schema; a type's is shared, and must not be changed."""
         if isinstance(self.schema, (dict, bool)):
-            return self.schema
+            return self.written().schema  # type: ignore[no-any-return]
         return from_type(self.schema, closed=self.closed is not False)[0]
+
+    def written(self) -> Written:
+        """A dict as JSON Schema, with what of it another dialect defines."""
+        if isinstance(self.schema, dict):
+            require_schema(self.schema)
+            return as_written(self.schema, self.dialect)
+        return Written(self.schema)
 
     def read(self) -> Node:
         """The root of the normal form, with every pattern checked."""
         of_type = not isinstance(self.schema, (dict, bool))
         if not of_type and self.closed is not None:
             raise OptionError(f"closed={self.closed}: a dict says by additionalProperties which members it takes")
-        schema = self.document()
-        if isinstance(self.schema, dict):
-            require_schema(self.schema)
+        if self.dialect is not None and not isinstance(self.schema, dict):
+            raise OptionError(f"dialect={quoted(self.dialect)}: it is for a JSON Schema as a dict")
+        schema, registry = self.document(), documents_as_written(self.registry)
         if self.nulls == "written":
             schema = with_nulls(schema)
         if self.source is not None:
-            schema = sourced(schema, self.source, self.registry)
+            schema = sourced(schema, self.source, registry)
         enforce = self.format == "enforce"
-        root = read(schema, registry=self.registry, order=self.order, formats=enforce, plain_integers=of_type)
+        root = read(schema, registry=registry, order=self.order, formats=enforce, plain_integers=of_type)
         for pattern, (node, path) in patterns(root).items():
             _check_pattern(pattern, node, path)
         return root

@@ -15,8 +15,8 @@ from structgen.guards import Guard
 from structgen.options import FILTERS, Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.patience import CancelEvent
 from structgen.phrases.kinds import Wanted
-from structgen.schema.python.mistaken import inner_schema
 from structgen.schema.reader import require_order
+from structgen.schema.written import inner_path
 
 CANONICAL = "off", "prefer", "strict"
 GREEDY = Sampling()
@@ -180,7 +180,8 @@ def _schema(name: str, value: Any) -> str:
     if isinstance(value, type):
         return value.__name__
     if isinstance(value, dict):
-        return "{'type': 'object'}" if value.get("type") == "json_object" else name + inner_schema(value)
+        path = "".join(f"[{each!r}]" for each in inner_path(value))
+        return "{'type': 'object'}" if value.get("type") == "json_object" else name + path
     if isinstance(value, str):
         return quoted(value) if name in ("regex", "pattern", "grammar") else f"json.loads({name})"
     return quoted(value)

@@ -29,6 +29,7 @@ from structgen.decoding.shared_batch import ALONE, SharedBatch, turn_to_prepare
 from structgen.decoding.thinking import thinking_caps
 from structgen.decoding.tracing import trace_of
 from structgen.decoding.value_scores import RunAgain
+from structgen.endings.overlaps import warn_of_overlaps
 from structgen.errors import NoExactSample, RunError, Stopped, StructgenError, ValidatorError, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
@@ -120,6 +121,8 @@ class Request:
 
     def _outcome(self, row: int, session: Session, stats: Stats, ledger: Ledger | None) -> Generation[Any]:
         text, error, value = session.text(), session.error, None
+        if session.matcher is not None:
+            warn_of_overlaps(session.matcher.grammar)
         if error is None:
             try:
                 accepted = session.accepted

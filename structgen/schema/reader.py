@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
@@ -42,6 +42,8 @@ _BOUNDS = frozenset(
 """One of these alone leaves values of every type."""
 _MAX_NESTED = 8
 MAX_IN_PLACE = 20_000
+MAX_OVERLAPS = 8
+"""The most overlaps of one `oneOf` that are noted."""
 
 
 def read(
@@ -130,7 +132,12 @@ class SchemaNode(Node):
 
 
 class SchemaReader:
-    """The nodes of one root schema, one for each schema object."""
+    """The nodes of one root schema, one for each schema object.
+
+    Attributes:
+        overlaps: places whose `oneOf` has two branches that may share values, with the indexes of these branches, and
+            nodes of the common values and of each branch's.
+    """
 
     def __init__(
         self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
@@ -145,6 +152,7 @@ class SchemaReader:
         self._places: dict[Any, SchemaNode] = {}  # by hand: schemas are dictionaries, which have no hash
         self._open: frozenset[int] = frozenset()
         self._disjointness = Disjointness(algebra, self._peek)
+        self.overlaps: list[tuple[SchemaNode, tuple[int, int], list[Node]]] = []
 
     def node(self, schema: Any, where: Where) -> Node:
         """The node of `schema`, which stands at `where`."""
@@ -153,8 +161,8 @@ class SchemaReader:
         if not schema:
             return NEVER if schema is False else ANY
         if self._scopes is not None:
-            outer = where[0].scope if isinstance(where, tuple) else self._scopes.root
-            return self._scoped(schema, where, self._scopes.entered(schema, outer))
+            within = self._scopes.entered(schema, where[0].scope) if isinstance(where, tuple) else None
+            return self._scoped(schema, where, within or self._scopes.first(schema))
         place = self._places.get(id(schema))
         if place is None:
             place = self._places[id(schema)] = SchemaNode(schema, where, self)
@@ -323,7 +331,9 @@ class SchemaReader:
         except _Unknown:
             return None
 
-    def exclusive(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes:
+    def exclusive(
+        self, place: SchemaNode, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]
+    ) -> Shapes:
         """The values that are in all of `others` and in exactly one of `branches`.
 
         Objects are compared apart from other values: branches that do not say `type` share all values of other types,
@@ -338,18 +348,21 @@ class SchemaReader:
         rest = [tuple(replace(shape, objects=None) for shape in union) for union in unions]
         rest = [tuple(shape for shape in union if not is_empty(shape)) for union in rest]
         if any(objects) and any(rest):
-            return pack([shape for part in (objects, rest) for shape in self.exclusive(branches, part, others)])
+            return pack([shape for part in (objects, rest) for shape in self.exclusive(place, branches, part, others)])
         _check_size(unions)
+        apart = self._disjointness.unions
         beside = self.algebra.product(others)
         together = [self.algebra.product([beside, union]) for union in unions]
-        alone = [
-            self.algebra.union(
-                branch
-                for j, branch in enumerate(branches)
-                if j != i and union and together[j] and not self._disjointness.unions(union, together[j])
-            )
+        sharing = [
+            [j for j, rival in enumerate(together) if j != i and union and rival and not apart(union, rival)]
             for i, union in enumerate(together)
         ]
+        pairs = [(i, j) for i, rivals in enumerate(sharing) for j in rivals if i < j]
+        for i, j in pairs[:MAX_OVERLAPS]:
+            common = partial(self.algebra.product, [together[i], together[j]])
+            each = (common, partial(tuple, together[i]), partial(tuple, together[j]))
+            self.overlaps.append((place, (i, j), [Node(lambda: place.pointer, read) for read in each]))
+        alone = [self.algebra.union(branches[j] for j in rivals) for rivals in sharing]
         shapes: list[Shape] = []
         for union, rivals in zip(together, alone, strict=True):
             shapes += self.algebra.product([union, self.algebra.negation(rivals).shapes])

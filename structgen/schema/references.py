@@ -191,7 +191,7 @@ def _follow_uris(
 ) -> None:
     from referencing.exceptions import Unresolvable
 
-    resolvers: dict[int, Resolver[Any]] = {}
+    resolvers: dict[int, Resolver[Any]] = scan.resolvers
     _note_resolvers(scan.root, dialect, root_resolver(scan.root, dialect, registry), resolvers)
     for source in scan.references:  # grows while new targets are scanned
         reference = _reference(scan, source)
@@ -303,6 +303,10 @@ class DynamicScopes:
             return outer
         return outer.in_subresource(specification(dialect).create_resource(schema))
 
+    def first(self, schema: dict[str, Any]) -> Resolver[Any]:
+        """The scope of a schema by the first way to it."""
+        return self._scan.resolvers.get(id(schema)) or self.entered(schema, self.root)
+
     def key(self, schema: dict[str, Any], scope: Resolver[Any]) -> tuple[int, tuple[str, ...]]:
         """The identity of a place: of its scope only the first entry into each document matters."""
         outermost_first = [uri for uri, _ in scope.dynamic_scope()][::-1]
@@ -326,4 +330,6 @@ class DynamicScopes:
         if isinstance(resolved.contents, (bool, dict)) and id(resolved.contents) not in self._scan.seen:
             home = resolved.resolver.lookup("#").contents
             self._scan.walk(resolved.contents, schema[keyword], dialect_of(home, self._dialect))
+            seen_in = self._scan.seen.get(id(resolved.contents), self._dialect)
+            _note_resolvers(resolved.contents, seen_in, resolved.resolver, self._scan.resolvers)
         return resolved.contents, resolved.resolver

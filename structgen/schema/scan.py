@@ -13,6 +13,7 @@ from typing import Any
 from structgen.errors import LimitExceeded, SchemaError
 from structgen.schema.keywords.arguments import TYPES, Malformed, ScanContext, keys, text, type_names
 from structgen.schema.keywords.dialects import Dialect
+from structgen.schema.keywords.table import ANNOTATION
 
 MAX_SCHEMAS = 1_000_000
 
@@ -26,12 +27,14 @@ class SchemaScan(ScanContext):
     Attributes:
         seen: the draft of every schema object that was scanned, by its id (the root keeps the objects alive).
         starts: the schemas at which walks began, with their pointers and drafts.
+        resolvers: by the id of a schema, the resolver of its references, where they need the `referencing` library.
     """
 
     def __init__(self, root: Any) -> None:
         super().__init__(root)
         self.seen: dict[int, Dialect] = {}
         self.starts: list[tuple[Any, str, Dialect]] = []
+        self.resolvers: dict[int, Any] = {}
 
     def walk(self, start: Any, pointer: str, dialect: Dialect) -> None:
         """Check `start`, whose JSON pointer is `pointer`, and all schemas below it.
@@ -136,7 +139,7 @@ def subschemas(schema: Any, dialect: Dialect) -> Iterator[tuple[Any, str]]:
             yield from ((item, f"{path}/{i}") for i, item in enumerate(value))
         elif isinstance(value, dict) and "map" in row.children:
             yield from ((item, f"{path}/{escaped(key)}") for key, item in value.items())
-        elif "one" in row.children:
+        elif "one" in row.children and (row.how != ANNOTATION or isinstance(value, dict)):
             yield value, path
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote, urlencode, urljoin
 from structgen.arguments import require
 from structgen.errors import OptionError, SchemaError, ToolError, excerpt, quoted
 from structgen.schema.scan import unescaped
-from structgen.tools.dialects import Schema, mapped
+from structgen.schema.written import Schema, mapped
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\b.*")

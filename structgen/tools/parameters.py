@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require
 from structgen.errors import OptionError, SchemaError, quoted
-from structgen.tools.dialects import as_json_schema
+from structgen.schema.written import as_written
 
 _COMBINING = frozenset(
     ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
@@ -106,7 +106,8 @@ def declared(given: Any) -> Declared:
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
     if not isinstance(parameters, Mapping):
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
-    schema = as_json_schema(parameters, f"the parameters of the tool {quoted(name)}")
+    given = {key: value for key, value in parameters.items() if key != "nullable"}  # arguments are never null
+    schema = as_written(given, where=f"the parameters of the tool {quoted(name)}: ").schema
     return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **schema})
 
 

@@ -271,7 +271,7 @@ def test_combined_and_free_objects_stay_open_and_nullable_is_a_type():
     members = Tool.of(entry).parameters["properties"]
     assert members["f"] == free
     assert members["c"] == combined
-    assert members["n"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    assert members["n"] == {"type": ["string", "null"]}
 
 
 def test_what_is_no_tool_is_refused():

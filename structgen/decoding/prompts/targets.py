@@ -60,5 +60,5 @@ def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> 
     else:
         constraint = JsonSchema(schema, order=order, whitespace=whitespace)
     if isinstance(schema, (dict, bool)):
-        return Target(constraint, partial(loads, schema=schema), is_json=True, type=Any)
+        return Target(constraint, partial(loads, schema=constraint.document()), is_json=True, type=Any)
     return Target(constraint, partial(validated, from_type(schema)[1]), is_json=True, type=value_type(schema))

@@ -237,6 +237,12 @@ def subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     scan.stack.append(value)
 
 
+def unused_subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
+    """A schema that restricts nothing. References may lead into it, so it is scanned, unless it is none."""
+    if isinstance(value, dict):
+        scan.stack.append(value)
+
+
 def contained(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     scan.contains.append(schema)
     scan.stack.append(value)

@@ -22,7 +22,8 @@ class Dialect:
     Attributes:
         number: 4, 6, 7, 2019 or 2020.
         keywords: its rows of the table by name.
-        checks, applies: the two functions of each row by name.
+        checks, applies: the two functions of each row by name. Annotations are not checked: `explain` lists those that
+            are malformed.
         restricting: the keywords that can restrict values.
         booleans: are `true` and `false` schemas?
         lone_references: have keywords beside a `$ref` no effect?
@@ -44,7 +45,7 @@ def _dialect(number: int, rows: Iterable[Keyword] = KEYWORDS) -> Dialect:
     return Dialect(
         number=number,
         keywords=known,
-        checks={name: row.check for name, row in known.items()},
+        checks={name: row.check for name, row in known.items() if row.how != ANNOTATION or row.children},
         applies={name: row.apply for name, row in known.items() if row.apply is not None},
         restricting=frozenset(row.name for row in known.values() if row.how not in (STRUCTURE, ANNOTATION)),
         booleans=number > 4,

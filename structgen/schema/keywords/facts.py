@@ -39,7 +39,7 @@ class Reader(Protocol):
 
     def plain(self, place: Any) -> Shapes: ...
 
-    def exclusive(self, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes: ...
+    def exclusive(self, place: Any, branches: Sequence[Node], unions: list[Shapes], others: list[Shapes]) -> Shapes: ...
 
 
 class Facts:
@@ -87,7 +87,8 @@ class Facts:
         if own is not ANY.shapes:
             factors.insert(self.home, own)
         if self.exclusive:
-            return self.reader.exclusive(self.exclusive, [branch.shapes for branch in self.exclusive], factors)
+            unions = [branch.shapes for branch in self.exclusive]
+            return self.reader.exclusive(self.place, self.exclusive, unions, factors)
         return self.reader.algebra.product(factors)
 
     def _own(self) -> Shapes:

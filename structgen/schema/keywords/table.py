@@ -28,7 +28,7 @@ class Keyword:
     Attributes:
         how: `masked` (no wrong token can be chosen), `checked` (when the value closes), `annotation`
             (restricts nothing), `structure` (names and finds schemas).
-        check: raises `Malformed` where the argument is malformed.
+        check: raises `Malformed` where the argument is malformed. An annotation's is for `explain`.
         apply: writes what the argument says into the facts; None where it says nothing about values.
         children: how schemas stand in the argument: `one`, `list`, `map`, or several of these.
         since, until: the first and the last draft that has it, by number.
@@ -63,12 +63,13 @@ _FORMATS = "those of the standard; regex and international host names are checke
 _UNIQUE = "masked where items have few values; else an item that equals an earlier one may not end"
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
+_INTEGERS = "integers in digits, as 5 or 5.0; never with an exponent, as 5e0"
 _VALUES_4 = arguments.not_empty(arguments.json_values, "at least one value")
 _NAMES_4 = arguments.not_empty(arguments.names, "at least one name")
 
 _ANY_SCHEMA = (
     Keyword("type", MASKED, arguments.type_names, own.type_4, until=4),
-    Keyword("type", MASKED, arguments.type_names, own.type_, since=6),
+    Keyword("type", MASKED, arguments.type_names, own.type_, since=6, note=_INTEGERS),
     Keyword("enum", MASKED, _VALUES_4, own.enum, until=4),
     Keyword("enum", MASKED, arguments.json_values, own.enum, since=6),
     Keyword("const", MASKED, arguments.json_value, own.const, since=6),
@@ -166,7 +167,7 @@ _ANNOTATIONS = (
     Keyword("deprecated", ANNOTATION, arguments.flag, since=2019),
     Keyword("contentMediaType", ANNOTATION, arguments.text, since=7),
     Keyword("contentEncoding", ANNOTATION, arguments.text, since=7),
-    _one("contentSchema", ANNOTATION, since=2019),
+    Keyword("contentSchema", ANNOTATION, arguments.unused_subschema, None, ("one",), 2019),
 )
 
 KEYWORDS: tuple[Keyword, ...] = (

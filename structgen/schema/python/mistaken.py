@@ -6,23 +6,21 @@ import re
 from collections.abc import Set as AnySet
 from dataclasses import is_dataclass
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from structgen.errors import SchemaError, quoted
+from structgen.schema.written import wrapped_in
 
 _WRAPPERS = {
-    "json_schema": "it is the response_format of an API",
+    "json_schema": "it is the response_format of an API, without a schema",
     "json_object": "it is the response_format of an API; for any JSON object pass {'type': 'object'}",
     "text": "it is the response_format of an API; for plain text leave schema= out",
-    "function": "it is the description of a tool",
+    "function": "it is the description of a tool, without parameters",
 }
 """What a dict with this `type` is: none of these is a type of JSON Schema."""
-_INNER = (("json_schema", "schema"), ("function", "parameters"), ("schema",), ("parameters",), ("input_schema",))
-"""Where such a dict holds the schema."""
 _TYPES = {"str", "int", "float", "bool", "list", "dict", "string", "integer", "number", "boolean", "array", "object"}
 """The texts that stand for a type, in Python or in JSON Schema."""
-_DESCRIPTION = {"name", "description", "strict", "schema", "parameters", "input_schema"}
-"""The members of a named schema, as APIs take it."""
 
 
 def require_schema(schema: Any) -> None:
@@ -38,24 +36,15 @@ def require_schema(schema: Any) -> None:
         raise SchemaError(f"{quoted(schema)} is no schema: {advice}")
 
 
-def inner_schema(schema: dict[Any, Any]) -> str:
-    """The index of the schema in a `response_format` or a tool's description, as code ("['schema']"); else ""."""
-    for path in _INNER:
-        inner: Any = schema
-        for name in path:
-            inner = inner.get(name) if isinstance(inner, dict) else None
-        if isinstance(inner, dict):
-            return "".join(f"[{name!r}]" for name in path)
-    return ""
-
-
 def _about_dict(schema: dict[Any, Any]) -> str:
     kind = schema.get("type")
+    if wrapped_in(schema):
+        return ""
     if isinstance(kind, str) and kind in _WRAPPERS:
-        inner = inner_schema(schema)
-        return f"{_WRAPPERS[kind]}; pass its {inner}" if inner else _WRAPPERS[kind]
-    if "name" in schema and schema.keys() <= _DESCRIPTION and (inner := inner_schema(schema)):
-        return f"it is the description of a schema; pass its {inner}"
+        return _WRAPPERS[kind]
+    if "openapi" in schema and "$ref" not in schema:
+        names = ", ".join(map(str, islice((schema.get("components") or {}).get("schemas") or ("NAME",), 4)))
+        return f"it is an OpenAPI document; pass {{'$ref': '#/components/schemas/NAME', **document}}: {names}, ..."
     if schema and "type" not in schema and all(isinstance(value, str) and value in _TYPES for value in schema.values()):
         return "its members are names of types; pass a TypedDict, or {'type': 'object', 'properties': {...}}"
     for name, value in schema.items():
