@@ -136,10 +136,11 @@ class Grammar(Transitions):
             self._forget()
         row, address = self._slices.new_row()
         ends = self._fill(position, address, YES, from_row)
-        if ends < NOTHING_ALLOWED:
-            return row, ends == 1, None
         if ends == NOTHING_ALLOWED:
             raise DeadEnd("no token of the vocabulary spells what must come next")
+        row = self._slices.shared(row, address)
+        if ends < NOTHING_ALLOWED:
+            return row, ends == 1, None
         ends -= TESTED
         met = self.automaton.tables.met_tests()
         return row, ends == 1, TestedMask(self, position, row, met, hopeless=ends == NOTHING_ALLOWED)
@@ -155,8 +156,8 @@ class Grammar(Transitions):
 
     @property
     def mask_nbytes(self) -> int:
-        """Bytes held by the cached masks."""
-        return 4 * self._slices.words * len(self._rows)
+        """Bytes held by the cached masks. Other grammars may hold the same ones."""
+        return 4 * self._slices.words * len({id(filled[0]) for filled in self._rows.values()})
 
 
 class Matcher:

@@ -12,17 +12,21 @@ other bytes (`RestSlice`). The slices for free strings and for free text are in 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
+from structgen.automaton.step import int64
 from structgen.automaton.table_format import R_KEPT, R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES
 from structgen.kernels import kernel
+from structgen.kernels.views import view_int64, view_uint32
 from structgen.masks.string_slices import (
     HAS_TWIN, HEAD, IMPURE, NEVER, SKIP, TOKEN, FreeSlice, TextSlice, Uint8, Uint32, covered, in_quotes,
 )  # fmt: skip
@@ -51,6 +55,7 @@ ANY_LENGTH = 254
 """Stands for this length and all greater ones; `IMPURE` is one more."""
 MANY_IDS = 1024
 """From this number of tokens on, a row of a mask is faster than a list of ids."""
+_NOTHING: tuple[Callable[[], None], int] = (lambda: None), 0
 _LONGEST_RUN = 65535
 """The largest uint16. A longer run is stored as several runs."""
 
@@ -191,6 +196,7 @@ class Slices:
         }  # fmt: skip
         self._separators = _most_separators(vocabulary.data, vocabulary.offsets)
         self._rows: list[tuple[Uint32, int]] = []
+        self._known: dict[int, tuple[ref[Uint32], int]] = {}
 
     def new_row(self) -> tuple[Uint32, int]:
         """A new read-only array for a mask, and its address. All grammars of a vocabulary share the allocations."""
@@ -203,6 +209,27 @@ class Slices:
             first, *rest = zip(block, range(address, address + block.nbytes, 4 * self.words), strict=True)
             self._rows.extend(rest)
             return first
+
+    def shared(self, row: Uint32, address: int) -> Uint32:
+        """The one array of all grammars of the vocabulary with the content of `row`, which has just been filled.
+
+        Masks of different schemas are often equal: of 64 schemas that differ in their names, a step needs one to
+        eighteen masks. So each is held once, and sent to a device once.
+        """
+        key = digest(address, self.words)
+        reference, there = self._known.get(key, _NOTHING)
+        known = reference()
+        if known is None:  # a `WeakValueDictionary` has no addresses, and to find one takes as long as all of this
+            self._known[key] = ref(row, partial(self._forget, key)), address
+        elif same(address, there, self.words):
+            self._rows.append((row, address))
+            return known
+        return row
+
+    def _forget(self, key: int, gone: ref[Uint32]) -> None:
+        """Forgets a mask that no grammar holds any more, unless another one has its place."""
+        if self._known.get(key, _NOTHING)[0] is gone:
+            del self._known[key]
 
     @staticmethod
     @once_per_object
@@ -270,3 +297,27 @@ def count_runs(covers: Uint8, runs: npt.NDArray[np.uint16]) -> None:
         for i in range(covers.shape[1] - 1, -1, -1):
             run = 0 if covers[k, i] == IMPURE else run + 1 if run < _LONGEST_RUN else run
             runs[k, i] = run
+
+
+@kernel
+def digest(row: int, words: int) -> int:
+    """A number that is hardly ever equal for two masks, given the address of one, uint32[words]."""
+    pairs, total = view_int64(row), int64(view_uint32(row)[words - 1])
+    for i in range(0, words // 2 - 1, 2):
+        key = int64(i) * int64(0x2545F4914F6CDD1D)
+        total += (pairs[i] ^ key) * (pairs[i + 1] + key + int64(0x1E3779B97F4A7C15))
+    if words % 4 > 1:
+        total += pairs[words // 2 - 1] * int64(0x1E3779B97F4A7C15)
+    number: int = total
+    return number
+
+
+@kernel
+def same(row: int, other: int, words: int) -> int:
+    """1 if two masks are equal, given the address of each."""
+    pairs, others = view_int64(row), view_int64(other)
+    difference = int64(view_uint32(row)[words - 1] ^ view_uint32(other)[words - 1])
+    for i in range(words // 2):
+        difference |= pairs[i] ^ others[i]
+    equal: int = int64(difference == 0)
+    return equal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +14,9 @@ from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import DeadEnd, TokenRejected
 from structgen.masks import fill_masks
 from structgen.masks import grammar as grammar_module
+from structgen.masks import slices as slices_module
 from structgen.masks.grammar import Matcher
+from structgen.masks.slices import Slices
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, allowed, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.walking import tokens_of
@@ -248,6 +251,31 @@ def test_the_cache_of_masks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(grammar._rows) <= 128
     for position, mask in first[:50]:
         assert np.array_equal(grammar.mask(position)[0], mask)
+
+
+def test_equal_masks_of_all_grammars_are_one_array() -> None:
+    """Within a grammar and between grammars; it is freed with the last of them."""
+    vocabulary = vocabulary_of((b"ab", b"cd"))
+    walks = [JsonSchema({"required": [name], "properties": {name: {}}}).compile(vocabulary) for name in ("ab", "cd")]
+    first, second = ([fed(grammar.matcher(), text).mask() for text in (b"", b'{"')] for grammar in walks)
+    assert first[0] is second[0]
+    assert not np.array_equal(first[1], second[1])
+    assert walks[0].mask_nbytes == len({id(filled[0]) for filled in walks[0]._rows.values()}) * 4 * vocabulary.words
+    known = Slices.of(vocabulary)._known
+    before = len(known)
+    del walks, first, second
+    gc.collect()
+    assert before > 1
+    assert not known
+
+
+def test_masks_with_one_digest_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest only finds what may be equal."""
+    alone, walk = matcher(), JsonSchema(PERSON).compile(vocabulary_of(())).matcher()
+    expected = [fed(alone.fork(), TEXT[:end]).mask() for end in range(len(TEXT) + 1)]
+    monkeypatch.setattr(slices_module, "digest", lambda *_: 0)
+    for end, mask in enumerate(expected):
+        assert np.array_equal(fed(walk.fork(), TEXT[:end]).mask(), mask)
 
 
 def test_regex_and_choice_use_the_same_matcher() -> None:
