@@ -128,6 +128,7 @@ def arguments_of(module: PreTrainedModel) -> frozenset[str]:
 
 
 @once_per_object
+@torch.inference_mode()
 def cache_argument(module: PreTrainedModel) -> str | None:
     """The name under which the model takes a cache of transformers; None where it takes none.
 
@@ -154,13 +155,12 @@ def logits_width(module: PreTrainedModel) -> int:
 def _one_token(module: PreTrainedModel) -> dict[str, Any]:
     """Arguments of a forward pass over one token."""
     token = torch.tensor([probe_ids(module)[:1]], device=device_of(module))
-    given: dict[str, Any] = {"input_ids": token, "return_dict": True}
-    if module.config.is_encoder_decoder:
-        given["decoder_input_ids"] = token
-        if module.main_input_name != "input_ids":
-            given["encoder_outputs"] = made_up_encoding(module)
-            del given["input_ids"]
-    return given
+    if not module.config.is_encoder_decoder:
+        return {"input_ids": token, "return_dict": True}
+    # The encoder runs by itself, as for rows: options of the decoder that are passed on to it are refused by some.
+    reads_text = module.main_input_name == "input_ids"
+    encoding = module.get_encoder()(input_ids=token, return_dict=True) if reads_text else made_up_encoding(module)
+    return {"encoder_outputs": encoding, "decoder_input_ids": token, "return_dict": True}
 
 
 @torch.inference_mode()

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutput
 
 from structgen.errors import OptionError
 from structgen.models.layers import read_ids
@@ -86,7 +85,8 @@ def _after_each(module: PreTrainedModel, row: Row, *beside: Sequence[int]) -> Te
     if module.config.is_encoder_decoder:
         output = encoded(module, row)
         if beside:
-            output = BaseModelOutput(last_hidden_state=output.last_hidden_state.expand(len(ids), -1, -1))
+            states = output.last_hidden_state.expand(len(ids), -1, -1)
+            output = type(output)(**{**output, "last_hidden_state": states})  # experts' outputs have more in them
         given = {"encoder_outputs": output, "decoder_input_ids": ids}
     logits: Tensor | None = getattr(module(**given, use_cache=False, return_dict=True), "logits", None)
     if logits is None:

@@ -24,7 +24,7 @@ FACTS |= {"mamba": ("slots and states", 21), "jamba": ("slots and states", 21), 
 FACTS |= {"deepseek-v3.2": ("one by row", 40)}
 """By architecture, the way in which rows are read, and the forward passes of `read_some`."""
 
-OF_EACH_WAY = ["llama", "gemma3", "qwen3-next", "mamba", "t5", "bloom", "rwkv", "minimax"]
+OF_EACH_WAY = ["llama", "gemma3", "qwen3-next", "mamba", "t5", "switch", "bloom", "rwkv", "minimax"]
 
 
 @torch.inference_mode()

@@ -93,6 +93,9 @@ MORE_SLOTTED: Configs = {
 ALONE: Configs = {
     "t5": lambda: hf.T5Config(vocab_size=WIDTH, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
     "umt5": lambda: hf.UMT5Config(vocab_size=WIDTH, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
+    "switch": lambda: hf.SwitchTransformersConfig(
+        vocab_size=WIDTH, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, num_experts=2, expert_capacity=64
+    ),
     "bart": lambda: hf.BartConfig(**HALVES),
     "marian": lambda: hf.MarianConfig(decoder_start_token_id=0, **HALVES),
     "pegasus": lambda: hf.PegasusConfig(**HALVES),
