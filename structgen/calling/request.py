@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,15 +12,17 @@ from structgen.arguments import is_whole, require, require_flag
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.json_values import json_values
 from structgen.chat.messages import EXPECTED, Messages, as_messages, is_conversation, prompt_ids, turn_message
 from structgen.chat.named import NamedChat, named_chat
-from structgen.chat.parser import TurnParser
+from structgen.chat.parser import CallEnded, TurnParser
 from structgen.chat.proof import require_proved
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.confidence import quotes_in
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import lists, per_row, shared
 from structgen.decoding.prompts.sources import is_missing, sources_of, with_source
@@ -35,7 +38,7 @@ from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.rendering import LEAD, schema_text
 from structgen.schema.places import NOTHING_QUOTES, quotes
-from structgen.schema.quotes import MissingSource, Source
+from structgen.schema.quotes import MissingSource, Place, Source
 from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import spelled
 
@@ -62,6 +65,7 @@ class TurnRequest:
     Attributes:
         format: the call format of the model; None without tools.
         answer: reads an answer of the schema; None for text.
+        source: what the arguments of tools quote.
     """
 
     request: Request
@@ -69,6 +73,7 @@ class TurnRequest:
     format: CallFormat | None
     answer: Target | None = field(repr=False)
     row: int = 0
+    source: Source | None = field(default=None, repr=False)
 
     def parser(self) -> TurnParser | None:
         """Returns a parser for the generated text; None without tools: then all of the text is an answer."""
@@ -78,6 +83,31 @@ class TurnRequest:
         return TurnParser(
             self.format, schemas, thought="closed", stop=self.session.stop_strings, answers=self.answer is not None
         )
+
+    def called(self, event: CallEnded) -> ToolCall[Any]:
+        """Returns a call that the model has written.
+
+        Raises:
+            ValidationFailed: the tool's validators refuse it.
+        """
+        return replace(self.tools[event.name].called(event.arguments, event.id), quotes=self.quotes(event))
+
+    def quotes(self, said: CallEnded | str) -> dict[str, tuple[Place, ...]]:
+        """Returns where the quotes of a call's arguments, or of the text of an answer, stand, by JSON pointer."""
+        constraint: Constraint | None = None
+        matcher, is_json = self.session.matcher, True
+        if matcher is None or not matcher.grammar.automaton.quotations:
+            return {}
+        if isinstance(said, CallEnded):
+            tool = self.tools[said.name]
+            constraint = json_values(tool.arguments_schema if tool.type is None else tool.type, source=self.source)
+            said = json.dumps(json.loads(said.arguments), ensure_ascii=False)
+        elif self.answer is not None:
+            constraint, is_json = self.answer.constraint, self.answer.is_json
+        if constraint is None:
+            return {}
+        grammar = grammar_for(constraint, self.request.model.vocabulary)
+        return quotes_in(grammar.automaton, said.encode(), is_json=is_json)
 
     @property
     def session(self) -> Session:
@@ -109,6 +139,7 @@ class _SharedRequest:
     constraint: Constraint | None
     judges: Sequence[Guard[Any]]
     lead: str | None
+    source: Source | None
 
 
 def prepared(
@@ -166,7 +197,7 @@ def prepared(
     given = GivenPrompts.of(prompts if many else prompts[0])
     request = prepare(owner, given, constraints, CallOptions.of(options))
     turns = [
-        TurnRequest(request, {tool.name: tool for tool in plan.callable}, plan.format, plan.answer, row)
+        TurnRequest(request, {tool.name: tool for tool in plan.callable}, plan.format, plan.answer, row, plan.source)
         for row, plan in enumerate(plans)
     ]
     return CallRequest(request, turns, many)
@@ -226,7 +257,7 @@ def _plan(
         lead = LEAD_BESIDE_TOOLS if chosen and max_calls != 0 else LEAD
     if format_ is None:
         constraint = None if answer is None else answer.constraint
-        return _SharedRequest(declared, chosen, None, answer, constraint, (), lead)
+        return _SharedRequest(declared, chosen, None, answer, constraint, (), lead, source)
     if format_.between is None and max_calls != 0:  # the template cannot write several calls in a history
         if min_calls > 1:
             raise OptionError(f"{min_calls} calls in a turn: the model's call format allows only one")
@@ -244,7 +275,7 @@ def _plan(
     constraint = turn(format_, rules, owner.vocabulary)
     guards = judges(format_, rules, owner.vocabulary) if max_calls != 0 else ()
     callable_ = chosen if max_calls != 0 else ()
-    return _SharedRequest(declared, callable_, format_, answer, constraint, guards, lead)
+    return _SharedRequest(declared, callable_, format_, answer, constraint, guards, lead, source)
 
 
 def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[Message]:

@@ -241,6 +241,6 @@ class _Watch:
             return CallEvent(index=event.index, name=event.name, row=row)
         if isinstance(event, ArgumentsPiece):
             return CallEvent(index=event.index, arguments=event.text, row=row)
-        call = self._asked.tools[event.name].called(event.arguments, event.id)
+        call = self._asked.called(event)
         self._calls.append(call)
         return CallEvent(index=event.index, call=call, row=row)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
 from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed, excerpt, quoted
+from structgen.schema.quotes import Place
 from structgen.tools import ToolCall
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Reply(Generic[T]):
         prompt: the text that the model read, with its control tokens.
         generation: the run's tokens, confidence, thinking and costs.
         error: why this conversation of a list failed. A single conversation's failure is raised instead.
+        quotes: where each quote of the answer stands in its source, by JSON pointer; each call has its own `quotes`.
     """
 
     calls: list[ToolCall[Any]]
@@ -61,6 +63,7 @@ class Reply(Generic[T]):
     prompt: str
     generation: Generation[str]
     error: StructgenError | None = None
+    quotes: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
 
     @property
     def value(self) -> list[ToolCall[Any]] | T | None:
@@ -239,7 +242,7 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     Args:
         known: calls of this turn that a stream has given; they keep their ids.
     """
-    text, calls, answer = generation.text, list[ToolCall[Any]](), None
+    text, calls, answer, quotes = generation.text, list[ToolCall[Any]](), None, dict[str, tuple[Place, ...]]()
     error = generation.error
     if error is None:
         try:
@@ -251,9 +254,10 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
                 why = f"{limit}: the model began a call, and the shortest one has no room; raise the limit"
                 raise BudgetExhausted(why, text)
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
+            quotes = {} if calls else asked.quotes(text)
         except StructgenError as refusal:
             error, calls = refusal, []
-    return Reply(calls, answer, text, generation.prompt, generation, error)
+    return Reply(calls, answer, text, generation.prompt, generation, error, quotes)
 
 
 def _cut_call(asked: TurnRequest, generation: Generation[Any]) -> str | None:
@@ -319,4 +323,4 @@ def _read(
     ended = [event for event in events if isinstance(event, CallEnded)]
     if len(ended) == len(known):
         return text, list(known), thought
-    return text, [asked.tools[event.name].called(event.arguments, event.id) for event in ended], thought
+    return text, [asked.called(event) for event in ended], thought

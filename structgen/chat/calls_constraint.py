@@ -9,7 +9,7 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
-from structgen.chat.json_values import json_plan
+from structgen.chat.json_values import json_values
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
 from structgen.chat.parser import TurnParser
@@ -213,7 +213,7 @@ class _TurnPlans:
             }
             for n, tool in enumerate(tools)
         ]
-        return json_plan({"anyOf": objects}, [arguments, name], source=self._rules.source)
+        return json_values({"anyOf": objects}, [arguments, name], source=self._rules.source).plan()
 
     def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
         """Returns pieces of a call of this tool as one plan."""
@@ -246,7 +246,8 @@ class _TurnPlans:
             return self._keyed.plan(schema, tool.name, self._rules.order)
         layout = self._format.arguments
         deeper = layout.margin + 2 * (layout.indent or 0) if isinstance(layout, JsonLayout) else 0
-        return json_plan(tool.arguments_schema if tool.type is None else tool.type, self._rules.order, deeper, source)
+        schema = tool.arguments_schema if tool.type is None else tool.type
+        return json_values(schema, self._rules.order, deeper, source).plan()
 
 
 _FOLLOWED = 16

@@ -9,10 +9,10 @@ from typing import Any
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.options import Whitespace
-from structgen.parts.parts import Plan
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
-from structgen.schema.quotes import MissingSource, Source
+from structgen.schema.places import quotes
+from structgen.schema.quotes import Source
 
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
@@ -27,24 +27,18 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
 
-def json_plan(schema: Any, order: str | Sequence[str] = "any", deeper: int = 0, source: Source | None = None) -> Plan:
+def json_values(
+    schema: Any, order: str | Sequence[str] = "any", deeper: int = 0, source: Source | None = None
+) -> JsonSchema:
     """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound.
 
     Args:
         deeper: by how many blanks the bound is larger, for layouts with deep indentation.
         source: what is quoted, if the schema quotes.
-
-    Raises:
-        MissingSource: the schema quotes, and there is no source.
     """
     blanks = Whitespace.FLEXIBLE
     values = JsonSchema(schema, order=order, whitespace=replace(blanks, bound=blanks.bound + deeper))
-    try:
-        return values.plan()
-    except MissingSource:
-        if source is None:
-            raise
-        return replace(values, source=source).plan()
+    return replace(values, source=source) if source is not None and quotes(values.document()) else values
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.finite_texts import finite_texts, may_be_null
+from structgen.automaton.machine import Automaton
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.automaton.table_format import TARGET
 from structgen.decoding.choosing.measure import ChosenToken
@@ -109,17 +110,8 @@ class Confidence:
 
     @cached_property
     def _quoted(self) -> dict[str, tuple[Place, ...]]:
-        automaton, quoted = self._matcher.grammar.automaton, dict[str, tuple[Place, ...]]()
-        if not automaton.quotations:
-            return quoted
-        positions = self._positions
-        for span in self.spans.values():
-            first = span.start + self._text.startswith(b'"', span.start) * self.is_json
-            quotation = automaton.quotations.get(positions[first] & TARGET) if first < len(positions) else None
-            if quotation is not None:
-                quote = self._text[span.start : span.end]
-                quoted[span.pointer] = quotation.places(json.loads(quote) if self.is_json else quote.decode())
-        return quoted
+        automaton = self._matcher.grammar.automaton
+        return quotes_in(automaton, self._text, is_json=self.is_json) if automaton.quotations else {}
 
     @cached_property
     def _text(self) -> bytes:
@@ -127,18 +119,12 @@ class Confidence:
 
     @cached_property
     def _positions(self) -> list[int]:
-        """The position in the automaton before each byte of the text."""
-        automaton = self._matcher.grammar.automaton
-        with automaton.lock:
-            return Walk(automaton, self._text).positions
+        return _positions(self._matcher.grammar.automaton, self._text)
 
     @cached_property
     def spans(self) -> dict[str, Span]:
         """The place of each value in the text, by JSON pointer."""
-        if not self.is_json:
-            return {"": Span("", (), 0, len(self._text), 0)}
-        reader = PointerReader()
-        return {span.pointer: span for span in reader.feed(self._text) + reader.finish()}
+        return _spans(self._text, is_json=self.is_json)
 
     def field(self, span: Span) -> Field:
         places = self._quoted.get(span.pointer, ())
@@ -194,6 +180,32 @@ class Confidence:
         """The text of the value; None for a container."""
         text = self._text[span.start : span.end]
         return None if self.is_json and text[:1] in (b"[", b"{") else value_of(text, is_json=self.is_json)
+
+
+def quotes_in(automaton: Automaton, text: bytes, *, is_json: bool) -> dict[str, tuple[Place, ...]]:
+    """The places in its source of each quote in a text of the automaton, by JSON pointer."""
+    quoted = dict[str, tuple[Place, ...]]()
+    positions = _positions(automaton, text)  # this writes what the text comes to
+    for span in _spans(text, is_json=is_json).values() if automaton.quotations else ():
+        first = span.start + text.startswith(b'"', span.start) * is_json
+        quotation = automaton.quotations.get(positions[first] & TARGET) if first < len(positions) else None
+        if quotation is not None:
+            quote = text[span.start : span.end]
+            quoted[span.pointer] = quotation.places(json.loads(quote) if is_json else quote.decode())
+    return quoted
+
+
+def _positions(automaton: Automaton, text: bytes) -> list[int]:
+    """The position in the automaton before each byte of a text."""
+    with automaton.lock:
+        return Walk(automaton, text).positions
+
+
+def _spans(text: bytes, *, is_json: bool) -> dict[str, Span]:
+    if not is_json:
+        return {"": Span("", (), 0, len(text), 0)}
+    reader = PointerReader()
+    return {span.pointer: span for span in reader.feed(text) + reader.finish()}
 
 
 class _Fields(Mapping[str, Field]):

@@ -16,6 +16,7 @@ from structgen.calling.request import TurnRequest
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
+from structgen.schema.quotes import Place
 from structgen.server.asking import Asked
 from structgen.server.engine import News
 from structgen.server.problems import Problem
@@ -38,6 +39,7 @@ class ChoiceText:
         generation: None until the text is complete.
         tokens, choices: the tokens so far, and the measurements of their choices.
         losses: does the answer tell them?
+        quotes: where each stands, by JSON pointer; those of calls behind the number of the call, as `/0/name`.
     """
 
     content: str = ""
@@ -47,6 +49,7 @@ class ChoiceText:
     tokens: list[int] = field(default_factory=list)
     choices: list[ChosenToken | None] = field(default_factory=list)
     losses: bool = False
+    quotes: dict[str, tuple[Place, ...]] = field(default_factory=dict)
 
     def add(self, event: TurnEvent) -> Body:
         """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
@@ -78,7 +81,7 @@ class ChoiceText:
     def about(self) -> Body:
         """The field `structgen` of a complete text: how it ended, which limits cut values, what it cost."""
         assert self.generation is not None
-        caps, stats, quotes = self.generation.caps, self.generation.stats, self.generation.quotes
+        caps, stats, quotes = self.generation.caps, self.generation.stats, self.quotes or self.generation.quotes
         return {
             "finish": self.generation.finish,
             "caps": [{"name": cap.name, "pointer": cap.pointer, "limit": cap.limit} for cap in caps],
@@ -109,11 +112,16 @@ class Answer(ABC):
         text.tokens += news.tokens
         text.choices += news.choices
         pieces = [piece for event in news.events for piece in self._pieces(news.index, event)]
+        turn = self._asked.turns[news.index]
+        for event in news.events:
+            if isinstance(event, CallEnded):
+                text.quotes |= {f"/{event.index}{pointer}": places for pointer, places in turn.quotes(event).items()}
         entries = self._logprobs(news.index, start)
         if entries:
             pieces = self._measured(news.index, pieces, entries)
         if news.generation is not None:
             text.generation = news.generation
+            text.quotes |= {} if text.calls else turn.quotes(text.content)
             pieces += self._last_pieces(news.index)
         return pieces
 

@@ -24,6 +24,7 @@ from structgen.arguments import require
 from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
+from structgen.schema.quotes import Place
 from structgen.schema.whole_numbers import with_ints
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
 from structgen.tools.openapi import Send, functions_of, send_by_httpx
@@ -65,12 +66,14 @@ class ToolCall(Generic[R]):
             JSON for a JSON Schema.
         id: distinguishes the calls of one conversation.
         tool: the tool that is called.
+        quotes: where each argument that is a `Quote` stands in its source, by JSON pointer.
     """
 
     name: str
     arguments: Any
     id: str = field(default_factory=new_id, compare=False)
     tool: Tool[..., R] | None = field(default=None, repr=False, compare=False)
+    quotes: Mapping[str, tuple[Place, ...]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def json(self) -> str:

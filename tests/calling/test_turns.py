@@ -423,8 +423,28 @@ def test_arguments_and_answers_quote_a_source_or_the_last_message():
     for source in (None, ["Tom", {"x": "Eve", "y": "Max"}]):
         replies = sg.call(model, [[each] for each in asked], [find], choice="required", parallel=False, source=source)
         for (called,), messages, own in zip(replies, asked, source or (None, None), strict=True):
-            texts = own.values() if isinstance(own, dict) else [own or messages["content"]]
-            assert any(called.arguments["name"] in text for text in texts)
+            texts = own if isinstance(own, dict) else {"": own or messages["content"]}
+            pieces = {texts[place.document][place.start : place.end] for place in called.quotes["/name"]}
+            assert pieces == {called.arguments["name"]}
     schema = {"type": "string", "x-quote": {"whole": "words"}}
     for tools, wanted in (([], sg.Quote(whole="words")), ([find], schema)):
-        assert sg.call(model, [asked[0]], tools, schema=wanted, choice="none") in "Where is Ada?"
+        reply = sg.call(model, [asked[0]], tools, schema=wanted, choice="none", details=True)
+        assert reply.answer in {"Where is Ada?"[place.start : place.end] for place in reply.quotes[""]}
+
+
+@pytest.mark.parametrize("template", ["hermes", "mistral", "openai-gpt-oss-120b"])
+def test_the_quotes_of_each_call_have_their_places(template):
+    """In a list within the arguments, in parallel calls, and in streams, whose last reply has the same calls."""
+
+    def find(names: Annotated[list[Annotated[str, sg.Quote(max_length=3)]], Field(min_length=2, max_length=2)]) -> None:
+        """Finds."""
+
+    source, model = 'A "B" é\nA', random_chat(template)
+    parallel = (2, 2) if template == "hermes" else False
+    events = sg.stream_call(model, "Who?", [find], choice="required", parallel=parallel, source=source)
+    replies = [event.reply for event in events if event.reply is not None]
+    for called in replies[0].calls:
+        assert [*called.quotes] == ["/names/0", "/names/1"]
+        for quote, places in zip(called.arguments["names"], called.quotes.values(), strict=True):
+            assert [source[place.start : place.end] for place in places] == [quote] * source.count(quote)
+    assert replies[0].generation.sources == {"": source}

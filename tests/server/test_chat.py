@@ -447,5 +447,16 @@ def test_a_quote_of_the_last_message_or_of_a_source_has_its_places(chat):
     body = {"structgen": {"source": {"a": "Oslo", "b": "or Oslo"}}}
     said = chat(response_format=schema_format(schema), extra_body=body).choices[0]
     assert {each["document"] for each in said.structgen["quotes"]["/city"]} <= {"a", "b"}
+    tool = {"type": "function", "function": {"name": "find", "parameters": schema}}
+    with served(random_chat("hermes"), Settings(name="m")) as server:
+        asked = {"model": "m", "temperature": 0, "messages": ASK, "tools": [tool], "tool_choice": "required"}
+        said = server.client.chat.completions.create(extra_body=body, **asked).choices[0]
+        last = [*server.client.chat.completions.create(extra_body=body, stream=True, **asked)][-1].choices[0]
+    places = said.structgen["quotes"]["/0/city"]
+    assert places == last.structgen["quotes"]["/0/city"]
+    quote = json.loads(said.message.tool_calls[0].function.arguments)["city"]
+    texts = {"a": "Oslo", "b": "or Oslo"}
+    assert places
+    assert all(texts[each["document"]][each["start"] : each["end"]] == quote for each in places)
     plain = schema_format({"type": "string"})
     assert "no string of this one" in refused(chat, response_format=plain, extra_body=body)["message"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
-from structgen.chat.json_values import json_plan, members_of, types_of
+from structgen.chat.json_values import json_values, members_of, types_of
 from structgen.chat.keyed.nested import Elements, Nested
 from structgen.chat.keyed.value_plans import ElementPlans, NestedPlans, raw_strings, scalar_words, separated
 from structgen.chat.literals import Literals, optional
@@ -97,7 +97,7 @@ class KeyedPlans:
         json_types = [type_ for type_, writer in group.items() if isinstance(writer, JsonLayout)]
         in_json = [type_ for type_ in json_types if type_ not in ("boolean", "null")]
         if in_json:
-            plans.append(json_plan({**json.loads(schema), "type": in_json}))
+            plans.append(json_values({**json.loads(schema), "type": in_json}).plan())
         words = scalar_words(shapes, group)
         plans += [] if words is None else [words]
         for type_, writer in group.items():
