@@ -192,7 +192,7 @@ def quotes_in(automaton: Automaton, text: bytes, *, is_json: bool) -> dict[str, 
         if quotation is not None:
             quote = text[span.start : span.end]
             quoted[span.pointer] = quotation.places(json.loads(quote) if is_json else quote.decode())
-    return quoted
+    return {pointer: places for pointer, places in quoted.items() if places}  # a listed text beside quotes has none
 
 
 def _positions(automaton: Automaton, text: bytes) -> list[int]:

@@ -95,6 +95,12 @@ class StringWriter:
 
     def inside(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
         """The state after a string's opening quote; 0 when there is no string."""
+        if any(s.quotes for _, s in strings):
+            strings = [(i, s) for i, s in strings if not string_is_empty(s)]
+            if any(s.quotes for _, s in strings):
+                return self._quoted(choice, strings)
+        if not strings:
+            return 0
         free = [(i, s) for i, s in strings if is_free(s)]
         finite = [(i, s) for i, s in strings if s.literals is not None]
         bounds = {(s.min_length, s.max_length) for _, s in free}
@@ -105,8 +111,6 @@ class StringWriter:
                 return self._literals(choice, finite, free)
         if len(strings) == 1:
             return self._restricted(choice, *strings[0])
-        if any(s.quotes for _, s in strings):
-            raise UnsupportedSchema("a quote stands beside other strings in one place: give it a member of its own")
         living = [(i, s) for i, s in strings if not string_is_empty(s)]
         if not living:
             return 0
@@ -148,8 +152,6 @@ class StringWriter:
         """The state of the strings of one node. If the language does not bound their length, a counter does."""
         if string_is_empty(strings):
             return 0
-        if strings.quotes:
-            return self._quoted(choice, node, strings)
         (language, longest), predicate = uncapped_language(strings), uncapped_predicate(strings)
         sure = self._context.accept(choice, 1 << node)
         closes = {1: sure, 3: sure}
@@ -159,18 +161,35 @@ class StringWriter:
         high = longest and min(longest, MAX_COUNT)
         return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high).start
 
-    def _quoted(self, choice: Lockstep, node: int, strings: Strings) -> int:
-        """The state of the quotes of one source. What else restricts them is tested at their end."""
-        if len(strings.quotes) > 1:
+    def _quoted(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
+        """The state of the quotes of one source, and of listed texts beside them.
+
+        What else restricts the quotes is tested at their end.
+        """
+        nodes, others = [i for i, s in strings if s.quotes], [(i, s) for i, s in strings if not s.quotes]
+        rules = list(dict.fromkeys(s for _, s in strings if s.quotes))
+        if len(rules) > 1 or len(rules[0].quotes) > 1:
             raise UnsupportedSchema("a string cannot be a quote in two ways at once")
-        rest = replace(strings, quotes=(), max_length=None)
+        quotation, longest = rules[0].quotes[0], rules[0].max_length
+        if any(s.literals is None or longest is not None for _, s in others):
+            raise UnsupportedSchema("a quote stands beside other strings in one place: give it a member of its own")
+        rest = replace(rules[0], quotes=(), max_length=None)
         predicate = None if rest == Strings() else partial(string_holds, rest)
-        close = _Acceptance(self._context, choice, [node], [predicate]).tested(1, TextCheck)
-        key = strings.quotes[0], strings.max_length, close
-        state = self._quotes.get(key)
-        if state is None:
-            state = write_quotation(self._automaton, key[0], close=close, quoted=True, maximum=key[1])
-            self._quotes[key] = state
+        ends = _Acceptance(self._context, choice, nodes, [predicate] * len(nodes))
+        close = ends.tested((1 << len(nodes)) - 1, TextCheck)
+        key = quotation, longest, close
+        if key not in self._quotes:
+            self._quotes[key] = write_quotation(self._automaton, quotation, close=close, quoted=True, maximum=longest)
+        state = self._quotes[key]
+        accepted: dict[str, int] = {}
+        for bit, texts in [(1 << i, allowed_literals(each)) for i, each in others]:
+            for text in texts:
+                accepted[text] = accepted.get(text, union(nodes) if string_holds(rules[0], text) else 0) | bit
+        closes = {text: self._context.accept(choice, bits) for text, bits in accepted.items()}
+        listed = {text: after for text, after in closes.items() if after}
+        if listed:
+            state = self._automaton.later(partial(self._expand_literals, listed, state, quoting=True))
+            self._automaton.quotations[state] = quotation
         return state
 
     def _free_string(self, choice: Lockstep, free: Sequence[tuple[int, Strings]]) -> int:
@@ -217,9 +236,9 @@ class StringWriter:
 
         return self._context.shared((texts, close), expand)
 
-    def _expand_literals(self, closes: dict[str, int], inner: int, state: int) -> None:
+    def _expand_literals(self, closes: dict[str, int], other: int, state: int, *, quoting: bool = False) -> None:
         pairs = [(spelled(text) + b'"', close) for text, close in closes.items()]
-        write_literals(self._automaton, state, pairs, inner=inner, other=inner)
+        write_literals(self._automaton, state, pairs, inner=0 if quoting else other, other=other)
 
 
 def _in_any(sets: tuple[Strings, ...], text: str) -> bool:

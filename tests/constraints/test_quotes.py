@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
@@ -54,6 +54,24 @@ def test_other_keywords_hold_beside_a_quote() -> None:
     assert [accepts(JsonSchema(either, source="Ann"), each) for each in ("Ann", "Eve", "An")] == [True, False, False]
 
 
+def test_a_quote_in_each_type_of_a_union_and_beside_listed_texts() -> None:
+    """Which of the types it is shows behind the quote, or by it."""
+
+    class Firm(BaseModel):
+        name: Annotated[str, sg.Quote(whole="words")]
+        staff: int
+
+    class Author(BaseModel):
+        name: Annotated[str, sg.Quote(whole="words")]
+        works: list[Annotated[str, sg.Quote(whole="words")] | Literal["unknown", "Bob and"]]
+
+    schema = JsonSchema(Firm | Author, source="Ann, and Bob")
+    assert accepts(schema, {"name": "Ann", "staff": 2})
+    assert accepts(schema, {"name": "Bob", "works": ["and Bob", "unknown", "Bob and", "Ann"]})
+    assert not accepts(schema, {"name": "unknown", "works": []})
+    assert not accepts(schema, {"name": "Ann", "works": ["unknow"]})
+
+
 def test_a_quote_is_plain_text_as_a_constraint_and_as_a_part() -> None:
     assert accepts(sg.Quote("a\nb"), "a\nb")
     assert not accepts(sg.Quote("a\nb"), "b\n")
@@ -80,6 +98,11 @@ def test_what_cannot_work_is_refused() -> None:
         sg.Quote(spaces="no")
     with pytest.raises(UnsupportedSchema, match="give it a member of its own"):
         accepts(JsonSchema({"anyOf": [quote, {"type": "string", "pattern": "^x"}]}, source="ab"), "a")
+    short = {**quote, "maxLength": 3}
+    with pytest.raises(UnsupportedSchema, match="give it a member of its own"):
+        accepts(JsonSchema({"anyOf": [short, {"enum": ["x"]}]}, source="ab"), "a")
+    with pytest.raises(UnsupportedSchema, match="a quote in two ways"):
+        accepts(JsonSchema({"anyOf": [quote, short]}, source="ab"), "a")
     nullable = JsonSchema({"anyOf": [quote, {"type": "null"}]}, source=" ")
     words = {**quote, "x-quote": {"whole": "words"}}
     assert accepts(JsonSchema({"anyOf": [words, {"type": "null"}]}, source=" "), None)

@@ -43,6 +43,20 @@ def test_each_quote_has_one_spelling(text: str, maximum: int | None) -> None:
     }
 
 
+@pytest.mark.parametrize("listed", [["ax", "none", "a"], ['a"c', "é", "", 'ab"a'], ['b"a\\n']])
+@pytest.mark.parametrize("rest", [{}, {"minLength": 2}])
+def test_listed_texts_stand_beside_quotes(listed: list[str], rest: dict[str, int]) -> None:
+    """Some begin as quotes do, and some are quotes."""
+    source = 'ab"a\\b'
+    schema = {"anyOf": [{"type": "string", "x-quote": {}, **rest}, {"enum": listed}]}
+    matcher = JsonSchema(schema, source=source).compile(byte_vocabulary()).matcher()
+    quotes = {each for each in pieces(Quotation(source=Source.of(source))) if len(each) >= rest.get("minLength", 0)}
+    assert texts_of(matcher) == {json.dumps(each, ensure_ascii=False).encode() for each in {*quotes, *listed}}
+    schema = {"anyOf": [{"type": "string", "x-quote": {"whole": "words"}}, {"enum": listed}]}
+    matcher = JsonSchema(schema, source=" ").compile(byte_vocabulary()).matcher()  # nothing can be quoted
+    assert texts_of(matcher) == {json.dumps(each, ensure_ascii=False).encode() for each in listed}
+
+
 def test_a_longest_length_ends_at_whole_words() -> None:
     text = "one two three, four"
     quotation = Quotation("words", source=Source.of(text))

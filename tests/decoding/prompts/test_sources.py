@@ -12,6 +12,7 @@ from structgen.decoding.prompts.sources import sources_of
 from structgen.demo import load_demo
 from structgen.errors import OptionError
 from structgen.schema.quotes import Place, Source
+from structgen.testing import scripted
 
 LETTER = 'Anna "Bob" Smith\r\nwas born in Zürich. 👩‍🔬 Anna'
 
@@ -49,6 +50,16 @@ def test_every_quote_is_verbatim_and_its_places_are_right(model: sg.Model, optio
         assert all(LETTER[each.start : each.end] == quote for each in field.places), quote
         assert len(field.places) == (1 if len(quote) > 4 else len(field.places))
     assert run.fields["/notes"].source is None
+
+
+def test_a_listed_text_beside_quotes_has_no_place(model: sg.Model) -> None:
+    schema = {"anyOf": [{"type": "string", "x-quote": {"whole": "words"}}, {"enum": ["none of these"]}]}
+    runs = {
+        word: sg.generate(scripted(f'"{word}"'), "?", schema, source="It was Bob.", details=True)
+        for word in ("Bob", "none of these")
+    }
+    assert {run.value: dict(run.quotes) for run in runs.values()} == {"Bob": {"": (Place(7, 10),)}, "none of these": {}}
+    assert runs["none of these"].fields[""].source is None
 
 
 def test_without_a_source_the_last_message_of_the_user_is_quoted(model: sg.Model) -> None:
