@@ -98,6 +98,8 @@ from structgen.phrases.kinds import Gap as Gap
 from structgen.phrases.kinds import Ordered as Ordered
 from structgen.phrases.kinds import Phrase as Phrase
 from structgen.phrases.kinds import Template as Template
+from structgen.porting.portable import Portable as Portable
+from structgen.porting.portable import portable as portable
 from structgen.remote import Remote as Remote
 from structgen.rendering import render as render
 from structgen.tools.mcp_tools import mcp_tools as mcp_tools

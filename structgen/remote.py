@@ -25,6 +25,7 @@ from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenEr
 from structgen.given_prompts import GivenPrompts
 from structgen.http_client import httpx
 from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
+from structgen.porting import PROVIDERS, Portable, portable
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
@@ -53,6 +54,8 @@ class Remote:
         headers: further headers.
         response_format: how the schema is sent: "json_schema" as in OpenAI's interface, or "json_object" with a
             `schema` beside it, as llama.cpp's servers take it.
+        provider: whose structured output it is, "openai", "anthropic", "gemini" or "mistral": the schema is sent as
+            `portable` makes it, and the answer is restored. None sends it as it is.
     """
 
     url: str
@@ -62,6 +65,7 @@ class Remote:
     timeout: float = 600.0
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     response_format: Literal["json_schema", "json_object"] = "json_schema"
+    provider: Literal["openai", "anthropic", "gemini", "mistral"] | None = None
 
     def __post_init__(self) -> None:
         is_url = isinstance(self.url, str) and self.url.startswith(("http://", "https://"))
@@ -69,6 +73,8 @@ class Remote:
         require(isinstance(self.model, str) and bool(self.model), "model", self.model, "a model's name")
         require_flag("structgen", self.structgen)
         require_one_of("response_format", self.response_format, "json_schema", "json_object")
+        if self.provider is not None:
+            require_one_of("provider", self.provider, *PROVIDERS)
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
     def client(self) -> httpx.Client:
@@ -114,11 +120,11 @@ class RemoteRequest:
     """A checked call, ready to be sent.
 
     Attributes:
-        rows: a body and a target for each prompt.
+        rows: a body and a target for each prompt, and its schema for a provider.
     """
 
     remote: Remote
-    rows: list[tuple[dict[str, Any], Target]]
+    rows: list[tuple[dict[str, Any], Target, Portable | None]]
     limits: Sequence[Limits]
     at_once: int
 
@@ -132,7 +138,7 @@ class RemoteRequest:
             return list(pool.map(partial(self._result, client), range(len(self.rows))))
 
     def _result(self, client: httpx.Client, row: int) -> Generation[Any]:
-        (body, target), began = self.rows[row], time.perf_counter()
+        (body, target, portable_), began = self.rows[row], time.perf_counter()
         try:
             answer = self.remote.post(body, client)
         except StructgenError as error:
@@ -141,7 +147,8 @@ class RemoteRequest:
         text = (choice.get("message") or {}).get("content") or ""
         value, failure = None, None
         try:
-            value = _validated(target, text)
+            whole = text if portable_ is None else json.dumps(portable_.restore(json.loads(text)))
+            value = _validated(target, whole)
             if self.limits[row].strict and choice.get("finish_reason") == "length":
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
         except (StructgenError, ValidationError, ValueError) as refusal:
@@ -232,12 +239,16 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
         if extras and not remote.structgen:
             unknown = f"{', '.join(extras)}: OpenAI's interface has no field for that"
             raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")
-        body = {"model": remote.model, "messages": prompt.messages(), **_fields(remote, target, drawn, bounds)}
-        rows.append(({**body, "structgen": extras} if extras else body, target))
+        portable_ = portable(_json_schema(target), remote.provider) if remote.provider and target.is_json else None
+        fields = _fields(remote, target, portable_, drawn, bounds)
+        body = {"model": remote.model, "messages": prompt.messages(), **fields}
+        rows.append(({**body, "structgen": extras} if extras else body, target, portable_))
     return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 
 
-def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) -> dict[str, Any]:
+def _fields(
+    remote: Remote, target: Target, portable_: Portable | None, sampling: Sampling, limits: Limits
+) -> dict[str, Any]:
     """The fields of OpenAI's interface."""
     fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
     fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
@@ -246,10 +257,11 @@ def _fields(remote: Remote, target: Target, sampling: Sampling, limits: Limits) 
     if limits.stop:
         require(target.constraint is None, "stop", limits.stop, "none: a constraint itself defines where its text ends")
         fields["stop"] = list(limits.stop)
+    schema = portable_.schema if portable_ else _json_schema(target) if target.is_json else None
     if target.is_json and remote.response_format == "json_object":
-        fields["response_format"] = {"type": "json_object", "schema": _json_schema(target)}
+        fields["response_format"] = {"type": "json_object", "schema": schema}
     elif target.is_json:
-        described = {"name": "answer", "schema": _json_schema(target), "strict": True}
+        described = {"name": "answer", "schema": schema, "strict": True}
         fields["response_format"] = {"type": "json_schema", "json_schema": described}
     return fields
 

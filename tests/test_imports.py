@@ -29,7 +29,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
-    {"explanation", "chat", "rendering", "compile_ahead", "trace"},
+    {"explanation", "chat", "rendering", "porting", "compile_ahead", "trace"},
     {"decoding"},
     {"reasking", "remote", "few_shot", "api_options", "classifying"},
     {"api"},
@@ -47,7 +47,7 @@ WITHOUT_TORCH = {
     "given_prompts",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "phrases", "compile_ahead", "trace",
+    "tools", "chat", "rendering", "porting", "phrases", "compile_ahead", "trace",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Annotated
 
 import pytest
-from pydantic import AfterValidator, BaseModel
+from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
 from structgen.demo import load_demo
@@ -177,6 +177,51 @@ def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
         run = sg.generate(remote, ["?"], plain, details=True)
         assert isinstance(run[0].error, ValidationFailed)
         server.shutdown()
+
+
+class Noting(BaseHTTPRequestHandler):
+    """An endpoint that notes the schema it is sent."""
+
+    sent: list[dict]
+    answer: str
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.sent.append(body["response_format"]["json_schema"]["schema"])
+        answer = json.dumps({"choices": [{"message": {"content": self.answer}, "finish_reason": "stop"}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *arguments):
+        """Quiet."""
+
+
+class Town(BaseModel):
+    name: Annotated[str, Field(min_length=3)]
+    size: int = 7
+
+
+def test_a_provider_is_sent_what_it_takes_and_its_answer_is_restored_and_validated():
+    Noting.sent, Noting.answer = [], '{"name": "Oslo", "size": null}'
+    with HTTPServer(("127.0.0.1", 0), Noting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = sg.Remote(f"http://127.0.0.1:{server.server_port}/v1", "m", provider="openai")
+        assert sg.generate(remote, "?", Town) == Town(name="Oslo")
+        assert Noting.sent == [sg.portable(Town, "openai").schema]
+        assert "minLength" not in json.dumps(Noting.sent)
+        Noting.answer = '{"name": "Os", "size": null}'  # what the provider could not be told
+        with pytest.raises(ValidationFailed, match="at least 3 characters"):
+            sg.generate(remote, "?", Town)
+        Noting.answer = '{"value": [1, 2]}'
+        assert sg.generate(remote, "?", list[int]) == [1, 2]
+        Noting.answer = "no JSON"
+        with pytest.raises(ValidationFailed, match="no JSON"):
+            sg.generate(remote, "?", list[int])
+        server.shutdown()
+    with pytest.raises(OptionError, match="provider='cohere'"):
+        sg.Remote("http://127.0.0.1", "m", provider="cohere")
 
 
 class Redirecting(BaseHTTPRequestHandler):

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
-from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
+from structgen.errors import LimitExceeded, OptionError, RequestError, SchemaError, quoted
 from structgen.patience import check_deadline
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
@@ -195,6 +195,10 @@ class SchemaReader:
         draft = self._drafts[id(schema)]
         return draft.lone_references or len(schema.keys() & draft.restricting) == 1
 
+    def target_of(self, schema: dict[str, Any]) -> Target:
+        """The schema that the `$ref` of `schema` leads to, and its pointer."""
+        return self._targets[id(schema)]
+
     def target_schema(self, schema: dict[str, Any]) -> Any:
         """The schema that the `$ref` of `schema` leads to."""
         return self._targets[id(schema)][0]
@@ -291,6 +295,20 @@ class SchemaReader:
         if not self.has_lone_reference(schema):
             nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
         return nodes
+
+    def are_disjoint(self, branches: Iterable[Any]) -> bool:
+        """Is it plain that no value satisfies two of these schemas?"""
+        try:
+            return self._disjointness.overlap([self.node(branch, None).shapes for branch in branches]) is None
+        except RequestError:
+            return False
+
+    def takes_null(self, schema: Any) -> bool:
+        """Is null a value of this schema?"""
+        try:
+            return any(shape.null for shape in self.node(schema, None).shapes)
+        except RequestError:
+            return False
 
     def _build(self, place: SchemaNode) -> Shapes:
         check_deadline()

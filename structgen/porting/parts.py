@@ -1,0 +1,112 @@
+"""The schemas that one value must satisfy, and what they say together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+
+from structgen.schema.keywords.arguments import canonical
+from structgen.schema.keywords.table import SPEAKS_OF
+from structgen.schema.scan import escaped
+
+LOWER = ("minimum", "exclusiveMinimum", "minItems", "minLength", "minProperties")
+UPPER = ("maximum", "exclusiveMaximum", "maxItems", "maxLength", "maxProperties")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A schema that a value must satisfy, at a pointer, without some of its keywords."""
+
+    schema: Any
+    at: str
+    without: frozenset[str] = frozenset()
+
+    def get(self, keyword: str, default: Any = None) -> Any:
+        return default if keyword in self.without else self.schema.get(keyword, default)
+
+    def but(self, *keywords: str) -> Part:
+        return Part(self.schema, self.at, self.without | {*keywords})
+
+    def inner(self, schema: Any, *tokens: object) -> Part:
+        return Part(schema, self.at + "".join(f"/{escaped(token)}" for token in tokens))
+
+
+def have(parts: list[Part], kind: str) -> bool:
+    """Does a keyword of a part speak of this type?"""
+    return any(SPEAKS_OF.get(key) == kind for part in parts for key in part.schema.keys() - part.without)
+
+
+def kinds_of(parts: list[Part]) -> set[str] | None:
+    """The types that all parts allow; None where none says one."""
+    kinds: set[str] | None = None
+    for part in parts:
+        said = part.get("type")
+        if said is not None:
+            own = {said} if isinstance(said, str) else set(said)
+            own |= {"integer"} if "number" in own else set()
+            kinds = own if kinds is None else kinds & own
+    return kinds
+
+
+def kind_of(value: Any) -> set[str]:
+    """The names of the types of a value."""
+    if isinstance(value, bool) or value is None:
+        return {"null"} if value is None else {"boolean"}
+    if isinstance(value, (int, float)):
+        return {"number", "integer"} if float(value).is_integer() else {"number"}
+    return {"string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"}
+
+
+def values_of(parts: list[Part]) -> list[Any] | None:
+    """The values that all `enum`s and `const`s of the parts list, and that their other simple keywords take."""
+    lists = [part.get("enum") for part in parts if part.get("enum") is not None]
+    lists += [[part.get("const")] for part in parts if "const" in part.schema and "const" not in part.without]
+    if not lists:
+        return None
+    keys = [{canonical(value) for value in each} for each in lists[1:]]
+    values = [value for value in lists[0] if all(canonical(value) in each for each in keys)]
+    for part in parts:
+        simple = {key: part.schema[key] for key in (*LOWER, *UPPER, "pattern", "multipleOf") if key in part.schema}
+        simple = {
+            key: value for key, value in simple.items() if not isinstance(value, bool) and key not in part.without
+        }
+        if simple:
+            values = [value for value in values if jsonschema.Draft202012Validator(simple).is_valid(value)]
+    return values
+
+
+def member_of(part: Part, name: str) -> list[Part]:
+    """What a part says about the member `name`."""
+    said = [part.inner(part.get("properties")[name], "properties", name)] if name in part.get("properties", ()) else []
+    for pattern, schema in part.get("patternProperties", {}).items():
+        if re.search(pattern, name):
+            said.append(part.inner(schema, "patternProperties", pattern))
+    return said or [part.inner(part.get("additionalProperties", True), "additionalProperties")]
+
+
+def tuple_of(part: Part, *, is_new: bool) -> tuple[list[Part], Part]:
+    """The schemas of the first items, and that of the others. `is_new`: has the draft `prefixItems`?"""
+    items = part.get("items", True)
+    if isinstance(items, list):
+        prefix, key, rest = items, "items", part.get("additionalItems", True)
+    else:
+        prefix, key, rest = part.get("prefixItems", []) if is_new else [], "prefixItems", items
+    return [part.inner(each, key, i) for i, each in enumerate(prefix)], part.inner(rest, "items")
+
+
+def nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """A portable schema that takes null, too."""
+    kinds = schema.get("type")
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    if "anyOf" in schema:
+        has = any(branch.get("type") == "null" for branch in schema["anyOf"])
+        return schema if has else {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
+    listed = [kinds] if isinstance(kinds, str) else kinds or ["null"]
+    if "null" in listed:
+        return schema
+    values = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [*listed, "null"], **values}
