@@ -19,6 +19,7 @@ from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.value_scores import RunAgain, RunText, ValueScores, value_of
 from structgen.masks import Matcher
 from structgen.schema.quotes import Place
+from structgen.values.json_automaton import JsonAutomaton
 
 MOST_VALUES = 1_000
 """The most values of a finite type."""
@@ -89,7 +90,7 @@ class Confidence:
 
     def __getstate__(self) -> dict[str, Any]:
         # the grammar and the model do not go to another process
-        return {"_fields": dict(self._fields), "_quoted": self._quoted, "is_json": self.is_json}
+        return {"_fields": dict(self._fields), "_quoted": self._quoted, "schema": self.schema, "is_json": self.is_json}
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
@@ -112,6 +113,22 @@ class Confidence:
     def _quoted(self) -> dict[str, tuple[Place, ...]]:
         automaton = self._matcher.grammar.automaton
         return quotes_in(automaton, self._text, is_json=self.is_json) if automaton.quotations else {}
+
+    @cached_property
+    def schema(self) -> tuple[Any, dict[str, list[str]]]:
+        """The JSON Schema, and by the pointer of each value those of the schemas that it was read against.
+
+        None and nothing for other constraints.
+        """
+        automaton = self._matcher.grammar.automaton
+        if not isinstance(automaton, JsonAutomaton):
+            return None, {}
+        spans = [span for span in self.spans.values() if span.start < len(self._positions)]
+        read = automaton.read_against(self._text, self._positions, [span.start for span in spans])
+        document = next((place.reader.scan.root for places in read for place in places), None)
+        parts = zip(spans, read, strict=True)
+        shown = json.loads(json.dumps(document, default=lambda _: "…"))  # the source of a quote is no part of it
+        return shown, {span.pointer: [place.pointer for place in places] for span, places in parts}
 
     @cached_property
     def _text(self) -> bytes:

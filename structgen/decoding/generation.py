@@ -259,10 +259,13 @@ class Generation(Generic[T]):
 def report_of(run: Generation[Any]) -> Report:
     from structgen.trace.report import FieldReport, Report, Usage
 
-    stats, fields = run.stats, run.fields
+    stats, fields, confidence = run.stats, run.fields, run._confidence
+    schema, parts = (None, {}) if confidence is None else confidence.schema
     return Report(
         text=run.text,
-        is_json=run._confidence is not None and run._confidence.is_json,
+        is_json=confidence is not None and confidence.is_json,
+        json_schema=schema,
+        parts=parts,
         finish=run.finish,
         error="" if run.error is None else str(run.error),
         prompt=run.prompt,

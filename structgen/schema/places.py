@@ -43,10 +43,15 @@ def quotes_a_source(root: Node) -> bool:
 
 def quotes(schema: Any) -> bool:
     """Does a JSON Schema quote a source that it does not have itself?"""
-    return bool(_scanned(schema).quoting)
+    return bool(scanned(schema).quoting)
 
 
-def _scanned(schema: Any, registry: Any = None) -> SchemaScan:
+def scanned(schema: Any, registry: Any = None) -> SchemaScan:
+    """The scan of a JSON Schema.
+
+    Raises:
+        SchemaError: it is malformed.
+    """
     scan = SchemaScan(schema)
     scan.walk(schema, "", dialect_of(schema, DEFAULT, registry))
     return scan
@@ -59,7 +64,7 @@ def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
         OptionError: there are none.
     """
     copy = deepcopy(schema)
-    quoting = _scanned(copy, registry).quoting
+    quoting = scanned(copy, registry).quoting
     if not quoting:
         raise OptionError(NOTHING_QUOTES)
     for place in quoting:

@@ -47,6 +47,17 @@ def along_text(heights: Sequence[float | None], full: float, told: Sequence[str]
     return f'<svg class="bars" role="img" aria-label="{escape(name)}" {box}>{"".join(bars)}</svg>'
 
 
+def with_axes(bars: str, top: str, count: int) -> str:
+    """Returns bars along the text with their axes.
+
+    Args:
+        top: the height of a whole bar, in words.
+        count: the number of tokens.
+    """
+    across = f'<span class="x"><b>token 1</b><b>{count}</b></span>' if count > 1 else ""
+    return f'<div class="plot"><span class="y"><b>{top}</b><b>0</b></span>{bars}{across}</div>'
+
+
 def highest_in_columns(heights: Sequence[float | None], maximum: int) -> list[int | None]:
     """Divides tokens into at most `maximum` columns. Returns the highest token of each; None if no height is known."""
     shared = max(1, -(-len(heights) // maximum))

@@ -51,7 +51,7 @@
       row.title = chosen ? "chosen" : may ? "allowed" : "refused";
       return row;
     }));
-    light(pointer, null);
+    light(pointer, null, choices.filter(([, , may]) => !may).map((choice) => choice[5]).filter(Boolean));
   }
   function showUndone(index) {
     const [said, reason, pointer, count] = data.undone[index];
@@ -60,9 +60,21 @@
     place.textContent = (pointer === null ? "" : `${pointer || "the root"} · `) + reason;
     facts.replaceChildren(...(count ? [fact("tokens", String(count))] : [])); others.replaceChildren();
     wanted.textContent = "";
-    light(null, index);
+    light(pointer, index);
   }
-  function light(pointer, undone) {
+  const within = (place, outer) => place === outer || place.startsWith(outer + "/");
+  const lines = all(".schema [data-s]"), schema = find(".schema .lines");
+  function light(pointer, undone, refusing = []) {
+    const parts = data.parts[pointer] ?? [];
+    let first = null;
+    for (const line of lines) {
+      line.classList.toggle("lit", parts.includes(line.dataset.s));
+      const place = line.dataset.j, whole = line.dataset.w !== undefined;
+      line.classList.toggle("no", refusing.some((rule) => within(place, rule) || (whole && within(rule, place))));
+      if (line.matches(".no") ? !first?.matches(".no") : !first && line.matches(".lit")) first = line;
+    }
+    if (first && (first.offsetTop < schema.scrollTop || first.offsetTop > schema.scrollTop + schema.clientHeight - 40))
+      schema.scrollTop = first.offsetTop - schema.clientHeight / 3;
     for (const row of all(".tree [data-p]")) row.classList.toggle("lit", pointer !== null && row.dataset.p === pointer);
     for (const row of all(".back [data-u]")) row.classList.toggle("lit", Number(row.dataset.u) === undone);
   }
@@ -87,13 +99,19 @@
     event.preventDefault();
     select(stops[Math.max(0, Math.min(last, next))], true);
   });
+  for (const line of lines) {
+    const mark = (on) => spans.forEach((span, index) =>
+      span.classList.toggle("lit", on && (data.parts[data.tokens[index][2]] ?? []).includes(line.dataset.s)));
+    line.addEventListener("mouseenter", () => mark(true));
+    line.addEventListener("mouseleave", () => mark(false));
+  }
   for (const row of all(".tree [data-p]")) {
-    const within = (pointer) => pointer !== null && (pointer === row.dataset.p || pointer.startsWith(row.dataset.p + "/"));
-    const mark = (on) => spans.forEach((span, index) => span.classList.toggle("lit", on && within(data.tokens[index][2])));
+    const inside = (pointer) => pointer !== null && within(pointer, row.dataset.p);
+    const mark = (on) => spans.forEach((span, index) => span.classList.toggle("lit", on && inside(data.tokens[index][2])));
     for (const [event, on] of [["mouseenter", true], ["focus", true], ["mouseleave", false], ["blur", false]])
       row.addEventListener(event, () => mark(on));
     row.addEventListener("click", () => {
-      const first = spans.find((span, index) => within(data.tokens[index][2]));
+      const first = spans.find((span, index) => inside(data.tokens[index][2]));
       if (first) select(first, true);
     });
   }

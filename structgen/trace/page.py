@@ -16,9 +16,10 @@ from pathlib import Path
 
 from structgen.errors import OptionError, quoted
 from structgen.schema.references import value_at
-from structgen.trace.drawings import along_text, distribution, percent, tree
+from structgen.trace.drawings import along_text, distribution, percent, tree, with_axes
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
+from structgen.trace.schema_lines import drawn
 
 INLINE = 6
 """Undone texts that are shown at one place of the text; the list below has all."""
@@ -64,7 +65,7 @@ def page(report: Report) -> str:
     script = asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
-    left = _text_card(report) + _undone_list(report) + _cap_list(report) + _plots(report)
+    left = _beside(report) + _undone_list(report) + _cap_list(report) + _plots(report)
     right, value = INSPECTOR if report.tokens else "", tree(report)
     right += f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else ""
     columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
@@ -156,6 +157,15 @@ def _text_card(report: Report, *, modes: bool = True) -> str:
         '<div class="tokens" role="listbox" aria-label="Tokens of the text; arrow keys move">'
         f"{_thinking(report)}{answer}</div></section>"
     )
+
+
+def _beside(report: Report) -> str:
+    """Returns the text, and beside it the schema."""
+    text = _text_card(report)
+    if not isinstance(report.json_schema, dict) or not report.tokens:
+        return text
+    schema = f'<section class="card schema"><h2>Schema</h2>{drawn(report.json_schema)}</section>'
+    return f'<div class="beside">{text}{schema}</div>'
 
 
 def _legend(report: Report) -> str:
@@ -311,14 +321,15 @@ def _plots(report: Report) -> str:
         bars = along_text(
             [token.removed for token in tokens], 1.0, told, "Probability removed by the mask, by token", first=number
         )
-        figures.append(_figure("Removed by the mask, along the text", bars, "0 to 100%"))
+        figures.append(_figure("Removed by the mask, along the text", with_axes(bars, "100%", len(tokens)), ""))
         times = [token.seconds for token in tokens]
         slowest = max((each for each in times[1:] if each is not None), default=0.0)
         if slowest:
             told = [f"{token.text}  {_seconds(token.seconds)}" for token in tokens]
             bars = along_text(times, slowest, told, "Time of each step, by token", first=number)
             first = _seconds(tokens[0].seconds or next((each for each in times if each is not None), 0.0))
-            figures.append(_figure("Time of each step", bars, f"up to {_seconds(slowest)}; the first {first}"))
+            drawing = with_axes(bars, _seconds(slowest), len(tokens))
+            figures.append(_figure("Time of each step", drawing, f"the first {first}"))
     for pointer, field in report.fields.items():
         if len(field.values) > 1 and field.unknown < MOST_UNKNOWN:
             bars = distribution(field.values, _said(report, pointer))
@@ -359,7 +370,10 @@ def _data(report: Report) -> str:
             token.id, token.text, pointer, token.forced, token.drafted, token.allowed, token.removed,
             token.probability, token.chance, token.seconds,
             [
-                [each.text, each.probability, each.allowed, each.id == token.id, str(each.why or "")]
+                [
+                    each.text, each.probability, each.allowed, each.id == token.id, str(each.why or ""),
+                    each.why.rule if each.why else "",
+                ]
                 for each in token.alternatives
             ],
         ]
@@ -368,7 +382,9 @@ def _data(report: Report) -> str:
         ]
     ]  # fmt: skip
     undone = [[each.text, each.reason, each.pointer, each.count] for each in _undone(report)]
-    told = json.dumps({"tokens": tokens, "undone": undone})  # it has no NaN: what is unknown is null
+    told = json.dumps(
+        {"tokens": tokens, "undone": undone, "parts": report.parts}
+    )  # it has no NaN: what is unknown is null
     return told.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

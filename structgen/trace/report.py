@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -48,6 +48,8 @@ class Report(BaseModel):
         tokens: the tokens of the text; empty without `details=True`.
         undone: texts that were taken back, in the order of time.
         fields: the certainty of values by JSON pointer.
+        json_schema: what the text had to satisfy; None for other constraints, and without one.
+        parts: the pointer of a value -> the pointers of the schemas in `json_schema` that it was read against.
     """
 
     model_config = ConfigDict(ser_json_inf_nan="null")
@@ -66,6 +68,8 @@ class Report(BaseModel):
     undone: list[Undone] = []
     fields: dict[str, FieldReport] = {}
     caps: list[Cap] = []
+    json_schema: Any = None
+    parts: dict[str, list[str]] = {}
 
     @staticmethod
     def read(path: Path) -> Report:

@@ -72,6 +72,12 @@ def begun_values(
     return values
 
 
+def read_against(tables: Tables, choices: Mapping[int, Lockstep], position: int, byte: bytes) -> list[SchemaNode]:
+    """The places of the schema whose keywords restrict a value, given the position before its first byte."""
+    read = [choices[state] for state in _entered(tables, position & TARGET, byte) if state in choices][-1:]
+    return [place for choice in read for place in speaking(choice.nodes[: choice.drivers])]
+
+
 def _entered(tables: Tables, state: int, byte: bytes) -> Iterator[int]:
     """A state, and the states entered from it before the byte is accepted."""
     while True:

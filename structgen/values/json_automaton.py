@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from operator import itemgetter
@@ -19,9 +19,9 @@ from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.keywords.arguments import ALTERNATIVES
 from structgen.schema.normal import ANY, Node, Numbers, Strings
 from structgen.schema.places import limited_places, long_places
-from structgen.schema.reader import algebra_of, read
+from structgen.schema.reader import SchemaNode, algebra_of, read
 from structgen.values.arrays import ArrayWriter
-from structgen.values.blame import OpenValue, begun_values, blamed
+from structgen.values.blame import OpenValue, begun_values, blamed, read_against
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
@@ -112,6 +112,17 @@ class JsonAutomaton(Automaton):
             values = begun_values(self.tables, self._context.choices(), positions, taken, refused)
             levels = [OpenValue(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
         return blamed(levels, taken, self.whitespace, any_order=self.any_order)
+
+    def read_against(self, text: bytes, positions: Sequence[int], starts: Iterable[int]) -> list[list[SchemaNode]]:
+        """The places of the schema that restrict values in a text, for the first byte of each value.
+
+        Args:
+            positions: the position before each byte.
+        """
+        with self.lock:
+            choices = self._context.choices()
+            firsts = [(positions[start], text[start : start + 1]) for start in starts]
+            return [read_against(self.tables, choices, *first) for first in firsts]
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""

@@ -1,6 +1,6 @@
 """The page of a report: what stands in it, that nothing of a model is markup, and how it looks and works in a browser.
 
-Covers `drawings`.
+Covers `drawings` and `schema_lines`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from structgen.trace.drawings import COLUMNS, MAX_NODES, along_text, distributio
 from structgen.trace.page import fragment, page, write
 from structgen.trace.records import Cap, TracedToken, Undone
 from structgen.trace.report import FieldReport, Report
+from structgen.trace.schema_lines import MOST, drawn, lines_of
 from tests.support import browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +110,7 @@ def test_the_page_has_every_part_of_a_run(report: Report) -> None:
     assert found[".f"] == sum(token.forced for token in report.tokens)
     assert found[".k"] == len(report.caps)
     assert (found["svg"], found[".bars"], found[".values"]) == (3, 2, 1)
-    for part in ("#i-others", ".legend", ".tiles", ".tree", ".back", ".caps", "details"):
+    for part in ("#i-others", ".legend", ".tiles", ".tree", ".back", ".caps", ".schema", ".plot", "details"):
         assert found[part], part
     shown = "".join(parsed.text)
     assert "banned word 'SQL'" in shown
@@ -125,6 +126,8 @@ def test_what_a_model_says_is_never_markup(text: str) -> None:
     known = run.report()
     known.undone.append(Undone(3, HOSTILE, HOSTILE, HOSTILE, 1))
     known.caps.append(Cap(name="max_new_tokens", pointer=HOSTILE, limit=3, offset=5, wanted=HOSTILE))
+    known.json_schema = {"description": HOSTILE, "properties": {HOSTILE: {"enum": [HOSTILE]}}}
+    known.parts[HOSTILE] = [HOSTILE]
     known.fields[HOSTILE] = FieldReport(probability=0.5, values={HOSTILE: 0.5, "other": 0.5})
     for html in (page(known), fragment(known)):
         parsed = elements(html)
@@ -251,7 +254,11 @@ def long_report() -> Report:
     text = json.dumps({"y" * 300: "z" * 3000, "deep": [[[["a" * 500]]]]})
     undone = [Undone(i, "w" * 500, "r" * 500, "/" + "p" * 300, 2) for i in range(50)]
     cap = Cap(name="max_new_tokens", pointer="/" + "q" * 400, limit=3, wanted="v" * 200)
-    return Report(text=text, is_json=True, finish="end", tokens=words, undone=undone, caps=[cap], prompt="u" * 3000)
+    schema = {"properties": {"y" * 300: {"enum": ["z" * 3000] * 9}}, "description": "d" * 2000}
+    return Report(
+        text=text, is_json=True, finish="end", tokens=words, undone=undone, caps=[cap], prompt="u" * 3000,
+        json_schema=schema,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -259,7 +266,7 @@ def long_report() -> Report:
 def test_nothing_is_wider_than_the_page_and_nothing_is_hidden(report: Report, tmp_path: Path, width: int) -> None:
     for known in (report, long_report()):
         script = """
-            const parts = ['.tokens', '.legend', '.tiles', '.inspector', '.tree', '.back', '.caps'];
+            const parts = ['.tokens', '.legend', '.tiles', '.inspector', '.tree', '.back', '.caps', '.schema'];
             const boxes = parts.map((name) => document.querySelector(name).getBoundingClientRect());
             return {wide: document.documentElement.scrollWidth, screen: innerWidth,
                     out: boxes.filter((box) => box.width < 50 || box.right > innerWidth + 1).length};
@@ -300,6 +307,48 @@ def test_the_keyboard_moves_through_the_tokens_and_the_details_follow(report: Re
     assert told["stops"] == 1
     assert told["themes"][0] != told["themes"][1]
     assert told["mode"] == "removed"
+
+
+def test_a_schema_has_a_line_for_each_keyword_and_its_schema() -> None:
+    document = {"properties": {"a/b": {"enum": [1, 2]}, "c": {"type": "string", "maxLength": 3}}, "required": ["c"]}
+    lines = [*lines_of(document)]
+    assert [(line.text, line.depth, line.place, line.schema, line.whole) for line in lines] == [
+        ("{", 0, "", "", False),
+        ('"properties": {', 1, "/properties", "", False),
+        ('"a/b": {"enum": [1, 2]},', 2, "/properties/a~1b", "/properties/a~1b", True),
+        ('"c": {', 2, "/properties/c", "/properties/c", False),
+        ('"type": "string",', 3, "/properties/c/type", "/properties/c", False),
+        ('"maxLength": 3', 3, "/properties/c/maxLength", "/properties/c", False),
+        ("}", 2, "/properties/c", "/properties/c", False),
+        ("},", 1, "/properties", "", False),
+        ('"required": ["c"]', 1, "/required", "", False),
+        ("}", 0, "", "", False),
+    ]
+    many = {"properties": {f"member {n}": {"type": "string"} for n in range(MOST)}}
+    assert json.loads("".join(line.text for line in lines_of(many))) == many
+    assert drawn(many).count("<span") == MOST + 1
+
+
+@pytest.mark.slow
+def test_the_schema_of_a_token_is_lit_and_the_keyword_that_refused_another(tmp_path: Path) -> None:
+    """Of a union, those alternatives that the text so far leaves."""
+    item = {"type": "object", "properties": {"kind": {"const": "a"}, "qty": {"type": "integer", "maximum": 500}}}
+    other = {"type": "object", "properties": {"kind": {"const": "b"}, "qty": {"type": "boolean"}}}
+    closed = [{**each, "required": ["kind", "qty"], "additionalProperties": False} for each in (item, other)]
+    run = sg.generate(scripted('{"kind": "a", "qty": 5000}'), "?", {"anyOf": closed}, details=True)
+    script = """
+        const texts = (name) => [...document.querySelectorAll('.schema ' + name)].map((line) => line.textContent);
+        return [...document.querySelectorAll('.t')].map((token) => {
+            token.click();
+            return [token.textContent, texts('.lit'), texts('.no')];
+        });
+    """
+    told = browser.probed(tmp_path, page(run.report()), script, 1280)
+    begun = '{"kind": "a", "qty": 500'
+    assert "".join(text for text, _, _ in told).startswith(begun)
+    assert told[begun.index("a")][1] == ['"kind": {"const": "a"},', '"kind": {"const": "b"},']
+    assert told[begun.index("5")][1] == ['"qty": {', '"type": "integer",', '"maximum": 500', "}"]
+    assert told[len(begun)][2] == ['"maximum": 500']
 
 
 @pytest.mark.slow

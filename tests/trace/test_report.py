@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,27 @@ def test_a_notebook_shows_a_run_as_html() -> None:
     html = run_of('{"name": "<b>", "n": 2}')._repr_html_()
     assert "&lt;" in html
     assert "<script" not in html
+
+
+def test_a_report_tells_which_schemas_each_value_was_read_against() -> None:
+    """Also behind a reference, in a list, beside a quote, whose source is left out, and from another process."""
+    schema = {
+        "$defs": {"name": {"type": "string", "x-quote": {"whole": "words"}}},
+        "properties": {
+            "names": {"type": "array", "items": {"$ref": "#/$defs/name"}},
+            "age": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
+        "required": ["names", "age"],
+        "additionalProperties": False,
+    }
+    run = sg.generate(scripted('{"names": ["Bob"], "age": 3}'), "?", schema, source="Bob", details=True)
+    report = run.report()
+    assert report.parts == {
+        "/names/0": ["/properties/names/items", "/$defs/name"],
+        "/names": ["/properties/names"],
+        "/age": ["/properties/age", "/properties/age/anyOf/0", "/properties/age/anyOf/1"],
+        "": [""],
+    }
+    assert report.json_schema["$defs"]["name"]["x-quote"] == {"whole": "words", "source": "…"}
+    assert pickle.loads(pickle.dumps(run)).report() == report
+    assert sg.generate(scripted("ab"), "?", sg.Regex("ab"), details=True).report().json_schema is None
