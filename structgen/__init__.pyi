@@ -34,6 +34,7 @@ from structgen.classifying import classify as classify
 from structgen.constraints.basic import Choice as Choice
 from structgen.constraints.basic import JsonSchema as JsonSchema
 from structgen.constraints.basic import Regex as Regex
+from structgen.constraints.compositions import Capture as Capture
 from structgen.constraints.compositions import Repeat as Repeat
 from structgen.constraints.compositions import Sequence as Sequence
 from structgen.constraints.compositions import SpecialToken as SpecialToken

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
-from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.compositions import Capture, Repeat, Sequence, Text, Union
 from structgen.constraints.grammars.plans import described
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.endings.overlaps import overlaps
@@ -163,6 +163,8 @@ def _explained(given: object, where: str) -> Explanation:
     parts: tuple[object, ...] = ()
     if isinstance(given, (Sequence, Union)):
         parts = given.parts
+    elif isinstance(given, Capture):
+        parts = (given.part,)
     elif isinstance(given, Repeat):
         parts = (given.part, given.separator) if given.separator else (given.part,)
     each = [_explained(part, f"{where}/{i}") for i, part in enumerate(parts)]

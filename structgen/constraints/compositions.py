@@ -7,12 +7,12 @@ from collections import abc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from structgen.arguments import MAX_INTEGER, is_whole, nearest, require_unicode
+from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
-from structgen.parts.parts import Either, Loop, Plan, Series, Words, parts_of
+from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Words, parts_of
 from structgen.parts.special import Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
@@ -113,6 +113,7 @@ class Text(Composition):
             string is the name of a special token of the vocabulary, that token ends the text as well.
         before: the text contains none of these; the next part of a `Sequence` may begin with one.
         min_chars, max_chars: bounds of the length in characters, including the end. A special token has no characters.
+        name: of a capture, as in `Capture`; empty for none.
 
     Raises (when it is compiled):
         OptionError: a stop is empty or not a pattern that can be searched for, or no text has such a length.
@@ -122,12 +123,14 @@ class Text(Composition):
     before: str | Regex | abc.Sequence[str | Regex] = ()
     min_chars: int = 0
     max_chars: int | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         for name in ("until", "before"):
             stops = _each(getattr(self, name))
             require_unicode(name, *(stop for stop in stops if isinstance(stop, str)))
             object.__setattr__(self, name, stops)
+        require(isinstance(self.name, str), "name", self.name, "a text")
         bounds = f"min_chars={quoted(self.min_chars)}, max_chars={quoted(self.max_chars)}"
         _require_bounds(bounds, self.min_chars, self.max_chars)
 
@@ -140,7 +143,8 @@ class Text(Composition):
         opened = free_text((), [*stops, *before], self.min_chars) if tokens else closed
         if not self._fits(opened if any(token.needed for token in tokens) else closed):
             raise OptionError(f"{quoted(self)}: there is no such text")
-        return StoppedText(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
+        made = StoppedText(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
+        return RulePlan(self.name, made, self.name) if self.name else made
 
     def _fits(self, language: CharDfa) -> bool:
         """Has the language a text of at most `max_chars` characters?"""
@@ -192,6 +196,33 @@ class Sequence(Composition):
     def plan(self) -> Plan:
         """The sequence as a part."""
         return Series(tuple(_plan(part) for part in self.parts))
+
+
+@dataclass(frozen=True, init=False)
+class Capture(Composition):
+    """A part with a name: `Generation.captures` says what it has written, and where.
+
+        Sequence("Answer: ", Capture(Regex("[0-9]+"), "answer"), " because ", Text(until=".", name="reason"))
+
+    In a grammar, it is the option `[capture]` or `[capture="name"]` of a rule. Where a text can be read in several
+    ways, the captures are those of one of them.
+
+    Attributes:
+        part: as in a `Sequence`.
+        name: of the capture.
+    """
+
+    part: Any
+    name: str
+
+    def __init__(self, part: Given, name: str) -> None:
+        require(isinstance(name, str) and bool(name), "name", name, "a text, not empty")
+        object.__setattr__(self, "part", as_part(part))
+        object.__setattr__(self, "name", name)
+
+    def plan(self) -> Plan:
+        """The part, with its name."""
+        return RulePlan(self.name, _plan(self.part), self.name)
 
 
 @dataclass(frozen=True, init=False)

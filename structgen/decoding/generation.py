@@ -11,6 +11,7 @@ from structgen.decoding.confidence import Confidence, Field
 from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
+from structgen.parts.captures import Captured
 from structgen.schema.quotes import Place
 from structgen.trace.records import Absence, Cap, Loss, losses_of
 from structgen.vocabulary import Vocabulary, spelled
@@ -129,6 +130,7 @@ class Generation(Generic[T]):
             value, what the mask left and took away, what else was likely, how long it took.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, each with the value.
+        captures: what each named part of the constraint has written (`Capture`, `Text(name=)`, `[capture]` of a rule).
         absences: with `absent=`, what was decided about each member that may be null, by JSON pointer.
         thinking: the thinking before the answer, without its tags; None if there was none. Of the other attributes,
             only `stats`, `caps` and the next two include it.
@@ -168,6 +170,7 @@ class Generation(Generic[T]):
     trace: Trace = field(default=Trace(), repr=False)
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
+    captures: tuple[Captured, ...] = ()
     absences: Mapping[str, Absence] = field(default_factory=dict)
     thinking: str | None = None
     thinking_ids: tuple[int, ...] = ()

@@ -35,6 +35,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
+from structgen.parts.captures import captures
 from structgen.patience import LOOK_SECONDS, sharing
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
@@ -165,6 +166,7 @@ class Request:
             ),
             seed=session.seed,
             stop=session.stop,
+            captures=() if error is not None or session.matcher is None else captures(session.matcher),
             absences=session.absences,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
             **_thinking(session.thinking, vocabulary, ledger),

@@ -68,6 +68,7 @@ class Composed(Automaton):
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
         self._nested = 0
+        self.plan = plan
         self._ends: dict[int, bool] = {}  # of states of threads, written or not: may the frame end?
         self.walk = Bytewise(self)
         self._facts = RuleFacts(

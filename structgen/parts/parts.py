@@ -278,10 +278,15 @@ class Unordered:
 
 @dataclass(eq=False)
 class RulePlan:
-    """A plan with a name, which may contain itself. `body` is set when all rules of a grammar are there."""
+    """A plan with a name, which may contain itself. `body` is set when all rules of a grammar are there.
+
+    Attributes:
+        capture: the name under which `captures` returns what it has written; empty for none.
+    """
 
     name: str
     body: Plan
+    capture: str = ""
 
 
 def by_text(plans: Mapping[bytes, Plan]) -> Plan:

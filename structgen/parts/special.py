@@ -96,7 +96,7 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
     def changed(plan: Plan) -> Plan:
         if isinstance(plan, RulePlan):
             if plan not in rules:
-                rules[plan] = RulePlan(plan.name, plan.body)  # first: the body may lead to the rule again
+                rules[plan] = RulePlan(plan.name, plan.body, plan.capture)  # first: the body may lead to the rule again
                 rules[plan].body = changed(plan.body)
             return rules[plan]
         if isinstance(plan, (Series, Either)):

@@ -232,6 +232,9 @@ class PlainPorter:
                 null |= {name} if all(self._takes_null(each.schema) for each in said) else set()
             elif name in required:
                 return None
+            elif not self._provider.closed and not any(part.get("additionalProperties") is False for part in parts):
+                why = "a member that no value may have: the provider cannot forbid it"
+                self._lose(f"{at}/properties", name, "wider", why)
         needed, absent = [name for name in members if name in required], list[str]()
         if self._provider.required:
             needed, absent = [*members], self._with_nulls(members, required, null, at)

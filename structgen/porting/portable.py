@@ -98,8 +98,8 @@ def portable(
     rules = PROVIDERS[provider]
     porter = Porter(rules, root.reader if isinstance(root, SchemaNode) else None)
     try:
-        made = porter.whole(root.schema if isinstance(root, SchemaNode) else given.document()) or _EMPTY
-        return _finished(made, porter, rules)
+        made = porter.whole(root.schema if isinstance(root, SchemaNode) else given.document())
+        return _finished({**_EMPTY} if made is None else made, porter, rules)
     except RecursionError:
         raise LimitExceeded("the schema nests too deeply for a provider", "") from None
 

@@ -107,8 +107,10 @@ class _Reader:
         for name in used & set(self._terminals):
             rules.expressions[name] = Lexeme(self._language(Ref(name)))
         for name, expression in self._rules.items():
-            optional = name in self._options and self._options[name][0].keys() - {"capture", "stop_capture"}
+            optional = name in self._options and self._options[name][0].keys() - {"capture"}
             rules.expressions[name] = self._lazy(name, expression) if optional else expression
+            if name in self._options and "capture" in self._options[name][0]:
+                rules.captures[name] = self._options[name][0]["capture"].strip('"') or name
         if self._start not in rules.expressions:
             names = ", ".join(list(self._rules)[:8]) or "none"
             raise OptionError(
@@ -170,7 +172,7 @@ class _Reader:
             cursor.refuse(f"the priority of the terminal {name} is not supported", at)
         if head["attributes"]:
             self._options[name] = self._attributes(head["attributes"][1:-1], at), at
-        options = self._options.get(name, ({}, 0))[0].keys() - {"capture", "stop_capture"}
+        options = self._options.get(name, ({}, 0))[0].keys() - {"capture"}
         self._in_terminal = terminal or bool(options)
         known = self._terminals if terminal else self._rules
         known[name] = EMPTY
@@ -189,9 +191,9 @@ class _Reader:
             options[match[1]] = match[2] or ""
             end = match.end()
         for name in options:
-            if name in ("max_tokens", "temperature"):
+            if name in ("max_tokens", "temperature", "stop_capture"):
                 self._cursor.refuse(f"the option {name}= of a rule is not supported", at)
-            if name not in ("capture", "stop", "suffix", "lazy", "stop_capture"):
+            if name not in ("capture", "stop", "suffix", "lazy"):
                 self._cursor.refuse(f"unknown option {quoted(name)}: capture, lazy, stop and suffix are known", at)
         return options
 

@@ -175,7 +175,7 @@ class _Plans:
     def _rule(self, name: str) -> Plan:
         rule = self._made.get(name)
         if rule is None:
-            rule = self._made[name] = RulePlan(name, Series(()))
+            rule = self._made[name] = RulePlan(name, Series(()), self._rules.captures.get(name, ""))
             rule.body = self._plan(self._rules.expressions[name])
         return rule
 
@@ -220,7 +220,7 @@ class _Plans:
         return rebuilt(expression, lambda child: next(following))  # type: ignore[arg-type,return-value]
 
     def _regular_rule(self, name: str) -> Node | None:
-        if name in self._open:
+        if name in self._open or name in self._rules.captures:
             return None
         self._open.add(name)
         try:

@@ -72,11 +72,13 @@ class Productions:
         expressions: each rule.
         start: the rule of a whole text.
         ignored: what may stand before, between and behind tokens.
+        captures: by the name of a rule, the name of its capture.
     """
 
     start: str
     expressions: dict[str, Expression] = field(default_factory=dict)
     ignored: CharDfa | None = None
+    captures: dict[str, str] = field(default_factory=dict)
 
 
 def literal(text: str) -> Node:
