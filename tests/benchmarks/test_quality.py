@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from jsonschema import Draft202012Validator
 
+import quality_absence
 from quality_picture import PICTURE, picture
 from quality_reliability import PICTURE as RELIABILITY
 from quality_reliability import RESULTS, Judged, error, groups
@@ -75,6 +77,19 @@ def test_the_reliability_diagram_shows_its_results():
     assert groups(sure) == [(0.9, 0.5, 4)]
     assert error(sure) == pytest.approx(0.4)
     assert error([*sure, Judged(0.3, False)]) == pytest.approx(0.38)
+
+
+def test_the_curve_of_optional_facts_shows_its_results():
+    read = quality_absence.read()
+    assert quality_absence.PICTURE.read_text(encoding="utf-8") == quality_absence.picture(read)
+    page = (quality_absence.HERE.parent / "docs" / "how-to" / "absent.md").read_text(encoding="utf-8")
+    for kind, ways in read["smollm2"].items():
+        for way in quality_absence.WAYS[:3]:
+            told = quality_absence.row(f"{kind}, {way}", ways[way]).replace('absent="ask"', '`absent="ask"`')
+            assert re.sub(r" of \d+", "", told) in page
+    rows = [quality_absence.Judged(place / 20, True, True, place < 15) for place in range(20)]
+    assert quality_absence.curve(rows)[0] == (0.4, 0.0)
+    assert quality_absence.curve(rows)[-1] == quality_absence.at(rows) == (1.0, 0.25)
 
 
 def test_ways_are_compared_on_the_texts_that_both_have_answered():

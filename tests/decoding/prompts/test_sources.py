@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
 from typing import Annotated, Any
 
 import pytest
@@ -11,8 +13,11 @@ import structgen as sg
 from structgen.decoding.prompts.sources import sources_of
 from structgen.demo import load_demo
 from structgen.errors import OptionError
-from structgen.schema.quotes import Place, Source
+from structgen.regular.substrings import substrings
+from structgen.schema.quotes import SPACES, WHOLE, Place, Quotation, Source
 from structgen.testing import scripted
+from tests.schema.test_quotes import hostile_texts
+from tests.support.calling_models import random_chat
 
 LETTER = 'Anna "Bob" Smith\r\nwas born in Zürich. 👩‍🔬 Anna'
 
@@ -50,6 +55,29 @@ def test_every_quote_is_verbatim_and_its_places_are_right(model: sg.Model, optio
         assert all(LETTER[each.start : each.end] == quote for each in field.places), quote
         assert len(field.places) == (1 if len(quote) > 4 else len(field.places))
     assert run.fields["/notes"].source is None
+
+
+@pytest.mark.parametrize("count", [48, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_quotes_of_hostile_texts_are_verbatim_with_right_places(count: int) -> None:
+    """Two of each text, of every kind, from a random model: whatever it writes, no character is another."""
+    random_model, quoted = random_chat("hermes"), 0
+    for seed, (whole, spaces) in enumerate(product(WHOLE, SPACES)):
+        rule = {"type": "string", "x-quote": {"whole": whole, "spaces": spaces}}
+        schema = {"type": "array", "items": rule, "minItems": 2, "maxItems": 2}
+        drawn = hostile_texts(count // 2, 40, seed=seed)
+        texts = [text for text in drawn if not substrings(Quotation(whole, spaces, Source.of(text))).empty][
+            : count // 8
+        ]
+        for first in range(0, len(texts), 64):
+            own, sampling = texts[first : first + 64], sg.Sampling(temperature=1.5, seed=first)
+            runs = sg.generate(random_model, ["?"] * len(own), schema, source=own, sampling=sampling, details=True)
+            for text, run in zip(own, runs, strict=True):
+                for pointer, quote in zip(("/0", "/1"), run.value, strict=True):
+                    pieces = {text[place.start : place.end] for place in run.quotes[pointer]}
+                    single = {re.sub(r"\s+", " ", piece) for piece in pieces}
+                    assert (single if spaces == "single" else pieces) == {quote}, (text, quote)
+            quoted += 2 * len(runs)
+    assert quoted == 2 * count
 
 
 def test_a_listed_text_beside_quotes_has_no_place(model: sg.Model) -> None:
