@@ -99,6 +99,7 @@ class Batch(Run[Session]):
             session.measured_in(self.ledger)
         self._vocabulary, self._graphs = vocabulary, execution.graphs
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
+        self._held: frozenset[Session] = frozenset()
         self._drafts: Drafts | None = None
         device = device_of(module) if waiting or self._admits else torch.device("cpu")
         self._on_cuda = device.type == "cuda"
@@ -117,6 +118,7 @@ class Batch(Run[Session]):
         self._leave_done()
         if not self._active:
             return
+        self._hold_back()
         ready, logits = self._read()
         find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
         self._choose(ready, logits, ahead=self._overlap)
@@ -128,6 +130,9 @@ class Batch(Run[Session]):
             self._ahead = self._drafts.confirmed()
         self._leave_done()
 
+    def _hold_back(self) -> None:
+        """Finds the sessions whose prompts this step must not read."""
+
     def _leave_done(self) -> None:
         for session in [s for s in self._active if s.finish is not None]:
             self._leave(session)
@@ -138,7 +143,7 @@ class Batch(Run[Session]):
         self._ahead = (), None
         still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
         if logits is None or not still:
-            sessions, drafts = tuple(self._active), self._drafts
+            sessions, drafts = tuple(s for s in self._active if s not in self._held), self._drafts
             logits = self._forward.read([s.row for s in sessions]) if drafts is None else drafts.read(sessions)
         elif len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
@@ -153,7 +158,7 @@ class Batch(Run[Session]):
         forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
         if len(going) - forced < AHEAD_SHARE * len(sessions):
             return
-        late = [s for s in self._active if s.finish is None and not s.row.is_read]
+        late = [s for s in self._active if s.finish is None and not s.row.is_read and s not in self._held]
         reading = [*(sessions[i] for i in going.values()), *late]
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 

@@ -16,6 +16,7 @@ from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import Drafts
 from structgen.decoding.generation import Stats
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
+from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.run import begun, end
 from structgen.decoding.session import Session
 from structgen.errors import RunError, unforeseen
@@ -96,6 +97,7 @@ class OpenBatch(Batch):
         super().__init__(model.module, model.vocabulary, (), rows=rows, execution=execution)
         self._measures, self._model = Ledger(), model.module
         self._seats: dict[Session, Seat] = {}
+        self._parts = PromptParts()
 
     def __len__(self) -> int:
         """The number of sessions that are decoded or wait."""
@@ -131,12 +133,14 @@ class OpenBatch(Batch):
         self.ledger = self._measures if any(seat.ledger is not None for seat in self._seats.values()) else None
         self._measures.traced = any(seat.traced for seat in self._seats.values())
         self._note_beginnings()
+        began = time.perf_counter()
         try:
             more = super().step()
         except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
             self._step_apart(error)
             more = bool(self._active or self._waiting)
         now = time.perf_counter()
+        self._parts.ended(now - began)
         for seat in self._seats.values():
             if seat._over is None:
                 seat._forwards = self._forward.count
@@ -145,6 +149,9 @@ class OpenBatch(Batch):
                 if seat.session.is_over:
                     self._finish(seat, now)
         return more
+
+    def _hold_back(self) -> None:
+        self._held = self._parts.read(self._forward, self._active)
 
     def _note_beginnings(self) -> None:
         """Notes the time for the sessions that this step will take out of the queue."""

@@ -147,6 +147,7 @@ class HybridForward(SlotForward):
 
     def __init__(self, module: PreTrainedModel, *, at_once: ReadAhead = ONE_BY_ONE) -> None:
         super().__init__(module)
+        self.reads_parts = False
         self._at_once = at_once
         self._model: HybridModel = HybridModel(module)
         self._kept: dict[Row, Kept[States]] = {}

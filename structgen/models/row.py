@@ -120,6 +120,7 @@ class Forward(ABC):
     Attributes:
         count: forward passes so far, without those of an encoder.
         foresees: it can read ids that only the device knows.
+        reads_parts: `read_part` reads a part of a prompt.
         replays: how many of the forward passes were replays of a CUDA graph.
         why_eager: why no later one will be a replay; empty where it may be.
         kind: how the model's cache is held, see `Stats.cache`.
@@ -135,6 +136,7 @@ class Forward(ABC):
     prefixes: PrefixTree | None = None
     price = 0.0
     foresees = False
+    reads_parts = False
     replays = 0
     why_eager = ""
     kind = ""
@@ -158,6 +160,15 @@ class Forward(ABC):
             rows: those to be read, each once.
             foreseen: the last pending id of some of them, while `foreseen.pending()`.
         """
+
+    def remembers(self, row: Row) -> int:
+        """How many of a new row's first ids need not be read, because other rows have read them."""
+        return 0 if self.prefixes is None or row.inputs is not None else self.prefixes.lookup(row.ids[:-1]).length
+
+    def read_part(self, row: Row, most: int) -> int:
+        """Reads so many of a row's pending ids, without logits; none where no more are pending, what is remembered of a
+        new row left out. Returns how many it has read."""
+        raise AssertionError(f"{type(self).__name__} reads no parts")
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """How many tokens of each row one forward pass reads at hardly more than the price of one token.

@@ -78,11 +78,23 @@ class SlotForward(Forward):
         if steps is not None:
             self.why_eager = steps.why_not
         self._spare = SPARE.get(self._device.type, SPARE["cuda"])
+        self.reads_parts = not self._model.tells_prompts
         self._place: dict[Row, int] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         with self._careful(), nullcontext() if foreseen is None else foreseen.pending():
             return self._read(rows, foreseen)
+
+    def read_part(self, row: Row, most: int) -> int:
+        """See `Forward`."""
+        with self._careful():
+            self._admit([row])
+            if row.valid == 0:
+                self._recall(row)
+            if len(row.ids) - row.valid <= most:
+                return 0
+            self._run_each([row], [()], None, most)
+            return most
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0 where some rows have much to read and others little, or several begin alike.
@@ -105,8 +117,8 @@ class SlotForward(Forward):
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
         with self._careful():
             self._admit(rows)
-            fresh = [row for row in rows if row.valid == 0]
-            self._begin_known(fresh)
+            fresh = [row for row in rows if row.valid < row.given]
+            self._begin_known([row for row in fresh if row.valid == 0])
             self._run_parts(rows)
             logits = self._run_each(rows, drafts, None)
         self._remember_prompts(fresh)
@@ -115,8 +127,8 @@ class SlotForward(Forward):
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         """Reads the rows group by group; a row that begins as another does is copied from that one."""
         self._admit(rows)
-        fresh = [row for row in rows if row.valid == 0]
-        if not fresh and len(text_groups(rows, self._spare)) == 1:
+        new = [row for row in rows if row.valid < row.given]
+        if not new and len(text_groups(rows, self._spare)) == 1:
             return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
         leaders = [row for i, row in enumerate(rows) if i not in twins]
@@ -131,7 +143,7 @@ class SlotForward(Forward):
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
             rows[i].cached = rows[leader].cached
-        self._remember_prompts(fresh)
+        self._remember_prompts([row for row in leaders if row in new])
         line = {row: number for number, row in enumerate(row for group in text + prompts for row in group)}
         order = [line[rows[twins.get(i, i)]] for i in range(len(rows))]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -112,7 +112,7 @@ def test_no_control_token_comes_of_data(part):
         benign, attacked = control_count(tokenizer, "x"), control_count(tokenizer, attack)
         assert benign == attacked, name
         richest += benign is not None and benign[0] < 2
-    assert richest > len(sources) // 12
+    assert richest > len(sources) // 16
 
 
 def test_options_are_variables_of_the_template_and_nothing_else():

@@ -1,0 +1,140 @@
+"""What streams notice of a long prompt that arrives beside them: the gaps between their tokens, and its first token.
+
+    python benchmarks/gaps.py [--model smollm2] [--tokens 512 2048 8192] [--streams 4] [--write]
+
+Some streams of free text run in one open batch, as in the server; then a prompt of so many tokens joins. Measured are
+the gaps between two tokens of a stream until the prompt's first token, by the usual gap (the median before the prompt
+came), and the seconds to that token by those of the same prompt alone. "at once" is the same code told to read every
+prompt at once, as it was before prompts were read in parts. One thread; all texts have to be those of rows alone.
+
+`--write` writes results/gaps.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import random
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+import structgen as sg
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.open_batch import OpenBatch
+from structgen.decoding.request import Request, prepare
+from structgen.given_prompts import GivenPrompts
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.slots import SlotForward
+
+RESULT = Path(__file__).resolve().parent / "results" / "gaps.md"
+WARM_UP, LONGEST = 25, 4000
+"""Steps before the prompt comes; the most tokens of a stream."""
+
+
+def words(count: int, seed: int) -> str:
+    chosen = random.Random(seed)
+    return " ".join(
+        chosen.choice(["one", "red", "house", "walks", "over", "the", "green", "hill"]) for _ in range(count)
+    )
+
+
+def request(model: sg.Model, prompt: str, tokens: int, seed: int = 0) -> Request:
+    options = CallOptions(sampling=sg.Sampling(temperature=1.0, seed=seed), limits=sg.Limits(tokens))
+    return prepare(model, GivenPrompts.of(prompt), None, options)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """A block in which no prompt is read in parts."""
+    init = SlotForward.__init__
+
+    def without_parts(self: SlotForward, *given: object) -> None:
+        init(self, *given)  # type: ignore[arg-type]
+        self.reads_parts = False
+
+    SlotForward.__init__ = without_parts  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        SlotForward.__init__ = init  # type: ignore[method-assign]
+
+
+def gaps(model: sg.Model, prompt: str, streams: int) -> tuple[list[float], float, float, str]:
+    """The gaps while the prompt is read, the usual gap, the seconds to its first token, and its text."""
+    assert model.prefixes is not None
+    model.prefixes.clear()
+    steps: list[float] = []
+
+    def step() -> float:
+        began = time.perf_counter()
+        batch.step()
+        steps.append(time.perf_counter() - began)
+        return steps[-1]
+
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        for n in range(streams):
+            batch.join(request(model, words(30, n), LONGEST, n).sessions[0], record=False)
+        for _ in range(WARM_UP):
+            step()
+        usual, began = statistics.median(steps[5:]), time.perf_counter()
+        seat = batch.join(request(model, prompt, 8).sessions[0], record=False)
+        found = []
+        while not seat.session.token_count:
+            found.append(step())
+        first = time.perf_counter() - began
+        while not seat.session.done:
+            step()
+        return found, usual, first, seat.session.text()
+
+
+def alone(model: sg.Model, prompt: str) -> tuple[float, str]:
+    """The seconds of a prompt's first token, and its text."""
+    assert model.prefixes is not None
+    model.prefixes.clear()
+    run = request(model, prompt, 8).results(record=False)[0]
+    return run.stats.prefill_seconds, run.text
+
+
+def table(model: sg.Model, options: argparse.Namespace) -> Iterator[str]:
+    yield "| tokens | prompts are read | steps | usual gap, ms | median by it | 95% | longest | first token by alone |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for tokens in options.tokens:
+        prompt = words(tokens, 99)
+        expected, text = alone(model, prompt)
+        for name in ("at once", "in parts"):
+            with at_once() if name == "at once" else nullcontext():
+                found, usual, first, said = gaps(model, prompt, options.streams)
+            assert said == text, (said, text)
+            shares = [statistics.median(found), sorted(found)[int(0.95 * (len(found) - 1))], max(found)]
+            figures = " | ".join(f"{each / usual:.1f}" for each in shares)
+            yield f"| {tokens} | {name} | {len(found)} | {1e3 * usual:.0f} | {figures} | {first / expected:.2f} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048, 8192])
+    parser.add_argument("--streams", type=int, default=4)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    lines = [*table(sg.load(options.model), options)]
+    print("\n".join(lines))
+    if options.write:
+        setting = (
+            f"{datetime.datetime.now(tz=datetime.UTC).date()}; {os.cpu_count()} cores, which others used meanwhile"
+        )
+        setting += f", one thread, torch {version('torch')}, transformers {version('transformers')}; {options.model}, "
+        setting += f"{options.streams} streams beside the prompt."
+        RESULT.write_text("\n".join(["# Gaps in streams while a prompt is read", "", setting, "", *lines, ""]))
+
+
+if __name__ == "__main__":
+    main()

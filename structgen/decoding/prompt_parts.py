@@ -1,0 +1,77 @@
+"""Prompts in parts: while other rows decode, a step reads only so much of a long prompt that they hardly wait for it.
+
+As Sarathi-Serve does it (arXiv 2403.02310). A part takes a forward pass of its own, so a long prompt takes some three
+times as long. A prompt is read at once where no row decodes, or where it is short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from structgen.decoding.session import Session
+from structgen.models.grouping import SHORT
+from structgen.models.row import Forward
+
+PART = 1.0
+"""How long a part of a prompt takes, in steps of rows that decode, beside the forward pass itself. So a step with a
+part takes three times as long as one without."""
+WHOLE = 8.0
+"""How long prompts that are read at once may take, in such steps. Parts of them would cost more than they are worth."""
+FIRST_PART, FIRST_WHOLE = 128, 512
+"""Tokens of prompts that a step reads as long as nothing is measured."""
+LEAST, MOST = 16, 2048
+"""The fewest and the most tokens of a part."""
+NEWEST = 0.3
+"""How much the newest step counts in what is known of earlier ones."""
+
+
+class PromptParts:
+    """Chooses what a step reads of new prompts, by the time that earlier steps took."""
+
+    def __init__(self) -> None:
+        self._usual: float | None = None  # seconds of a step without prompts
+        self._each: float | None = None  # seconds of each token of a prompt, beside those of a forward pass
+        self._tokens: int | None = None  # of prompts, in this step; None where nothing can be learnt from it
+        self._pending: WeakKeyDictionary[Session, int] = WeakKeyDictionary()  # of prompts that have not begun
+
+    def read(self, forward: Forward, sessions: Sequence[Session]) -> frozenset[Session]:
+        """Reads a part of a prompt where all would take too long. Returns the sessions that this step must not read."""
+        long = [session for session in sessions if len(session.row.ids) - session.row.valid > SHORT]
+        self._tokens = None if len(long) == len(sessions) else 0
+        if not long or self._tokens is None:
+            return frozenset()
+        pending = {session: self._count(forward, session) for session in long}
+        room, held = self._tokens_in(WHOLE, FIRST_WHOLE), []
+        for session in sorted(long, key=lambda each: pending[each]):
+            if forward.reads_parts and session.row.inputs is None and self._tokens + pending[session] > room:
+                held.append(session)
+            else:
+                self._tokens += pending[session]
+        if held and not self._tokens:
+            first = next(session for session in long if session in held)
+            self._tokens = forward.read_part(first.row, min(max(self._tokens_in(PART, FIRST_PART), LEAST), MOST))
+            self._pending.pop(first, None)  # more may be remembered by now
+        return frozenset(held)
+
+    def ended(self, seconds: float) -> None:
+        """Learns from the time of the step."""
+        if self._tokens == 0:
+            self._usual = _mean(self._usual, seconds)
+        elif self._tokens and self._usual is not None:
+            self._each = _mean(self._each, max(seconds / self._usual - 2, 0.1) * self._usual / self._tokens)
+
+    def _tokens_in(self, steps: float, first: int) -> int:
+        """How many tokens of prompts are read in the time of so many steps."""
+        return first if self._usual is None or self._each is None else int(steps * self._usual / self._each)
+
+    def _count(self, forward: Forward, session: Session) -> int:
+        """How many tokens of a prompt are still to be read."""
+        row = session.row
+        if row.valid:
+            return len(row.ids) - row.valid
+        return self._pending.setdefault(session, len(row.ids) - forward.remembers(row))
+
+
+def _mean(known: float | None, new: float) -> float:
+    return new if known is None else (1 - NEWEST) * known + NEWEST * new

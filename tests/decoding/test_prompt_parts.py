@@ -1,0 +1,141 @@
+"""A long prompt beside rows that decode is read in parts, and every text stays what it is alone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import structgen as sg
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.loop import Execution
+from structgen.decoding.open_batch import OpenBatch
+from structgen.decoding.prompt_parts import FIRST_PART, FIRST_WHOLE, LEAST, PART, WHOLE, PromptParts
+from structgen.decoding.request import Request, prepare
+from structgen.given_prompts import GivenPrompts
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.row import Forward, Row
+from structgen.testing import ByteTokenizer, byte_vocabulary
+
+SHORT_PROMPTS = ["one", "other"]
+LONG = " ".join(f"w{n}" for n in range(200))  # some 900 bytes
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048}
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 257}
+    model = sg.Model(LlamaForCausalLM(LlamaConfig(**sizes, **heads)).eval(), ByteTokenizer(), byte_vocabulary())
+    model.prefixes.bound = 1 << 20
+    return model
+
+
+def request(model: sg.Model, prompt: str, tokens: int) -> Request:
+    options = CallOptions(sampling=sg.Sampling(temperature=1.0, seed=3), limits=sg.Limits(tokens))
+    return prepare(model, GivenPrompts.of(prompt), None, options)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_rows_decode_while_a_long_prompt_is_read_and_say_what_they_say_alone(model, overlap, monkeypatch):
+    monkeypatch.setattr(PromptParts, "ended", lambda *_: None)  # nothing is measured
+    alone = [request(model, each, 30).results(record=False)[0].text for each in (*SHORT_PROMPTS, LONG)]
+    model.prefixes.clear()
+    with evaluating(model.module), closing(OpenBatch(model, execution=Execution(overlap=overlap))) as batch:
+        seats = [batch.join(request(model, each, 30).sessions[0], record=False) for each in SHORT_PROMPTS]
+        batch.step()
+        seats.append(batch.join(request(model, LONG, 30).sessions[0], record=False))
+        at_first, steps = [seat.session.token_count for seat in seats], 0
+        while not seats[2].session.token_count:
+            batch.step()
+            steps += 1
+        assert steps == 1 + overlap + -(-(len(LONG) - FIRST_WHOLE) // FIRST_PART)
+        for seat, before in zip(seats[:2], at_first, strict=False):
+            assert seat.session.token_count >= min(before + steps - 1, 30)
+        while not all(seat.session.done for seat in seats):
+            batch.step()
+    assert [seat.session.text() for seat in seats] == alone
+
+
+def test_a_prompt_that_is_remembered_does_not_wait_behind_a_long_one(model):
+    request(model, LONG, 4).results(record=False)
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        seats = [batch.join(request(model, SHORT_PROMPTS[0], 60).sessions[0], record=False)]
+        batch.step()
+        seats += [batch.join(request(model, each, 4).sessions[0], record=False) for each in (LONG[::-1], LONG + "!")]
+        batch.step()
+        assert [bool(seat.session.token_count) for seat in seats] == [True, False, True]
+
+
+def test_a_prompt_read_in_parts_is_remembered_whole_before_its_row_ends(model):
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        batch.join(request(model, SHORT_PROMPTS[0], 200).sessions[0], record=False)
+        batch.step()
+        seat = batch.join(request(model, LONG, 50).sessions[0], record=False)
+        while not seat.session.token_count:
+            batch.step()
+        assert not seat.session.done
+        assert batch._forward.remembers(Row(list(LONG.encode()))) == len(LONG) - 1
+
+
+def test_a_row_that_is_dropped_while_its_prompt_is_read_frees_its_place(model):
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        stays = batch.join(request(model, SHORT_PROMPTS[0], 20).sessions[0], record=False)
+        batch.step()
+        goes = batch.join(request(model, LONG, 20).sessions[0], record=False)
+        batch.step()
+        batch.drop(goes)
+        while not stays.session.done:
+            batch.step()
+        assert stays.session.text() == request(model, SHORT_PROMPTS[0], 20).results(record=False)[0].text
+        assert len(batch._forward._place) == 0
+
+
+class Reads(Forward):
+    """Notes what is read of rows; each of them has so many tokens pending."""
+
+    reads_parts = True
+
+    def __init__(self) -> None:
+        self.parts: list[int] = []
+
+    def read(self, rows, foreseen=None):
+        raise AssertionError
+
+    def read_part(self, row, most):
+        self.parts.append(most)
+        row.valid += most
+        return most
+
+
+class Waiting(SimpleNamespace):
+    """A session, as far as this looks at it."""
+
+    __hash__ = object.__hash__
+
+
+def test_a_part_takes_two_usual_steps_and_short_prompts_are_read_at_once():
+    """A step takes 10 ms, and a token of a prompt 0.1 ms: 100 tokens take a step's time, beside the pass itself."""
+    forward, parts = Reads(), PromptParts()
+    decoding, long, short = (Waiting(row=Row(range(n))) for n in (1, 10_000, 500))
+    decoding.row.valid = 1
+    assert parts.read(forward, [decoding]) == set()
+    parts.ended(0.010)
+    assert parts.read(forward, [decoding, long]) == {long}
+    assert forward.parts == [FIRST_PART]
+    parts.ended(0.020 + 1e-4 * FIRST_PART)
+    assert parts.read(forward, [decoding, long]) == {long}
+    assert forward.parts[1] == pytest.approx(PART * 100, abs=1)
+    parts.ended(0.030)
+    assert parts.read(forward, [decoding, long, short]) == {long}  # 500 tokens are five steps
+    assert len(forward.parts) == 2
+    parts.ended(0.070)
+    assert parts._tokens_in(WHOLE, 0) == pytest.approx(WHOLE * 100, abs=8)
+    assert parts.read(forward, [long, short]) == set()  # nobody decodes
+    for _ in range(30):
+        parts.read(forward, [decoding, long])
+        parts.ended(10.0)
+    assert forward.parts[-1] == LEAST
