@@ -2,6 +2,7 @@
 
     pip download --no-deps check-jsonschema   # schemas in check_jsonschema/builtin_schemas/vendor
     npm pack @asyncapi/specs                  # in package/schemas
+    pip download --no-deps cyclonedx-python-lib kubernetes-validate openapi-spec-validator altair
     python benchmarks/published_schemas.py asyncapi-2.4.json renovate.json azure-pipelines.json snapcraft.json
 
 The times are of the thread's CPU, each schema's for the first time. Documents run within a server's limit of work on

@@ -54,13 +54,26 @@ class Composition(ABC):
         if not tokens:
             return Grammar(Composed(plan), vocabulary)
         known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
+        numbered = {token: _numbered(token, vocabulary) for token in tokens if token.ids}
         for token in tokens:
-            if token.needed and token.name not in known:
+            if token.needed and not token.ids and token.name not in known:
                 raise _unknown(token.name, vocabulary)
-        if any(isinstance(part, StoppedText) for part in parts):
-            plan = with_tokens(plan, known)
-        there = not known.isdisjoint(token.name for token in tokens)
+        if numbered or any(isinstance(part, StoppedText) for part in parts):
+            plan = with_tokens(plan, known, numbered)
+        there = bool(numbered) or not known.isdisjoint(token.name for token in tokens)
         return Grammar(Composed(plan), vocabulary.with_special_text if there else vocabulary)
+
+
+def _numbered(token: Special, vocabulary: Vocabulary) -> Plan:
+    """One of the special tokens with some numbers."""
+    names = {i: name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
+    found: list[Plan] = []
+    for first, last in token.ids:
+        for i in range(first, last + 1):
+            if i not in names:
+                raise OptionError(f"{token.name}: {i} is no special token that may stand in a text")
+            found.append(Special(names[i], special_text(names[i])))
+    return Either(tuple(found))
 
 
 def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:

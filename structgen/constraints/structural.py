@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from structgen.arguments import MAX_INTEGER, is_whole
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.compositions import Composition, Text
 from structgen.constraints.languages import grammar_of
@@ -39,7 +40,7 @@ class StructuralTag(Composition):
 
     Raises (when it is compiled):
         OptionError: it is malformed, or it has what is not supported: `exclude_token`, `any_tokens`, `token_dispatch`,
-            `max_tokens`, other styles, tokens by number. The message says where.
+            `max_tokens`, other styles. The message says where.
         SchemaError, UnsupportedSchema, UnsatisfiableSchema: what a JSON Schema inside raises.
     """
 
@@ -219,8 +220,10 @@ def _token(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _special(name: Any, fields: _Fields) -> Plan:
+    if is_whole(name, 0, MAX_INTEGER):
+        return Special(f"<[{name}]>", special_text(f"<[{name}]>"), ids=((name, name),))
     if not isinstance(name, str) or not name:
-        raise OptionError(f"{fields.where}: a token is given by its name, found {quoted(name)}")
+        raise OptionError(f"{fields.where}: a token is given by its name or its number, found {quoted(name)}")
     return Special(name, special_text(name))
 
 

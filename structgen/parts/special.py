@@ -6,7 +6,7 @@ the vocabulary has. So masks, rollback and closing treat it like any other token
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -26,12 +26,14 @@ class Special(Part):
     Attributes:
         name: its name in the tokenizer.
         needed: is it an error if the vocabulary lacks it? Otherwise the token is left out.
+        ids: it is one of the tokens with these numbers, given as first and last ones, in place of the one of this name.
     """
 
     late = True
     name: str
     spelling: bytes
     needed: bool = True
+    ids: tuple[tuple[int, int], ...] = ()
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         return Entered(_spelled(automaton, [self.spelling]), frozenset(), begun=True)
@@ -87,8 +89,12 @@ def tokens_of(part: Part) -> tuple[Special, ...]:
     return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, StoppedText) else ()
 
 
-def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
-    """The plan for a vocabulary that has only the special tokens with these names, including all needed ones."""
+def with_tokens(plan: Plan, names: Iterable[str], numbered: Mapping[Special, Plan]) -> Plan:
+    """The plan for a vocabulary that has only the special tokens with these names, including all needed ones.
+
+    Args:
+        numbered: what stands for each token that is given by its number.
+    """
 
     rules: dict[RulePlan, RulePlan] = {}
 
@@ -105,6 +111,8 @@ def with_tokens(plan: Plan, names: Iterable[str]) -> Plan:
             return replace(plan, plans=tuple(map(changed, plan.plans)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
+        if isinstance(plan, Special):
+            return numbered.get(plan, plan)
         return plan.among(names) if isinstance(plan, StoppedText) else plan
 
     return changed(plan)

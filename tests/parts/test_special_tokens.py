@@ -12,6 +12,7 @@ from pydantic import BaseModel
 import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Repeat, Sequence, SpecialToken, Text, Union
+from structgen.constraints.languages import Lark
 from structgen.endings.closing import closing_tokens
 from structgen.errors import OptionError, TokenRejected
 from structgen.models.model import Model
@@ -67,7 +68,19 @@ CASES = [
     (Repeat(Sequence(THINK, Regex("[a-z]+")), 1, 2, separator=SpecialToken("<tool>")),
      [[OPEN_ID, "ab"], [OPEN_ID, "ab", TOOL_ID, OPEN_ID, "b"]],
      [[OPEN_ID, "ab", OPEN_ID, "b"], [OPEN_ID, "ab", TOOL_ID]]),
+    (Lark('start: <[257]> "a" <[ 258-259, 260 ]> | <tool>'),
+     [[OPEN_ID, "a", SHUT_ID], [OPEN_ID, "a", LONG_ID], [OPEN_ID, "a", TOOL_ID], [TOOL_ID]],
+     [[OPEN_ID, "a", OPEN_ID], ["<think>a</think>"], [SHUT_ID]]),
+    (sg.StructuralTag({"type": "sequence", "elements": [{"type": "token", "token": 257}, {"type": "any_text"}]}),
+     [[OPEN_ID, "ab"], [OPEN_ID]], [["ab"], [SHUT_ID]]),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("numbers", ["65", "256", "257-261", "999999"])
+def test_numbers_of_other_tokens_are_refused(numbers: str) -> None:
+    """Those of texts, of the end, and of none."""
+    with pytest.raises(OptionError, match=r"<\[.*\]>: \d+ is no special token that may stand in a text"):
+        Lark(f"start: <[{numbers}]>").compile(VOCABULARY)
 
 
 @pytest.mark.parametrize(("constraint", "good", "bad"), CASES, ids=lambda case: str(case)[:40])

@@ -51,6 +51,7 @@ _WORD = re.compile(r"_*[A-Za-z][\w-]*")
 _TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"(i?)')
 _PATTERN = re.compile(r"/(?!/)((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+)/([a-z]*)")
 _TOKEN = re.compile(r"<(\[[^\]>]*\]|[^<>\s]+)>")
+_NUMBERS = re.compile(r"<\[\s*\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*\s*\]>")
 _BOUNDS = re.compile(
     r"\{[ \t]*([0-9]*)[ \t]*(,?)[ \t]*([0-9]*)[ \t]*\}|~[ \t]*([0-9]+)(?:[ \t]*(\.\.)[ \t]*([0-9]+))?(?![\w(\"/])"
 )
@@ -325,9 +326,14 @@ class _Reader:
         if self._in_terminal:
             self._cursor.refuse(f"the special token {match[0]} cannot be used in a terminal", at)
         name = match[0].strip()
-        if "*" in name and name.startswith("<["):
-            self._cursor.refuse(f"{name}: any token at all is not supported; use a pattern for text", at)
-        return Embedded(Special(name, special_text(name)))
+        if not name.startswith("<["):
+            return Embedded(Special(name, special_text(name)))
+        if not _NUMBERS.fullmatch(name):
+            why = "any token at all, and any token but some, are not supported; use a pattern for text"
+            self._cursor.refuse(f"{name}: {why}", at)
+        pairs = [each.partition("-") for each in re.sub(r"[<>\[\]\s]", "", name).split(",")]
+        ids = tuple((int(first), int(last or first)) for first, _, last in pairs)
+        return Embedded(Special(name, special_text(name), ids=ids))
 
     def _inline(self) -> Expression:
         """`%json`, `%regex` or `%lark` in the middle of a rule."""
