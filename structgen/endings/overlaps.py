@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
-from structgen.errors import RequestError, SchemaWarning, excerpt, warn_caller
+from structgen.errors import LimitExceeded, RequestError, SchemaWarning, excerpt, warn_caller
 from structgen.masks.grammar import Grammar
+from structgen.patience import Deadline, Patience
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.values.json_automaton import JsonAutomaton
 
-MOST = 8
-"""The most overlaps of one schema that are shown."""
+MOST, MOST_SECONDS = 8, 0.5
+"""The most overlaps of one schema that a run warns of, and the CPU time in which they are looked for."""
 
 
 class Overlap(NamedTuple):
@@ -69,7 +70,8 @@ def warn_of_overlaps(grammar: Grammar) -> None:
     """Warns of the overlaps that texts of a grammar have met, each once."""
     root = getattr(grammar.automaton, "root", None)
     if isinstance(root, SchemaNode) and root.reader.overlaps:
-        with grammar.lock:
-            found = [*islice(overlaps(root.reader), MOST)]
+        found = list[Overlap]()
+        with grammar.lock, suppress(LimitExceeded), Patience(MOST_SECONDS, deadline=Deadline()):
+            found += islice(overlaps(root.reader), MOST)  # the run is over, and so is its deadline
         for each in (overlap for overlap in found if overlap.is_plain):
             warn_caller(f"at {excerpt(each.pointer) or 'the root of the schema'}: {each}", SchemaWarning)
