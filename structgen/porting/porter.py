@@ -70,9 +70,23 @@ class Porter:
     def _port(self, parts: Sequence[Part], at: str) -> Schema | None:
         """The schema of a value that satisfies all parts; None if no value does."""
         parts = [part for part in parts if part.schema is not True and part.schema != {}]
-        if len(parts) == 1 and self._is_reference(parts[0]):
-            return self._reference(parts[0])
+        part, description = self._only(parts[0]) if len(parts) == 1 else (None, None)
+        if part is not None and self._is_reference(part):
+            made = self._reference(part)  # alone: beside it, providers take nothing
+            return made if made is None or description is None else {"description": description, "anyOf": [made]}
         return self._conjoined([each for part in parts for each in self._parts(part)], at)
+
+    def _only(self, part: Part) -> tuple[Part, str | None]:
+        """A part without an `allOf` around it alone, and its first description."""
+        description = None
+        while isinstance(part.schema, dict) and part.schema:
+            said = part.get("description")
+            description = said if description is None and isinstance(said, str) else description
+            branches = part.get("allOf", ())
+            if len(branches) != 1 or (self._restricting(part.schema) & part.schema.keys()) - part.without != {"allOf"}:
+                break
+            part = part.inner(branches[0], "allOf", 0)
+        return part, description
 
     def _is_reference(self, part: Part) -> bool:
         if not isinstance(part.schema, dict) or part.get("$ref") is None:

@@ -112,6 +112,22 @@ def test_each_keyword_is_kept_put_otherwise_or_named(
     assert losses(sent) == lost
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_description_beside_a_reference_is_kept(wrapped: bool) -> None:
+    reference = {"allOf": [{"$ref": "#/$defs/n"}]} if wrapped else {"$ref": "#/$defs/n"}
+    member = {**reference, "description": "how many"}
+    schema = {
+        **OBJECT,
+        "properties": {"a": member, "b": reference},
+        "required": ["a"],
+        "$defs": {"n": {"type": "integer"}},
+    }
+    sent = sg.portable(schema, "openai").schema
+    assert sent["properties"]["a"] == {"description": "how many", "anyOf": [{"$ref": "#/$defs/n"}]}
+    assert sent["properties"]["b"] == {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}
+    assert sent["$defs"] == {"n": {"type": "integer"}}
+
+
 def test_limits_of_a_provider_are_named() -> None:
     levels: dict[str, Any] = {"type": "string"}
     for _ in range(12):

@@ -48,7 +48,8 @@ def _written(value: Any, schema: dict[str, Any], portable: Portable, at: str) ->
 def silent(portable: Portable, document: Any, judge: Any) -> bool:
     """Does the portable schema judge a document otherwise than the given one, without a loss that says so?"""
     text, valid = written(document, portable), judge.is_valid(document)
-    taken, restored = jsonschema.Draft202012Validator(portable.schema).is_valid(text), portable.restore(text)
+    validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=judge.TYPE_CHECKER)
+    taken, restored = validator(portable.schema).is_valid(text), portable.restore(text)  # is 1.0 an integer?
     effects = {loss.effect for loss in portable.losses}
     if taken and valid:
         return restored != document and "narrower" not in effects
