@@ -280,10 +280,9 @@ class _Reader:
             return each
         self._note(pointer, "discriminator", f"the branch that {quoted(tag)} names is the one")
         branches = [
-            branch if names is None
-            else {"allOf": [branch, {"properties": {tag: {"enum": names} if names else True}, "required": [tag]}]}
+            branch if names is None else _tagged(branch, tag, {"enum": names} if names else True)
             for branch, names in zip(each[keyword], named, strict=True)
-        ]  # fmt: skip
+        ]
         rest = {key: value for key, value in each.items() if key not in (keyword, "discriminator")}
         return {**rest, "anyOf" if None not in named and "anyOf" not in rest else keyword: branches}
 
@@ -312,3 +311,9 @@ class _Reader:
             return True
         inner = [each for name in ("allOf", "oneOf", "anyOf") for each in schema.get(name) or ()]
         return any(self._tells(each, tag, deepest - 1) for each in inner)
+
+
+def _tagged(branch: Schema, tag: str, values: Any) -> Schema:
+    """A reference, whose values have the member `tag` with such a value."""
+    member = {"properties": {tag: values}, "required": [tag]}
+    return {**branch, **member} if branch.keys().isdisjoint(member) else {"allOf": [branch, member]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import partial
 from inspect import Parameter
 from typing import Any, NamedTuple
@@ -114,23 +114,41 @@ def declared(given: Any) -> Declared:
 def strict(schema: Any) -> Any:
     """Returns the schema with `additionalProperties: false` in each object that does not set it.
 
-    An object stays open if it combines schemas (`allOf`, `$ref`, ...) or has no `properties`.
+    An object stays open if it combines schemas (`allOf`, `$ref`, ...), is combined by an `allOf`, or has no
+    `properties`.
     """
+    return _strict(schema, frozenset(_bases(schema)), at="")
+
+
+def _strict(schema: Any, bases: Container[str], at: str) -> Any:
+    """The same. `bases`: the references in `allOf`s; `at`: the one to this schema, where it is a definition."""
     if not isinstance(schema, Mapping):
         return schema
     result = dict(schema)
     for key in _NAMED:
         if isinstance(result.get(key), Mapping):
-            result[key] = {name: strict(value) for name, value in result[key].items()}
+            result[key] = {name: _strict(value, bases, f"#/{key}/{name}") for name, value in result[key].items()}
     for key in _NESTED:
         if key in result:
-            result[key] = strict(result[key])
+            result[key] = _strict(result[key], bases, "")
     for key in _ALTERNATIVES:
         if isinstance(result.get(key), list) and "properties" not in result:
-            result[key] = [strict(each) for each in result[key]]
-    if "properties" in result and "additionalProperties" not in result and _COMBINING.isdisjoint(result):
+            result[key] = [_strict(each, bases, "") for each in result[key]]
+    alone = _COMBINING.isdisjoint(result) and at not in bases
+    if "properties" in result and "additionalProperties" not in result and alone:
         result["additionalProperties"] = False
     return result
+
+
+def _bases(schema: Any) -> Iterator[str]:
+    """The references in the `allOf`s of a schema."""
+    if isinstance(schema, Mapping):
+        listed = schema.get("allOf")
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, Mapping) and isinstance(each.get("$ref"), str):
+                yield each["$ref"]
+    for each in schema.values() if isinstance(schema, Mapping) else schema if isinstance(schema, list) else ():
+        yield from _bases(each)
 
 
 def own_name(function: Any) -> str:

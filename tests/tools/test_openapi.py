@@ -69,6 +69,42 @@ def sent(name: str, arguments: dict[str, Any], **options: Any) -> HttpRequest:
     return requests(**options)[name].called(json.dumps(arguments)).invoke()
 
 
+def test_a_discriminator_names_the_body_and_a_base_of_its_branches_stays_open():
+    """A branch that extends another schema by `allOf` has members that this one does not declare."""
+    schemas = {
+        "Pet": {
+            "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
+            "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat", "dog": "Dog"}},
+        },
+        "Cat": {
+            "type": "object",
+            "properties": {"kind": {"type": "string"}, "n": {"type": "integer"}},
+            "required": ["n"],
+        },
+        "Dog": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"properties": {"n": {"type": "string"}}}]},
+        "Base": {"type": "object", "properties": {"kind": {"type": "string"}}},
+    }
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}
+    paths = {"/p": {"post": {"operationId": "add", "requestBody": body}}}
+    document = {
+        "openapi": "3.0.3",
+        "servers": [{"url": "https://x"}],
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+    (tool,) = Tool.from_openapi(document, send=lambda request: request)
+    for value in ({"kind": "cat", "n": 1}, {"kind": "dog", "n": "a"}):
+        assert tool.parse(json.dumps({"body": value})) == {"body": value}
+    for value in (
+        {"kind": "cat", "n": "a"},
+        {"kind": "dog", "n": 1},
+        {"kind": "cow"},
+        {"kind": "cat", "n": 1, "more": 1},
+    ):
+        with pytest.raises(Exception, match="refused"):
+            tool.parse(json.dumps({"body": value}))
+
+
 def test_each_operation_is_a_tool():
     tools = requests(timeout=3)
     assert [*tools] == ["getPet", "put_pets_id", "log_in"]
