@@ -99,6 +99,8 @@ def portable(
     porter = Porter(rules, root.reader if isinstance(root, SchemaNode) else None)
     try:
         made = porter.whole(root.schema if isinstance(root, SchemaNode) else given.document())
+        if made is None:
+            porter.losses.note("", "type", "wider", "the provider can write no value that the schema takes")
         return _finished({**_EMPTY} if made is None else made, porter, rules)
     except RecursionError:
         raise LimitExceeded("the schema nests too deeply for a provider", "") from None
