@@ -50,7 +50,8 @@ class PromptParts:
                 self._tokens += pending[session]
         if held and not self._tokens:
             first = next(session for session in long if session in held)
-            self._tokens = forward.read_part(first.row, min(max(self._tokens_in(PART, FIRST_PART), LEAST), MOST))
+            most = self._tokens_in(PART * len(held), FIRST_PART)  # where many wait, what each pass costs counts more
+            self._tokens = forward.read_part(first.row, min(max(most, LEAST), MOST))
             self._pending.pop(first, None)  # more may be remembered by now
         return frozenset(held)
 

@@ -135,6 +135,10 @@ def test_a_part_takes_two_usual_steps_and_short_prompts_are_read_at_once():
     parts.ended(0.070)
     assert parts._tokens_in(WHOLE, 0) == pytest.approx(WHOLE * 100, abs=8)
     assert parts.read(forward, [long, short]) == set()  # nobody decodes
+    also = Waiting(row=Row(range(5_000)))
+    assert parts.read(forward, [decoding, long, also]) == {long, also}
+    assert forward.parts[2] == pytest.approx(2 * PART * 100, abs=2)
+    parts.ended(0.040)
     for _ in range(30):
         parts.read(forward, [decoding, long])
         parts.ended(10.0)
