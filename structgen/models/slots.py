@@ -280,7 +280,7 @@ class SlotForward(Forward):
         picked = rounded(len(rows)) < rounded(max(places) + 1)
         lines = list(range(len(rows))) if picked else places
         shape = StepShape(rounded(max(lines) + 1), next(c for c in CHUNKS if c >= width), seen_bucket(seen), picked)
-        step = steps.step(shape)
+        step = steps.step(shape, max(places) + 1)
         step.inputs.copy_(upload_one(planes(rows, lines, places, shape), self._device))
         if foreseen is not None:
             self._fill_in(step.inputs[0], lines, rows, foreseen)

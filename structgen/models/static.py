@@ -235,10 +235,14 @@ class StaticSteps:
         """May rows with at most `width` pending tokens be read by a step? Not before the cache is begun."""
         return width <= CHUNKS[-1] and self.model.layers[0].is_initialized and not self.model.tells_prompts
 
-    def step(self, shape: StepShape) -> StaticStep:
-        """The step of a shape. The cache grows where it must, and graphs over the old one are dropped then."""
+    def step(self, shape: StepShape, rows: int) -> StaticStep:
+        """The step of a shape. The cache grows where it must, and graphs over the old one are dropped then.
+
+        Args:
+            rows: that the cache must have: of picked rows, more than the shape has.
+        """
         for layer in self.model.layers:
-            layer.reserve(shape.rows, shape.seen + 1)
+            layer.reserve(rounded(rows), shape.seen + 1)
         if self.model.layers[0].generation != self._generation:
             self._forget()
         if shape not in self._steps:

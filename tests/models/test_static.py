@@ -88,15 +88,26 @@ def test_nothing_moves_from_one_run_of_a_shape_to_the_next():
     forward.read([row])
     shape = StepShape(1, 1, seen_bucket(21), picked=False)
     kept = [room.data_ptr() for layer in steps.model.layers for room in layer.kept]
-    inputs = steps.step(shape).inputs.data_ptr()
+    inputs = steps.step(shape, 1).inputs.data_ptr()
     while len(row.ids) < shape.seen:
         row.ids.append(5)
         forward.read([row])
-        assert steps.step(shape).inputs.data_ptr() == inputs
+        assert steps.step(shape, 1).inputs.data_ptr() == inputs
         assert [room.data_ptr() for layer in steps.model.layers for room in layer.kept] == kept
     row.ids.append(5)
     forward.read([row])
     assert {s.seen for s in steps._steps} > {shape.seen}
+
+
+@torch.inference_mode()
+def test_a_short_prompt_that_joins_alone_finds_room_behind_the_others():
+    """Its row is picked, and the cache has only those of the rows before it."""
+    module = make("llama")
+    forward = SlotForward(module, StaticSteps(module))
+    forward.read([Row([3] * 20), Row([4] * 18)])
+    joined = Row([5, 6, 7])
+    assert torch.allclose(forward.read([joined])[0], SlotForward(module).read([Row([5, 6, 7])])[0], atol=1e-4)
+    assert {shape.picked for shape in forward._steps._steps} == {True}
 
 
 @pytest.mark.parametrize("overlap", [False, True])
