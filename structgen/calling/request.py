@@ -21,6 +21,7 @@ from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
+from structgen.constraints.quotes import KEYWORD
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.confidence import quotes_in
 from structgen.decoding.grammars import grammar_for
@@ -96,13 +97,13 @@ class TurnRequest:
         """Returns where the quotes of a call's arguments, or of the text of an answer, stand, by JSON pointer."""
         constraint: Constraint | None = None
         matcher, is_json = self.session.matcher, True
-        if matcher is None or not matcher.grammar.automaton.quotations:
-            return {}
         if isinstance(said, CallEnded):
             tool = self.tools[said.name]
+            if f'"{KEYWORD}"' not in json.dumps(tool.arguments_schema):
+                return {}
             constraint = json_values(tool.arguments_schema if tool.type is None else tool.type, source=self.source)
             said = json.dumps(json.loads(said.arguments), ensure_ascii=False)
-        elif self.answer is not None:
+        elif self.answer is not None and matcher is not None and matcher.grammar.automaton.quotations:
             constraint, is_json = self.answer.constraint, self.answer.is_json
         if constraint is None:
             return {}

@@ -242,7 +242,7 @@ class _TurnPlans:
         source = self._rules.source
         if self._keyed is not None:
             schema = tool.arguments_schema
-            schema = schema if source is None or not quotes(schema) else sourced(schema, source)
+            schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
             return self._keyed.plan(schema, tool.name, self._rules.order)
         layout = self._format.arguments
         deeper = layout.margin + 2 * (layout.indent or 0) if isinstance(layout, JsonLayout) else 0

@@ -15,8 +15,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from structgen.errors import LimitExceeded
 from structgen.kernels import inner_kernel, kernel
-from structgen.schema.quotes import Flags, Quotation
+from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
+from structgen.schema.quotes import Flags, MissingSource, Quotation
 
 Int32 = npt.NDArray[np.int32]
 Uint8 = npt.NDArray[np.uint8]
@@ -71,6 +73,31 @@ def substrings(quotation: Quotation) -> Substrings:
         parts += [own, np.array([BREAK], np.int32)]
     symbols: Int32 = np.concatenate(parts or [np.zeros(0, np.int32)]).astype(np.int32)
     return Substrings("".join(characters), *_automaton(symbols, FIRST_CHARACTER + len(characters), marked=marked))
+
+
+def quote_language(quotation: Quotation) -> CharDfa:
+    """The quotes of a source, for formats that write them without JSON's quotation marks.
+
+    Raises:
+        MissingSource: there is no source. LimitExceeded: the source has more than `STATE_LIMIT` states.
+    """
+    if quotation.source is None:
+        raise MissingSource
+    own = substrings(quotation)
+    count = len(own.least)
+    if count > STATE_LIMIT:
+        told = f"found a source with {count:,} states; where quotes stand without quotation marks,"
+        raise LimitExceeded(f"{told} the limit is {STATE_LIMIT:,}, about 35,000 characters")
+    ordered = sorted(own.characters)
+    bounds = sorted({0, *(code for char in ordered for code in (ord(char), ord(char) + 1))})
+    kinds = {ord(char): place for place, char in enumerate(ordered, 1)}
+    columns = np.array([kinds[ord(char)] for char in own.characters], np.int32)
+    table: Int32 = np.zeros((count, len(ordered) + 1), np.int32)
+    states = np.repeat(np.arange(count), np.diff(own.starts))
+    table[states, columns[own.edges[:, SYMBOL] - FIRST_CHARACTER]] = own.edges[:, TO]
+    classes = np.array([kinds.get(code, 0) for code in bounds], np.int32)
+    final = (own.least[1:] == 0).astype(int).tolist()
+    return tidied(np.array(bounds, np.int32), classes, table, (0, *final))
 
 
 def _with_signs(own: Int32, starts: Flags, ends: Flags) -> Int32:

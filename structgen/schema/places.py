@@ -57,7 +57,7 @@ def scanned(schema: Any, registry: Any = None) -> SchemaScan:
     return scan
 
 
-def sourced(schema: Any, source: Source, registry: Any = None) -> Any:
+def sourced(schema: Any, source: Source | dict[str, str], registry: Any = None) -> Any:
     """A copy of a JSON Schema whose quotes have this source where they have none themselves.
 
     Raises:

@@ -432,19 +432,29 @@ def test_arguments_and_answers_quote_a_source_or_the_last_message():
         assert reply.answer in {"Where is Ada?"[place.start : place.end] for place in reply.quotes[""]}
 
 
-@pytest.mark.parametrize("template", ["hermes", "mistral", "openai-gpt-oss-120b"])
+@pytest.mark.parametrize(
+    "template", ["hermes", "mistral", "openai-gpt-oss-120b", "Qwen3-Coder", "tool_chat_template_llama4_pythonic"]
+)
 def test_the_quotes_of_each_call_have_their_places(template):
-    """In a list within the arguments, in parallel calls, and in streams, whose last reply has the same calls."""
+    """In a list within the arguments, in parallel calls, and in streams, whose last reply has the same calls.
 
-    def find(names: Annotated[list[Annotated[str, sg.Quote(max_length=3)]], Field(min_length=2, max_length=2)]) -> None:
+    Also where strings stand without quotation marks, and the source has what would end them, and in Python's literals.
+    """
+
+    def find(
+        names: Annotated[list[Annotated[str, sg.Quote(max_length=3)]], Field(min_length=2, max_length=2)],
+        text: Annotated[str, sg.Quote()],
+    ) -> None:
         """Finds."""
 
-    source, model = 'A "B" é\nA', random_chat(template)
+    source, model = 'A "B" é\n</parameter>\nA', random_chat(template)
     parallel = (2, 2) if template == "hermes" else False
     events = sg.stream_call(model, "Who?", [find], choice="required", parallel=parallel, source=source)
     replies = [event.reply for event in events if event.reply is not None]
     for called in replies[0].calls:
-        assert [*called.quotes] == ["/names/0", "/names/1"]
-        for quote, places in zip(called.arguments["names"], called.quotes.values(), strict=True):
-            assert [source[place.start : place.end] for place in places] == [quote] * source.count(quote)
-    assert replies[0].generation.sources == {"": source}
+        first, second = called.arguments["names"]
+        quotes = {"/names/0": first, "/names/1": second, "/text": called.arguments["text"]}
+        assert called.quotes.keys() == quotes.keys()
+        for pointer, quote in quotes.items():
+            places = [source[place.start : place.end] for place in called.quotes[pointer]]
+            assert places == [quote] * source.count(quote)

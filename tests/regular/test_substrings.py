@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, substrings
-from structgen.schema.quotes import SPACES, WHOLE, Quotation, Source
+from structgen.errors import LimitExceeded
+from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, quote_language, substrings
+from structgen.schema.quotes import SPACES, WHOLE, MissingSource, Quotation, Source
 from tests.schema.test_quotes import hostile_texts
 
 
@@ -37,6 +38,21 @@ def test_every_quote_can_be_reached_and_nothing_else(whole: str, spaces: str) ->
     for text in small[:: 1 if whole == "words" else 3] + hostile_texts(60, 12, seed=2):
         quotation = Quotation(whole, spaces, Source.of(text))
         assert language(quotation) == pieces(quotation), (text, whole, spaces)
+
+
+@pytest.mark.parametrize("whole", WHOLE)
+def test_the_quotes_are_a_language_too(whole: str) -> None:
+    for text in ['ab"a\\b', "a b. ab", *hostile_texts(20, 9, seed=4)]:
+        quotation = Quotation(whole, source=Source.of(text))
+        made, wanted = quote_language(quotation), pieces(quotation)
+        tried = ["".join(each) for size in range(4) for each in product({*text, "x"}, repeat=size)]
+        assert [each for each in {*tried, *wanted} if made.matches(each)] == [
+            each for each in {*tried, *wanted} if each in wanted
+        ]
+    with pytest.raises(MissingSource):
+        quote_language(Quotation())
+    with pytest.raises(LimitExceeded, match="without quotation marks"):
+        quote_language(Quotation(source=Source.of("ab" * 9 + "".join(map(chr, range(0x4E00, 0x9E00))) * 3)))
 
 
 def test_a_quote_does_not_reach_from_one_document_into_the_next() -> None:

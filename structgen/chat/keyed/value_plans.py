@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from structgen.errors import UnsupportedSchema
 from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.string_sets import string_predicate, uncapped_language
+from structgen.regular.substrings import quote_language
 from structgen.regular.texts import escaped, free_text
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
@@ -51,17 +53,14 @@ def raw_strings(
         padded: may a line break stand before a string, and behind it? Then one at each end does not belong to it.
     """
     sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
-    if any(strings.quotes for strings in sets):
-        raise UnsupportedSchema(
-            "a quote as an argument: the model's call format writes strings without quotation marks"
-        )
-    texts = _strings(sets, writer, behind, tuple(types))
+    kept = _strings.__wrapped__ if any(strings.quotes for strings in sets) else _strings  # sources come and go
+    texts = kept(sets, writer, behind, tuple(types))
     if not padded or _free(sets):  # any text is a free string, with line breaks or without
         return [] if texts.language.empty else [texts]
     line, plans = _words(("\n",)), list[Plan]()
     for first, last in ((True, True), (True, False), (False, True), (False, False)):
         bare = ("" if first else r"(?!\n)", "" if last else r"(^$|[^\n]$)")
-        inner = _strings(sets, writer, behind, tuple(types), bare)
+        inner = kept(sets, writer, behind, tuple(types), bare)
         if not inner.language.empty:
             plans.append(Series((*((line,) if first else ()), inner, *((line,) if last else ()))))
     return plans
@@ -69,7 +68,26 @@ def raw_strings(
 
 def _free(sets: Sequence[Strings]) -> bool:
     """May a string be any text?"""
-    return any(language.everything and longest is None for language, longest in map(uncapped_language, sets))
+    free = [uncapped_language(strings) for strings in sets if not strings.quotes]
+    return any(language.everything and longest is None for language, longest in free)
+
+
+def _language(strings: Strings, told: str) -> tuple[CharDfa, int | None]:
+    """Returns a set of strings, and the longest length that is still to be enforced.
+
+    Args:
+        told: says which kind of strings it is.
+
+    Raises:
+        UnsupportedSchema: no automaton can hold it. MissingSource: it quotes, and there is no source.
+    """
+    bare = replace(strings, quotes=())
+    if string_predicate(bare) is not None:
+        raise UnsupportedSchema(f"{told} whose pattern or format no automaton can hold")
+    language, longest = uncapped_language(bare)
+    for quotation in strings.quotes:
+        language = intersect(language, quote_language(quotation))
+    return language, longest
 
 
 @lru_cache(256)
@@ -84,11 +102,7 @@ def _strings(
     combined: CharDfa | None = None
     longest = 0
     for strings in sets:
-        if string_predicate(strings) is not None:
-            raise UnsupportedSchema(
-                "a string without quotes, in the model's call format, whose pattern or format no automaton can hold"
-            )
-        language, max_length = uncapped_language(strings)
+        language, max_length = _language(strings, "a string without quotes, in the model's call format,")
         combined = language if combined is None else union(combined, language)
         longest = -1 if max_length is None or longest < 0 else max(longest, max_length)
     bounds = [free_text((), [escaped(text) for text in (behind, *writer.without) if text], 0)]
@@ -141,7 +155,8 @@ class NestedPlans:
         """Returns the strings of a shape. `types`: the JSON types that may stand in its place."""
         if self._writer.escaped:
             assert shape.strings is not None
-            return _quoted_strings(shape.strings)
+            made = _quoted_strings.__wrapped__ if shape.strings.quotes else _quoted_strings
+            return made(shape.strings)
         opening, closing = self._writer.string
         without = self._writer.without | {text for text in (self._behind,) if text}
         words = raw_strings([shape], Raw(frozenset(without)), closing, ["string"])
@@ -323,9 +338,7 @@ def scalar_words(shapes: Sequence[Shape], writers: Mapping[str, Any]) -> Plan | 
 @lru_cache(256)
 def _quoted_strings(strings: Strings) -> Plan:
     """Returns strings as literals of Python: in either quote, with escapes."""
-    if string_predicate(strings) is not None:
-        raise UnsupportedSchema("a string as a literal of Python whose pattern or format no automaton can hold")
-    language, longest = uncapped_language(strings)
+    language, longest = _language(strings, "a string as a literal of Python")
     if longest is not None and longest <= _COUNTED:
         language, longest = intersect(language, length(0, longest)), None
     return Either(
