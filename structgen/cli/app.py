@@ -147,13 +147,25 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
     every: Annotated[bool, typer.Option("--all", help="A line for every keyword, masked ones too.")] = False,
     format: Annotated[str, typer.Option(help="enforce or annotate: what `format` does.")] = "enforce",
+    dialect: Annotated[str | None, typer.Option(help="Of a schema without $schema: draft7, openapi-3.0, ...")] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(help="What openai, anthropic, gemini or mistral take: the losses; with --json the schema, too."),
+    ] = None,
     registry: Registry = None,
 ) -> None:
     """Print for each keyword of a schema whether it is masked, checked or not enforced, and what will be slow."""
     with one_line_errors():
         known = registry_of(registry) if registry else None
+        given = schema_of(schema, grammars=True)
+        if provider is not None:
+            made = sg.portable(sg.JsonSchema(given, registry=known, dialect=dialect), provider)  # type: ignore[arg-type]
+            losses = [loss._asdict() for loss in made.losses]
+            whole = json.dumps({"schema": made.schema, "losses": losses}, ensure_ascii=False)
+            print_now(whole if as_json else "\n".join(map(str, made.losses)) or "nothing is lost")
+            return
         with waiting("reading the schema"):
-            explanation = sg.explain(schema_of(schema, grammars=True), format=format, registry=known)
+            explanation = sg.explain(given, format=format, registry=known, dialect=dialect)
         data = explanation.to_dict()
         print_now(json.dumps(data, ensure_ascii=False) if as_json else explanation.text(every=every))
 

@@ -295,6 +295,21 @@ def test_a_schema_may_be_written_out_or_be_a_type(loaded, command):
     )
 
 
+def test_explain_shows_what_a_provider_does_not_take_and_reads_a_named_dialect(tmp_path):
+    schema, plain = str(tmp_path / "a.json"), tmp_path / "b.json"
+    (tmp_path / "a.json").write_text('{"type": "array", "items": [{"type": "string", "minLength": 2}]}', "utf-8")
+    plain.write_text('{"type": "integer"}', "utf-8")
+    assert run("explain", schema).exit_code == 1
+    assert "items" in run("explain", schema, "--dialect", "draft7").output
+    lost = run("explain", schema, "--dialect", "draft7", "--provider", "openai")
+    assert "/items/0/minLength  wider: the provider does not take minLength" in lost.output
+    data = json.loads(run("explain", schema, "--dialect", "draft7", "--provider", "openai", "--json").output)
+    assert data["schema"]["required"] == ["value"]
+    assert {loss["effect"] for loss in data["losses"]} == {"wider", "narrower"}
+    assert run("explain", str(plain), "--provider", "gemini").output == "nothing is lost\n"
+    assert "'mistral'" in run("explain", schema, "--provider", "x").output
+
+
 def test_explain_reads_grammars(tmp_path):
     grammar = tmp_path / "sums.gbnf"
     grammar.write_text('root ::= root "+" root | [0-9]+', encoding="utf-8")
