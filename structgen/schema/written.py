@@ -147,10 +147,12 @@ def as_written(given: Mapping[str, Any], dialect: str | None = None, where: str 
 
 def documents_as_written(registry: Any) -> Any:
     """A `referencing.Registry` (or None) whose documents are JSON Schema."""
-    from attrs import evolve  # `referencing` is built on it
+    if not registry:
+        return registry
+    from attrs import evolve  # `referencing` is built on it; neither is there when a wheel is built
 
     changed = []
-    for uri in registry or ():
+    for uri in registry:
         resource = registry[uri]
         if isinstance(resource.contents, Mapping):
             written = as_written(resource.contents)
