@@ -167,18 +167,52 @@ def calibrate(
     return Calibration(tuple(values), *_fitted(logits, truth, multi=multi), multi)
 
 
-def calibration_error(results: Sequence[Classification], right: Sequence[Any]) -> float:
+def calibration_error(
+    results: Sequence[Classification], right: Sequence[Any], *, plot: str | PathLike[str] | None = None
+) -> float:
     """How far probabilities are from the share that is right: the expected calibration error, 0 to 1.
 
     Args:
         results: of `classify`, without `multi`.
         right: the right label of each.
+        plot: a file for the reliability diagram: an SVG, which every browser shows.
     """
     require(len(results) == len(right) > 0, "right", right, "the right label of each result")
     sure = np.array([each.probability for each in results])
     hit = np.array([each.label == label for each, label in zip(results, right, strict=True)])
     groups = np.minimum((sure * BINS).astype(int), BINS - 1)
-    return float(sum(abs((sure - hit)[groups == group].sum()) for group in range(BINS)) / len(sure))
+    error = float(sum(abs((sure - hit)[groups == group].sum()) for group in range(BINS)) / len(sure))
+    if plot is not None:
+        bins = [groups == group for group in np.unique(groups)]
+        points = [(float(sure[each].mean()), float(hit[each].mean()), int(each.sum())) for each in bins]
+        Path(plot).write_text(_reliability(points, error), encoding="utf-8")
+    return error
+
+
+def _reliability(points: Sequence[tuple[float, float, int]], error: float) -> str:
+    """A reliability diagram as SVG.
+
+    Args:
+        points: of each interval, the mean probability, the share that is right, and how many texts it has.
+    """
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="-46 -34 280 290" font-family="sans-serif" font-size="12">',
+        '<rect x="-46" y="-34" width="280" height="290" fill="white"/>',
+        f'<text y="-16">{sum(count for _, _, count in points)} texts, calibration error {error:.2f}</text>',
+        '<path d="M0 200L200 0" stroke="#999" stroke-dasharray="4 4"/>',
+        '<text x="100" y="238" text-anchor="middle">probability; up: share that is right</text>',
+    ]
+    for share in (0, 50, 100):
+        parts.append(f'<path d="M0 {200 - 2 * share}H200" stroke="#e4e4e4"/>')
+        parts.append(f'<text x="-6" y="{204 - 2 * share}" text-anchor="end">{share}%</text>')
+        parts.append(f'<text x="{2 * share}" y="218" text-anchor="middle">{share}%</text>')
+    for told, hit, count in points:
+        size = 3 + min(math.sqrt(count) / 2, 9)
+        parts.append(
+            f'<circle cx="{200 * told:.1f}" cy="{200 * (1 - hit):.1f}" r="{size:.1f}" fill="#0d9488">'
+            f"<title>{count} texts: told {told:.0%}, right {hit:.0%}</title></circle>"
+        )
+    return "\n".join([*parts, "</svg>", ""])
 
 
 def label_values(labels: Any) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -124,8 +126,15 @@ def test_temperature_and_priors_lower_the_error_on_labels_that_were_held_out() -
     assert error(temperature, priors) < 0.04
 
 
-def test_the_calibration_error_is_that_of_groups() -> None:
+def test_the_calibration_error_is_that_of_groups(tmp_path: Path) -> None:
     random.seed(0)
     results = [sg.Classification("a", 0.75, {}, 1.0, ("a",))] * 8
     assert sg.calibration_error(results, ["a"] * 6 + ["b"] * 2) == pytest.approx(0)
     assert sg.calibration_error(results, ["b"] * 8) == pytest.approx(0.75)
+    results += [sg.Classification("b", 0.2, {}, 1.0, ("b",))] * 2
+    assert sg.calibration_error(results, ["a"] * 8 + ["c"] * 2, plot=tmp_path / "a.svg") == pytest.approx(0.24)
+    drawn = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert "10 texts, calibration error 0.24" in drawn
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    circles = re.findall(r'cx="([0-9.]+)" cy="([0-9.]+)"', drawn)
+    assert circles == [("40.0", "200.0"), ("150.0", "0.0")]

@@ -193,8 +193,8 @@ def call(
         options: `template_options` for the chat template, as `{"enable_thinking": False}`; `call_format`, the name of a
             format such as "hermes", or a `CallFormat`, for models whose template tells none; and those of `generate`:
             `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`, `batch_size`, `guards`, `banned`,
-            `thinking`, `beams`, `canonical`, `prompt_schema`. With `thinking=True` the marks are those of the chat
-            template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.
+            `thinking`, `beams`, `canonical`, `source`, `prompt_schema`. With `thinking=True` the marks are those of the
+            chat template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.
             `examples` are pairs of a user's text and the `ToolCall`, the list of them, or the answer that it should
             give.
 

@@ -12,6 +12,8 @@ from structgen.schema.scan import escaped, joined
 
 MOST = 2_000
 """Lines that are shown."""
+LONGEST = 600
+"""Characters of a line that are shown."""
 INLINE = 48
 """The longest text of an array or object on one line. Schemas of several keywords have several lines."""
 
@@ -49,7 +51,7 @@ def drawn(document: Any) -> str:
         whole = " data-w" if line.whole else ""
         rows.append(
             f'<span data-j="{escape(line.place)}" data-s="{escape(line.schema)}"{whole} style="--d:{line.depth}">'
-            f"{escape(line.text)}</span>"
+            f"{escape(line.text if len(line.text) <= LONGEST else line.text[:LONGEST] + '…')}</span>"
         )
     return f'<pre class="lines">{"".join(rows)}</pre>'
 
