@@ -45,7 +45,8 @@ class Lark(Composition):
     Attributes:
         grammar: rules, terminals, `%import`, `%ignore`. In an LALR grammar also templates, priorities, flags. In the
             dialect also `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`,
-            special tokens `<|name|>`, and the options `lazy`, `stop=`, `suffix=` of a rule.
+            special tokens `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `lazy`, `stop=`,
+            `suffix=`, `capture` of a rule.
         start: the rule of a whole text.
         import_paths: folders in which `%import` looks for your own grammars, if the grammar is LALR.
 

@@ -1,15 +1,18 @@
 """Lark grammars that are not LALR, and llguidance's dialect.
 
-Covers `constraints.grammars.lark` and `constraints.grammars.terminals`.
+Covers `constraints.grammars.lark`, `constraints.grammars.parametric` and `constraints.grammars.terminals`.
 """
 
 from __future__ import annotations
+
+from itertools import product
 
 import pytest
 
 import structgen as sg
 from structgen.constraints.languages import Lark, grammar_of
-from structgen.errors import OptionError
+from structgen.errors import LimitExceeded, OptionError
+from structgen.parts.captures import captured
 from structgen.parts.lalr.part import LarkPart
 from tests.constraints.test_grammars import random_grammar, verdicts, verdicts_of_lark
 from tests.support.matching import byte_vocabulary, plain_verdict, takes_exactly
@@ -36,6 +39,53 @@ def test_random_grammars_have_the_texts_that_earleys_parser_takes(seed):
         constraint = Lark(f"{theirs}\n%llguidance {{}}\n")
         wanted = verdicts_of_lark(theirs, "dynamic")
         assert verdicts(constraint, list(wanted)) == wanted, (each, theirs)
+
+
+PARAMETRIC = [
+    ("perm::0", """
+        perm::_: "" %if is_ones([0:3])
+               | "a" perm::set_bit(0) %if bit_clear(0)
+               | "b" perm::set_bit(1) %if bit_clear(1)
+               | "c" perm::set_bit(2) %if bit_clear(2)
+     """, lambda text: sorted(text) == ["a", "b", "c"]),
+    ("any::0x0", """
+        any::_: "" %if is_ones([0:3])
+              | "a" any::set_bit(0) | "b" any::set_bit(1) | "c" any::set_bit(2)
+     """, lambda text: set(text) == {"a", "b", "c"}),
+    ("aa::0", """
+        aa::_: "a" aa::incr(_) %if lt(_, 3) | bb::_
+        bb::_: "b" bb::incr(_) %if lt(_, 3) | ""
+     """, lambda text: text == "a" * text.count("a") + "b" * text.count("b") and len(text) <= 3),
+    ("list::0", """
+        list::_: "a" list::incr([0:2]) %if lt([0:2], 2) | "b" list::incr([2:4]) %if le([2:4], 0) | ""
+     """, lambda text: text.count("a") <= 2 and text.count("b") <= 1 and "c" not in text),
+    ("some::0", """
+        some::_: "" %if bit_count_ge(_, 1)
+               | "a" some::set_bit(0) %if and(bit_clear(0), bit_count_lt(_, 2))
+               | "b" some::bit_or(0x2) %if and(not(bit_set(1)), bit_count_ne([0:3], 2))
+               | "c" some::set_bit(2) %if and(bit_clear(2), or(bit_count_eq(_, 0), bit_count_eq(_, 1)))
+     """, lambda text: 0 < len(text) < 3 and len(set(text)) == len(text)),
+    ("down::7 up::0", """
+        down::_: "a" down::decr([0:3]) %if gt(_, 5) | "b" up::bit_and(0x4) %if true()
+        up::_: "c" %if and(is_zeros(_), eq(_, 0)) | "" %if ge([2:3], 1) | up::clear_bit(2) %if ne(_, 0)
+     """, lambda text: text in ("aabc", "abc", "bc", "aabcc", "abcc", "bcc")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "rules", "wanted"), PARAMETRIC, ids=lambda each: str(each)[:12])
+def test_parametric_rules_have_the_texts_that_their_numbers_allow(start, rules, wanted):
+    """All texts of up to five letters out of three."""
+    texts = ["".join(letters) for length in range(6) for letters in product("abc", repeat=length)]
+    found = verdicts(Lark(f"start: {start}\n{rules}"), texts)
+    assert [text for text in texts if found[text]] == [text for text in texts if wanted(text)]
+
+
+def test_a_parametric_rule_is_captured_and_has_a_limit():
+    rules = 'x::_[capture]: "a" x::incr([0:2]) %if lt([0:2], 2) | "b"'
+    found = captured(Lark(f"start: x::0\n{rules}").plan(), b"aab")
+    assert [(each.name, each.text) for each in found] == [("x", "aab"), ("x", "ab"), ("x", "b")]
+    with pytest.raises(LimitExceeded, match="parametric rules with more than 10,000 numbers"):
+        Lark('start: x::0\nx::_: "a" x::incr(_) | ""').plan()
 
 
 CASES = [
@@ -78,7 +128,16 @@ def test_an_lalr_grammar_is_read_by_larks_table():
         ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
         ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-ahead"),
         ("%llguidance {}\nstart: a\na[max_tokens=5]: /.*/", "line 3: the option max_tokens= of a rule"),
-        ("%llguidance {}\nstart: a::0x1", "line 2: a parametric rule"),
+        ("%llguidance {}\nstart: a::0x1", "line 2: the rule 'a' is not defined"),
+        ("start: a::0x1\na: \"b\"", "the rule a has no number, as a::_"),
+        ("start: a\na::_: \"b\"", "the rule a needs a number, as a::0"),
+        ("start: a::_\na::_: \"b\"", "a rule without a number of its own calls"),
+        ("start: a::0\na::_: \"b\" %if odd(_)", r"line 2: expected one of true, bit_clear, .*, found 'odd\(_\)'"),
+        ("start: a::0\na::_: \"b\" a::incr(3)", r"line 2: expected bits, as \[0:3\]"),
+        ("start: a::0\na::_: \"b\" a::set_bit([0:2])", "line 2: expected a number"),
+        ("start: a::0\na::_: \"b\" a::incr(_ ", r"line 2: expected \)"),
+        ("start: a::0\na::_[lazy]: \"b\"", "line 2: a::_ is a rule, with no option but capture"),
+        ("start: a::0\na::_: \"b\" a::set_bit(0) %if bit_set(0)", "no text matches the rule start"),
         ("%llguidance {}\nstart: @other", "a grammar of another name"),
         ("start: <[*]>", "any token at all, and any token but some, are not supported"),
         ("start: <[^1]>", "any token at all, and any token but some, are not supported"),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from structgen.constraints.grammars.cursor import Cursor
+from structgen.constraints.grammars.parametric import Call, Guarded, read_condition, read_value, written_out
 from structgen.constraints.grammars.rules import (
     EMPTY,
     MAX_DEPTH,
@@ -44,9 +45,9 @@ from structgen.vocabulary import special_text
 _SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
 _NAME = r"[?!]*_?[A-Za-z][\w-]*"
 _HEAD = re.compile(
-    rf"(?P<name>{_NAME}|[?!]*__\w+)(?:\.(?P<priority>-?[0-9]+))?[ \t]*(?P<attributes>\[[^\]\n]*\])?[ \t]*:(?!:)"
+    rf"(?P<name>{_NAME}|[?!]*__\w+)(?P<parameter>::_)?(?:\.(?P<priority>-?[0-9]+))?[ \t]*"
+    r"(?P<attributes>\[[^\]\n]*\])?[ \t]*:(?!:)"
 )
-_PARAMETRIC = re.compile(rf"{_NAME}\s*::")
 _WORD = re.compile(r"_*[A-Za-z][\w-]*")
 _TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"(i?)')
 _PATTERN = re.compile(r"/(?!/)((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+)/([a-z]*)")
@@ -58,6 +59,7 @@ _BOUNDS = re.compile(
 _RANGE = re.compile(r'\.\.\s*"((?:\\.|[^"\\\n])*)"')
 _ALIAS = re.compile(r"->[ \t]*!?[\w-]+")
 _IMPORT = re.compile(r"%import[ \t]+(\w+)\.(\w+)(?:[ \t]*->[ \t]*(\w+))?|%import[ \t]+(\w+)[ \t]*\(([\w\s,]+)\)")
+_IF = re.compile(r"%if\b")
 _STATEMENT = re.compile(r"%(\w+)")
 _ATTRIBUTE = re.compile(r'\s*(\w+)\s*(?:=\s*("(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/[a-z]*|[\w.]+))?\s*(?:,|$)')
 EXTENSIONS = re.compile(r"%(llguidance|json|regex|lark)\b|^\s*[\w-]+\[[^\]\n]*\]\s*:|<\[|<\||\w::", re.MULTILINE)
@@ -90,6 +92,8 @@ class _Reader:
         self._options: dict[str, tuple[dict[str, str], int]] = {}
         self._ignored: list[Expression] = []
         self._calls: dict[str, int] = {}
+        self._parametric: set[str] = set()
+        self._numbered: dict[str, int] = {}
         self._depth, self._in_terminal = 0, False
 
     def rules(self) -> Productions:
@@ -104,14 +108,18 @@ class _Reader:
         for name, at in self._calls.items():
             if name not in self._rules and name not in self._terminals:
                 cursor.refuse(f"{'the terminal' if name.isupper() else 'the rule'} {quoted(name)} is not defined", at)
+        for name, at in self._numbered.items():
+            if name not in self._parametric:
+                cursor.refuse(f"the rule {name} has no number, as {name}::_", at)
         used = set(self._calls) | {self._start}
         for name in used & set(self._terminals):
             rules.expressions[name] = Lexeme(self._language(Ref(name)))
-        for name, expression in self._rules.items():
+        for key, expression in written_out(self._rules, self._parametric).items():
+            name = key.partition("::")[0]
             optional = name in self._options and self._options[name][0].keys() - {"capture"}
-            rules.expressions[name] = self._lazy(name, expression) if optional else expression
+            rules.expressions[key] = self._lazy(name, expression) if optional else expression
             if name in self._options and "capture" in self._options[name][0]:
-                rules.captures[name] = self._options[name][0]["capture"].strip('"') or name
+                rules.captures[key] = self._options[name][0]["capture"].strip('"') or name
         if self._start not in rules.expressions:
             names = ", ".join(list(self._rules)[:8]) or "none"
             raise OptionError(
@@ -162,8 +170,6 @@ class _Reader:
         cursor = self._cursor
         at, head = cursor.at, cursor.take(_HEAD)
         if head is None:
-            if _PARAMETRIC.match(cursor.text, cursor.at):
-                cursor.refuse("a parametric rule, as name::value, is not supported")
             cursor.refuse(f"expected a rule, as name: ..., or a terminal, as NAME: ..., found {cursor.rest()}")
         name = head["name"].lstrip("?!")
         if name in self._rules or name in self._terminals:
@@ -174,6 +180,10 @@ class _Reader:
         if head["attributes"]:
             self._options[name] = self._attributes(head["attributes"][1:-1], at), at
         options = self._options.get(name, ({}, 0))[0].keys() - {"capture"}
+        if head["parameter"]:
+            if terminal or options:
+                cursor.refuse(f"{name}::_ is a rule, with no option but capture", at)
+            self._parametric.add(name)
         self._in_terminal = terminal or bool(options)
         known = self._terminals if terminal else self._rules
         known[name] = EMPTY
@@ -203,11 +213,27 @@ class _Reader:
         if self._depth > MAX_DEPTH:
             self._cursor.refuse(f"more than {MAX_DEPTH} groups inside each other")
         self._cursor.accept("|")
-        options = [self._sequence()]
+        options = [self._alternative()]
         while self._cursor.accept("|"):
-            options.append(self._sequence())
+            options.append(self._alternative())
         self._depth -= 1
         return either(options)
+
+    def _alternative(self) -> Expression:
+        item, cursor = self._sequence(), self._cursor
+        if not cursor.take(_IF):
+            return item
+        return Guarded(item, self._parameter(read_condition))  # type: ignore[return-value]
+
+    def _parameter(self, read: Callable[[str, int], tuple[Any, int]]) -> Any:
+        """A number, or a condition, of a parametric rule."""
+        cursor = self._cursor
+        try:
+            value, cursor.at = read(cursor.text, cursor.at)
+        except ValueError as error:
+            cursor.refuse(f"{error}, found {cursor.rest()}")
+        cursor.skip()
+        return value
 
     def _sequence(self) -> Expression:
         cursor, items = self._cursor, list[Expression]()
@@ -223,7 +249,7 @@ class _Reader:
         return Intersection(left, self._sequence())
 
     def _at_statement(self) -> bool:
-        return bool(re.compile(r"%(ignore|import|llguidance|declare|override|extend)\b").match(
+        return bool(re.compile(r"%(if|ignore|import|llguidance|declare|override|extend)\b").match(
             self._cursor.text, self._cursor.at))  # fmt: skip
 
     def _item(self) -> Expression:
@@ -285,8 +311,9 @@ class _Reader:
             cursor.refuse(f"the rule {quoted(word[0])} cannot be used in a terminal")
         self._calls.setdefault(word[0], cursor.at)
         cursor.take(_WORD)
-        if cursor.text.startswith("::", cursor.at):
-            cursor.refuse(f"a parametric rule, as {word[0]}::value, is not supported")
+        if cursor.accept("::"):
+            self._numbered.setdefault(word[0], cursor.at)
+            return Call(word[0], self._parameter(read_value))  # type: ignore[return-value]
         if cursor.text.startswith("{", cursor.at) and not cursor.sees(_BOUNDS):
             cursor.refuse(f"the template {word[0]}{{...}} is not supported in a grammar that is not LALR")
         return Ref(word[0])
