@@ -13,7 +13,7 @@ import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.loop import Execution
 from structgen.decoding.open_batch import OpenBatch
-from structgen.decoding.prompt_parts import FIRST_PART, FIRST_WHOLE, LEAST, PART, WHOLE, PromptParts
+from structgen.decoding.prompt_parts import FIRST_WHOLE, LEAST, PART, WHOLE, PromptParts
 from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
@@ -52,7 +52,7 @@ def test_rows_decode_while_a_long_prompt_is_read_and_say_what_they_say_alone(mod
         while not seats[2].session.token_count:
             batch.step()
             steps += 1
-        assert steps == 1 + overlap + -(-(len(LONG) - FIRST_WHOLE) // FIRST_PART)
+        assert steps == 1 + overlap + -(-(len(LONG) - FIRST_WHOLE) // LEAST)
         for seat, before in zip(seats[:2], at_first, strict=False):
             assert seat.session.token_count >= min(before + steps - 1, 30)
         while not all(seat.session.done for seat in seats):
@@ -118,26 +118,26 @@ class Waiting(SimpleNamespace):
 
 
 def test_a_part_takes_two_usual_steps_and_short_prompts_are_read_at_once():
-    """A step takes 10 ms, and a token of a prompt 0.1 ms: 100 tokens take a step's time, beside the pass itself."""
+    """A step takes 10 ms, and a token of a prompt 0.02 ms: 500 tokens take a step's time, beside the pass itself."""
     forward, parts = Reads(), PromptParts()
     decoding, long, short = (Waiting(row=Row(range(n))) for n in (1, 10_000, 500))
     decoding.row.valid = 1
     assert parts.read(forward, [decoding]) == set()
     parts.ended(0.010)
     assert parts.read(forward, [decoding, long]) == {long}
-    assert forward.parts == [FIRST_PART]
-    parts.ended(0.020 + 1e-4 * FIRST_PART)
+    assert forward.parts == [LEAST]
+    parts.ended(0.020 + 2e-5 * LEAST)
     assert parts.read(forward, [decoding, long]) == {long}
-    assert forward.parts[1] == pytest.approx(PART * 100, abs=1)
+    assert forward.parts[1] == pytest.approx(PART * 500, abs=1)
     parts.ended(0.030)
-    assert parts.read(forward, [decoding, long, short]) == {long}  # 500 tokens are five steps
+    assert parts.read(forward, [decoding, long, short]) == {long}  # 500 tokens are a step
     assert len(forward.parts) == 2
-    parts.ended(0.070)
-    assert parts._tokens_in(WHOLE, 0) == pytest.approx(WHOLE * 100, abs=8)
+    parts.ended(0.030)
+    assert parts._tokens_in(WHOLE, 0) == pytest.approx(WHOLE * 500, abs=8)
     assert parts.read(forward, [long, short]) == set()  # nobody decodes
     also = Waiting(row=Row(range(5_000)))
     assert parts.read(forward, [decoding, long, also]) == {long, also}
-    assert forward.parts[2] == pytest.approx(2 * PART * 100, abs=2)
+    assert forward.parts[2] == pytest.approx(2 * PART * 500, abs=2)
     parts.ended(0.040)
     for _ in range(30):
         parts.read(forward, [decoding, long])
