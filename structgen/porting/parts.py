@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
-
+from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.schema.keywords.arguments import canonical
 from structgen.schema.keywords.table import SPEAKS_OF
 from structgen.schema.scan import escaped
@@ -51,40 +49,29 @@ def kinds_of(parts: list[Part]) -> set[str] | None:
     return kinds
 
 
-def kind_of(value: Any) -> set[str]:
-    """The names of the types of a value."""
-    if isinstance(value, bool) or value is None:
-        return {"null"} if value is None else {"boolean"}
-    if isinstance(value, (int, float)):
-        return {"number", "integer"} if float(value).is_integer() else {"number"}
-    return {"string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"}
-
-
 def values_of(parts: list[Part]) -> list[Any] | None:
-    """The values that all `enum`s and `const`s of the parts list, and that their other simple keywords take."""
+    """The values that all `enum`s and `const`s of the parts list; None where there is no list."""
     lists = [part.get("enum") for part in parts if part.get("enum") is not None]
     lists += [[part.get("const")] for part in parts if "const" in part.schema and "const" not in part.without]
     if not lists:
         return None
     keys = [{canonical(value) for value in each} for each in lists[1:]]
-    values = [value for value in lists[0] if all(canonical(value) in each for each in keys)]
-    for part in parts:
-        simple = {key: part.schema[key] for key in (*LOWER, *UPPER, "pattern", "multipleOf") if key in part.schema}
-        simple = {
-            key: value for key, value in simple.items() if not isinstance(value, bool) and key not in part.without
-        }
-        if simple:
-            values = [value for value in values if jsonschema.Draft202012Validator(simple).is_valid(value)]
-    return values
+    return [value for value in lists[0] if all(canonical(value) in each for each in keys)]
 
 
 def member_of(part: Part, name: str) -> list[Part]:
     """What a part says about the member `name`."""
     said = [part.inner(part.get("properties")[name], "properties", name)] if name in part.get("properties", ()) else []
     for pattern, schema in part.get("patternProperties", {}).items():
-        if re.search(pattern, name):
+        if _is_in(pattern, name):
             said.append(part.inner(schema, "patternProperties", pattern))
     return said or [part.inner(part.get("additionalProperties", True), "additionalProperties")]
+
+
+def _is_in(pattern: str, name: str) -> bool:
+    """Does an ECMA-262 pattern match somewhere in a name?"""
+    predicate = pattern_predicate(pattern)
+    return pattern_language(pattern).matches(name) if predicate is None else predicate(name)
 
 
 def tuple_of(part: Part, *, is_new: bool) -> tuple[list[Part], Part]:

@@ -13,7 +13,6 @@ from structgen.porting.parts import (
     UPPER,
     Part,
     have,
-    kind_of,
     kinds_of,
     member_of,
     nullable,
@@ -33,6 +32,7 @@ _STRUCTURE = frozenset(
      "patternProperties", "items", "prefixItems", "additionalItems", "then", "else", "minContains", "maxContains")
 )  # fmt: skip
 """Keywords that are ported one by one, or belong to another."""
+_FREE = frozenset(("unevaluatedProperties", "unevaluatedItems", "propertyNames"))
 _NEUTRAL: dict[str, Any] = {"uniqueItems": False, "minItems": 0, "minLength": 0, "minProperties": 0}
 ABSENT = "x-absent"
 """For a schema of an object while it is made: its members that are null where the given schema has none."""
@@ -55,8 +55,7 @@ class PlainPorter:
     Args:
         port: ports the schemas of an inner value.
         restricting: the keywords of a schema's draft that restrict values.
-        takes_null: is null a value of a schema?
-
+        takes: is it a value of a schema, apart from its `enum` and `const`?
     """
 
     def __init__(
@@ -65,17 +64,17 @@ class PlainPorter:
         losses: Losses,
         port: Callable[[Sequence[Part], str], Schema | None],
         restricting: Callable[[Schema], frozenset[str]],
-        takes_null: Callable[[Any], bool],
+        takes: Callable[[Part, Any], bool],
     ) -> None:
         self._provider, self._lose = provider, losses.note
-        self._port, self._restricting, self._takes_null = port, restricting, takes_null
+        self._port, self._restricting, self._takes = port, restricting, takes
 
     def schema(self, parts: list[Part], at: str) -> Schema | None:
         """The schema of parts without unions."""
         kinds = kinds_of(parts)
         values = values_of(parts)
         if values is not None:
-            return self._listed([value for value in values if kinds is None or kind_of(value) & kinds], at)
+            return self._listed([value for value in values if all(self._takes(part, value) for part in parts)], at)
         if kinds == set():
             return None
         if kinds is None:
@@ -124,7 +123,7 @@ class PlainPorter:
                     and not (speaks_of == "number" and "integer" in kinds)
                 ):
                     continue
-                if value == _NEUTRAL.get(keyword, ...) or (keyword == "unevaluatedProperties" and value is not False):
+                if value == _NEUTRAL.get(keyword, ...) or (keyword in _FREE and (value is True or value == {})):
                     continue
                 if isinstance(value, bool) and keyword in _INCLUSIVE:
                     if not value:
@@ -229,7 +228,7 @@ class PlainPorter:
             member = self._port(said, f"{at}/properties/{escaped(name)}")
             if member is not None:
                 members[name] = member
-                null |= {name} if all(self._takes_null(each.schema) for each in said) else set()
+                null |= {name} if all(self._takes(each, None) for each in said) else set()
             elif name in required:
                 return None
             elif not self._provider.closed and not any(part.get("additionalProperties") is False for part in parts):

@@ -13,6 +13,9 @@ from itertools import chain, count
 from math import prod
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
+from referencing.exceptions import Unresolvable
+
 from structgen.patience import check_deadline
 from structgen.porting.losses import Losses
 from structgen.porting.parts import Part
@@ -24,6 +27,7 @@ Schema = dict[str, Any]
 MOST_BRANCHES = 64
 """Unions that would have more branches when they are distributed are lost."""
 _UNIONS = ("anyOf", "oneOf")
+_LISTS = ("enum", "const")
 _NEVER: Schema = {"enum": []}
 _CYCLE = "the schema refers to itself, which the provider does not take: values nest no deeper"
 
@@ -41,10 +45,11 @@ class Porter:
         self._provider, self._reader = provider, reader
         self.losses = Losses()
         self.defs: dict[str, Schema] = {}
-        self.plain = PlainPorter(provider, self.losses, self._port, self._restricting, self._takes_null)
+        self.plain = PlainPorter(provider, self.losses, self._port, self._restricting, self._takes)
         self._names: dict[int, str] = {}
         self._open: list[int] = []
         self._begun: dict[Any, str | None] = {}
+        self._judge: Any = None
 
     def whole(self, document: Any) -> Schema | None:
         """The schema of the whole document, which is no reference; None if no value satisfies it."""
@@ -60,8 +65,21 @@ class Porter:
         """The keywords of the schema's draft that restrict values."""
         return self._read().dialect(schema).restricting
 
-    def _takes_null(self, schema: Any) -> bool:
-        return self._reader.takes_null(schema) if self._reader is not None else True
+    def _takes(self, part: Part, value: Any) -> bool:
+        """Is it a value of a part, apart from what the part's `enum` and `const` list?"""
+        if not isinstance(part.schema, dict) or not part.schema:
+            return part.schema is not False
+        listed = value is not None and not part.schema.keys().isdisjoint(_LISTS)
+        schema = {key: each for key, each in part.schema.items() if key not in _LISTS} if listed else part.schema
+        if self._judge is None:
+            document = self._read().scan.root
+            judge = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
+            self._judge = judge(document)
+        try:
+            return bool(self._judge.evolve(schema=schema).is_valid(value))
+        except (Unresolvable, re.error):
+            self.losses.note(part.at, "enum", "wider", "what stands beside it could not be judged")
+            return True
 
     def _read(self) -> SchemaReader:
         assert self._reader is not None  # only a schema without keywords has none

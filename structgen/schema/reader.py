@@ -303,13 +303,6 @@ class SchemaReader:
         except RequestError:
             return False
 
-    def takes_null(self, schema: Any) -> bool:
-        """Is null a value of this schema?"""
-        try:
-            return any(shape.null for shape in self.node(schema, None).shapes)
-        except RequestError:
-            return False
-
     def _build(self, place: SchemaNode) -> Shapes:
         check_deadline()
         schema = place.schema

@@ -102,6 +102,11 @@ def test_what_is_no_object_is_wrapped_where_the_provider_takes_objects_only(prov
           "exclusiveMinimum": True}, "mistral", {"type": "integer", "minimum": 3, "exclusiveMinimum": 3}, set()),
         ({"type": "string", "nullable": True}, "gemini", {"type": ["null", "string"]}, set()),
         ({"type": "string", "minLength": 2, "enum": ["a", "bc"]}, "gemini", {"type": "string", "enum": ["bc"]}, set()),
+        ({"enum": [1, 2, "x", {"a": 1}, {"b": 2}], "not": {"const": 1}, "required": ["b"]}, "mistral",
+         {"anyOf": [{"type": ["integer", "string"], "enum": [2, "x"]},
+                    {**OBJECT, "properties": {"b": {"type": "integer", "enum": [2]}}, "required": ["b"]}]}, set()),
+        ({"type": "object", "unevaluatedProperties": {"type": "null"}, "propertyNames": True}, "gemini",
+         {"type": "object", "properties": {}, "required": []}, {("/unevaluatedProperties", "wider")}),
         ({"type": "object", "not": {"required": ["a"]}, "minProperties": 1}, "gemini",
          {"type": "object", "properties": {}, "required": []}, {("/not", "wider"), ("/minProperties", "wider")}),
     ],
@@ -130,6 +135,13 @@ def test_a_description_beside_a_reference_is_kept(wrapped: bool) -> None:
     assert sent["properties"]["a"] == {"description": "how many", "anyOf": [{"$ref": "#/$defs/n"}]}
     assert sent["properties"]["b"] == {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}
     assert sent["$defs"] == {"n": {"type": "integer"}}
+
+
+def test_names_are_matched_as_ecma_262_says() -> None:
+    patterns = {r"^\p{Lu}": {"type": "integer"}, "^(?=x)x(a)\\1": {"type": "string"}}
+    schema = {**OBJECT, "patternProperties": patterns, "properties": {"É": {"minimum": 1}, "xaa": {}, "xab": False}}
+    members = sg.portable(schema, "mistral").schema["properties"]
+    assert members == {"É": {"type": "integer", "minimum": 1}, "xaa": {"type": "string"}}
 
 
 def test_limits_of_a_provider_are_named() -> None:
