@@ -49,7 +49,9 @@ class Porter:
         self._names: dict[int, str] = {}
         self._open: list[int] = []
         self._begun: dict[Any, str | None] = {}
+        self._made: dict[Any, Schema | None] = {}
         self._judge: Any = None
+        self._null: dict[int, bool] = {}
 
     def whole(self, document: Any) -> Schema | None:
         """The schema of the whole document, which is no reference; None if no value satisfies it."""
@@ -69,6 +71,13 @@ class Porter:
         """Is it a value of a part, apart from what the part's `enum` and `const` list?"""
         if not isinstance(part.schema, dict) or not part.schema:
             return part.schema is not False
+        if value is not None:
+            return self._judged(part, value)
+        if id(part.schema) not in self._null:  # asked for each member of each object
+            self._null[id(part.schema)] = self._judged(part, value)
+        return self._null[id(part.schema)]
+
+    def _judged(self, part: Part, value: Any) -> bool:
         listed = value is not None and not part.schema.keys().isdisjoint(_LISTS)
         schema = {key: each for key, each in part.schema.items() if key not in _LISTS} if listed else part.schema
         if self._judge is None:
@@ -178,15 +187,19 @@ class Porter:
                 return None
             name = self._begun[key] = self._begun[key] or self._new_name(at)
             return {"$ref": f"#/$defs/{name}"}
+        if key in self._made:
+            return self._made[key]
         self._begun[key] = None
         made = self._distributed(parts, at)
         own_name = self._begun.pop(key, None)
         if made is not None and "$ref" not in made:
             made = {**_about(parts), **made}
-        if own_name is None:
-            return made
-        self._define(own_name, made)
-        return None if made is None else {"$ref": f"#/$defs/{own_name}"}
+        if own_name is not None:
+            self._define(own_name, made)
+            made = None if made is None else {"$ref": f"#/$defs/{own_name}"}
+        if self._provider.recursive and key:  # else what is cut depends on the way, and so does the place of a loss
+            self._made[key] = made
+        return made
 
     def _distributed(self, parts: list[Part], at: str) -> Schema | None:
         """The schema of parts, with their unions outermost."""
