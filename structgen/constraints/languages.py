@@ -15,7 +15,8 @@ from structgen.constraints.compositions import Composition
 from structgen.constraints.grammars.bnf import EBNF as _EBNF
 from structgen.constraints.grammars.bnf import GBNF as _GBNF
 from structgen.constraints.grammars.bnf import Notation, read_bnf
-from structgen.constraints.grammars.lark import EXTENSIONS, read_lark
+from structgen.constraints.grammars.lark import read_lark
+from structgen.constraints.grammars.lexis import EXTENSIONS
 from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
 from structgen.parts.lalr.grammar import LarkRefusal, read_grammar

@@ -11,59 +11,31 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from structgen.constraints.grammars import lexis
 from structgen.constraints.grammars.cursor import Cursor
 from structgen.constraints.grammars.parametric import Call, Guarded, read_condition, read_value, written_out
 from structgen.constraints.grammars.rules import (
-    EMPTY,
-    MAX_DEPTH,
-    MAX_REPEATS,
-    Complement,
-    Embedded,
-    Expression,
-    Intersection,
-    Language,
-    Lexeme,
-    Productions,
-    Ref,
-    either,
-    literal,
-    repeated,
-    series,
+    EMPTY, MAX_DEPTH, MAX_REPEATS, Complement, Embedded, Expression, Intersection, Language, Lexeme, Productions,
+    Ref, either, literal, repeated, series,
 )  # fmt: skip
-from structgen.constraints.grammars.terminals import bundled, concatenated, language_of, stopped, substrings
+from structgen.constraints.grammars.terminals import (
+    bundled,
+    concatenated,
+    language_of,
+    stopped,
+    substrings,
+    terminal_language,
+)  # fmt: skip
 from structgen.errors import OptionError, quoted
 from structgen.parts.parts import Plan
 from structgen.parts.special import Special
-from structgen.regular.chardfa import CharDfa, complement, intersect
+from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.nodes import Chars, Concatenation, Look, Node, everywhere, rebuilt
+from structgen.regular.regex.nodes import Chars, Concatenation, Look, Node, everywhere
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
 from structgen.vocabulary import special_text
-
-_SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
-_NAME = r"[?!]*_?[A-Za-z][\w-]*"
-_HEAD = re.compile(
-    rf"(?P<name>{_NAME}|[?!]*__\w+)(?P<parameter>::_)?(?:\.(?P<priority>-?[0-9]+))?[ \t]*"
-    r"(?P<attributes>\[[^\]\n]*\])?[ \t]*:(?!:)"
-)
-_WORD = re.compile(r"_*[A-Za-z][\w-]*")
-_TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"(i?)')
-_PATTERN = re.compile(r"/(?!/)((?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+)/([a-z]*)")
-_TOKEN = re.compile(r"<(\[[^\]>]*\]|[^<>\s]+)>")
-_NUMBERS = re.compile(r"<\[\s*\d{1,9}(?:-\d{1,9})?(?:\s*,\s*\d{1,9}(?:-\d{1,9})?)*\s*\]>")
-_BOUNDS = re.compile(
-    r"\{[ \t]*([0-9]*)[ \t]*(,?)[ \t]*([0-9]*)[ \t]*\}|~[ \t]*([0-9]+)(?:[ \t]*(\.\.)[ \t]*([0-9]+))?(?![\w(\"/])"
-)
-_RANGE = re.compile(r'\.\.\s*"((?:\\.|[^"\\\n])*)"')
-_ALIAS = re.compile(r"->[ \t]*!?[\w-]+")
-_IMPORT = re.compile(r"%import[ \t]+(\w+)\.(\w+)(?:[ \t]*->[ \t]*(\w+))?|%import[ \t]+(\w+)[ \t]*\(([\w\s,]+)\)")
-_IF = re.compile(r"%if\b")
-_STATEMENT = re.compile(r"%(\w+)")
-_ATTRIBUTE = re.compile(r'\s*(\w+)\s*(?:=\s*("(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/[a-z]*|[\w.]+))?\s*(?:,|$)')
-EXTENSIONS = re.compile(r"%(llguidance|json|regex|lark)\b|^\s*[\w-]+\[[^\]\n]*\]\s*:|<\[|<\||\w::", re.MULTILINE)
-"""What only llguidance's dialect has."""
 
 
 def read_lark(
@@ -85,7 +57,7 @@ class _Reader:
     def __init__(
         self, text: str, start: str, plan_of: Callable[[Productions], Plan], json_plan: Callable[[Any], Plan]
     ) -> None:
-        self._cursor, self._start = Cursor(text, "the grammar", _SPACES), start
+        self._cursor, self._start = Cursor(text, "the grammar", lexis.SPACES), start
         self._plan_of, self._json_plan = plan_of, json_plan
         self._terminals: dict[str, Expression] = {}
         self._rules: dict[str, Expression] = {}
@@ -132,12 +104,12 @@ class _Reader:
     def _statement(self) -> None:
         """`%import`, `%ignore`, `%llguidance`."""
         cursor = self._cursor
-        imported = cursor.sees(_IMPORT)
+        imported = cursor.sees(lexis.IMPORT)
         if imported:
             self._import(imported)
-            cursor.take(_IMPORT)
+            cursor.take(lexis.IMPORT)
             return
-        at, word = cursor.at, cursor.take(_STATEMENT)
+        at, word = cursor.at, cursor.take(lexis.STATEMENT)
         if word is None or word[1] not in ("ignore", "llguidance"):
             name = cursor.text[at : at + 20].split()[0]
             cursor.refuse(f"{quoted(name)} is not supported; %import common.NAME, %ignore and %llguidance are", at)
@@ -168,7 +140,7 @@ class _Reader:
 
     def _rule(self) -> None:
         cursor = self._cursor
-        at, head = cursor.at, cursor.take(_HEAD)
+        at, head = cursor.at, cursor.take(lexis.HEAD)
         if head is None:
             cursor.refuse(f"expected a rule, as name: ..., or a terminal, as NAME: ..., found {cursor.rest()}")
         name = head["name"].lstrip("?!")
@@ -188,7 +160,7 @@ class _Reader:
         known = self._terminals if terminal else self._rules
         known[name] = EMPTY
         known[name] = self._alternatives()
-        if not (cursor.over or cursor.text[cursor.at] == "%" or cursor.sees(_HEAD)):
+        if not (cursor.over or cursor.text[cursor.at] == "%" or cursor.sees(lexis.HEAD)):
             cursor.refuse(f"expected the end of {name}, found {cursor.rest()}")
         self._in_terminal = False
 
@@ -196,7 +168,7 @@ class _Reader:
         """The options in brackets behind a rule's name."""
         options, end = dict[str, str](), 0
         while end < len(text):
-            match = _ATTRIBUTE.match(text, end)
+            match = lexis.ATTRIBUTE.match(text, end)
             if match is None:
                 self._cursor.refuse(f"expected options as [lazy, stop=...], found {quoted(text[end:])}", at)
             options[match[1]] = match[2] or ""
@@ -221,7 +193,7 @@ class _Reader:
 
     def _alternative(self) -> Expression:
         item, cursor = self._sequence(), self._cursor
-        if not cursor.take(_IF):
+        if not cursor.take(lexis.IF):
             return item
         return Guarded(item, self._parameter(read_condition))  # type: ignore[return-value]
 
@@ -237,8 +209,8 @@ class _Reader:
 
     def _sequence(self) -> Expression:
         cursor, items = self._cursor, list[Expression]()
-        while not (cursor.over or cursor.text[cursor.at] in "|)]&" or self._at_statement() or cursor.sees(_HEAD)):
-            if not cursor.take(_ALIAS):
+        while not (cursor.over or cursor.text[cursor.at] in "|)]&" or self._at_statement() or cursor.sees(lexis.HEAD)):
+            if not cursor.take(lexis.ALIAS):
                 items.append(self._item())
         left = series(items)
         if cursor.over or cursor.text[cursor.at] != "&":
@@ -249,8 +221,7 @@ class _Reader:
         return Intersection(left, self._sequence())
 
     def _at_statement(self) -> bool:
-        return bool(re.compile(r"%(if|ignore|import|llguidance|declare|override|extend)\b").match(
-            self._cursor.text, self._cursor.at))  # fmt: skip
+        return self._cursor.sees(lexis.STATEMENTS) is not None
 
     def _item(self) -> Expression:
         cursor = self._cursor
@@ -261,11 +232,11 @@ class _Reader:
             item = self._atom()
         while not cursor.over:
             sign = cursor.text[cursor.at]
-            if sign in "*+?" and not (sign == "?" and cursor.sees(_HEAD)):
+            if sign in "*+?" and not (sign == "?" and cursor.sees(lexis.HEAD)):
                 cursor.accept(sign)
                 item = repeated(item, int(sign == "+"), 1 if sign == "?" else None)
                 continue
-            at, bounds = cursor.at, cursor.take(_BOUNDS)
+            at, bounds = cursor.at, cursor.take(lexis.BOUNDS)
             if bounds is None:
                 break
             item = repeated(item, *self._bounds(bounds, at))
@@ -296,7 +267,7 @@ class _Reader:
             inner = self._alternatives()
             cursor.expect("]", "at the end of an optional group")
             return repeated(inner, 0, 1)
-        for pattern, read in ((_TEXT, self._text), (_PATTERN, self._pattern), (_TOKEN, self._special)):
+        for pattern, read in ((lexis.TEXT, self._text), (lexis.PATTERN, self._pattern), (lexis.TOKEN, self._special)):
             at, match = cursor.at, cursor.take(pattern)
             if match:
                 return read(match, at)
@@ -304,23 +275,23 @@ class _Reader:
             return self._inline()
         if cursor.text[cursor.at] == "@":
             cursor.refuse("a grammar of another name, as @name, is not supported; write it with %lark or %json")
-        word = cursor.sees(_WORD)
+        word = cursor.sees(lexis.WORD)
         if word is None:
             cursor.refuse(f"expected a text, a pattern, a group or a name, found {cursor.rest()}")
         if self._in_terminal and word[0].upper() != word[0]:
             cursor.refuse(f"the rule {quoted(word[0])} cannot be used in a terminal")
         self._calls.setdefault(word[0], cursor.at)
-        cursor.take(_WORD)
+        cursor.take(lexis.WORD)
         if cursor.accept("::"):
             self._numbered.setdefault(word[0], cursor.at)
             return Call(word[0], self._parameter(read_value))  # type: ignore[return-value]
-        if cursor.text.startswith("{", cursor.at) and not cursor.sees(_BOUNDS):
+        if cursor.text.startswith("{", cursor.at) and not cursor.sees(lexis.BOUNDS):
             cursor.refuse(f"the template {word[0]}{{...}} is not supported in a grammar that is not LALR")
         return Ref(word[0])
 
     def _text(self, match: re.Match[str], at: int) -> Expression:
         first = self._unescaped(match[1], at)
-        until = self._cursor.take(_RANGE)
+        until = self._cursor.take(lexis.RANGE)
         if until:
             last = self._unescaped(until[1], at)
             if len(first) != 1 or len(last) != 1 or last < first:
@@ -332,7 +303,7 @@ class _Reader:
 
     def _unescaped(self, text: str, at: int) -> str:
         try:
-            return re.sub(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|.)", _escape, text)
+            return lexis.unescaped(text)
         except ValueError:
             self._cursor.refuse(f"the text {quoted(text)} has an escape that is none", at)
 
@@ -355,7 +326,7 @@ class _Reader:
         name = match[0].strip()
         if not name.startswith("<["):
             return Embedded(Special(name, special_text(name)))
-        if not _NUMBERS.fullmatch(name):
+        if not lexis.NUMBERS.fullmatch(name):
             why = "any token at all, and any token but some, are not supported; use a pattern for text"
             self._cursor.refuse(f"{name}: {why}", at)
         pairs = [each.partition("-") for each in re.sub(r"[<>\[\]\s]", "", name).split(",")]
@@ -365,7 +336,7 @@ class _Reader:
     def _inline(self) -> Expression:
         """`%json`, `%regex` or `%lark` in the middle of a rule."""
         cursor = self._cursor
-        at, word = cursor.at, cursor.take(_STATEMENT)
+        at, word = cursor.at, cursor.take(lexis.STATEMENT)
         kind = word[1] if word else ""
         if kind == "regex":
             return self._lexed(substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at)))
@@ -411,29 +382,9 @@ class _Reader:
         """A text or pattern: a token of its own in a rule, a part of one in a terminal."""
         return tree if self._in_terminal else Lexeme(language_of(tree))
 
-    def _written_out(self, expression: Expression, names: tuple[str, ...] = ()) -> Expression:
-        """A terminal with those that it names."""
-        if isinstance(expression, Ref):
-            if expression.name in names:
-                raise OptionError(f"the grammar: the terminal {expression.name} is defined by itself")
-            if expression.name not in self._terminals:
-                raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
-            return self._written_out(self._terminals[expression.name], (*names, expression.name))
-        if isinstance(expression, Complement):
-            return Language(complement(self._language(expression.item, names)))
-        if isinstance(expression, Intersection):
-            return Language(intersect(*(self._language(item, names) for item in expression)))
-        if isinstance(expression, (Language, Lexeme, Embedded)):
-            return expression
-        return rebuilt(expression, lambda child: self._written_out(child, names))  # type: ignore[arg-type,return-value]
-
-    def _language(self, expression: Expression, names: tuple[str, ...] = ()) -> CharDfa:
+    def _language(self, expression: Expression) -> CharDfa:
         """The texts of a terminal."""
-        whole = self._written_out(expression, names)
-        try:
-            return language_of(whole)
-        except PatternUnsupported as error:
-            raise OptionError(f"the grammar: {error}") from error
+        return terminal_language(expression, self._terminals)
 
     def _lazy(self, name: str, expression: Expression) -> Expression:
         """A rule with options, which is one terminal."""
@@ -450,20 +401,9 @@ class _Reader:
 
     def _stop(self, text: str, at: int) -> Expression:
         """The text, pattern or terminal that `stop=` or `suffix=` names."""
-        match = _TEXT.fullmatch(text)
+        match = lexis.TEXT.fullmatch(text)
         if match:
             return literal(self._unescaped(match[1], at))
-        if _PATTERN.fullmatch(text):
+        if lexis.PATTERN.fullmatch(text):
             return parse_python(text[1 : text.rindex("/")])
         return Ref(text)
-
-
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a", "0": "\0"}
-
-
-def _escape(match: re.Match[str]) -> str:
-    """The character of an escape."""
-    code = match[1]
-    if code in ("x", "u", "U"):
-        raise ValueError(f"\\{code} without its digits")
-    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import accumulate
 from typing import Any, NoReturn
@@ -10,15 +10,61 @@ from typing import Any, NoReturn
 import lark
 import numpy as np
 
-from structgen.constraints.grammars.rules import EMPTY, Expression, Language, literal
-from structgen.errors import LimitExceeded
+from structgen.constraints.grammars.rules import (
+    EMPTY,
+    Complement,
+    Embedded,
+    Expression,
+    Intersection,
+    Language,
+    Lexeme,
+    Ref,
+    literal,
+)  # fmt: skip
+from structgen.errors import LimitExceeded, OptionError
 from structgen.parts.lalr.grammar import BUNDLED, tree_of
-from structgen.regular.chardfa import CharDfa, from_tree, intersect, literals, tidied, union
-from structgen.regular.regex.nodes import Alternation, Concatenation, Node, Repetition, children, everywhere
+from structgen.regular.chardfa import CharDfa, complement, from_tree, intersect, literals, tidied, union
+from structgen.regular.regex.errors import PatternUnsupported
+from structgen.regular.regex.nodes import Alternation, Concatenation, Node, Repetition, children, everywhere, rebuilt
 from structgen.regular.texts import first_end
 
 MAX_STATES = 20_000
 MAX_CHUNKS = 200
+
+
+def terminal_language(
+    expression: Expression, terminals: Mapping[str, Expression], names: tuple[str, ...] = ()
+) -> CharDfa:
+    """The texts of a terminal.
+
+    Args:
+        terminals: all terminals by their names.
+        names: those that it is written out in.
+
+    Raises:
+        OptionError: it is defined by itself, by a rule, or by what no automaton can decide.
+    """
+    try:
+        return language_of(_written_out(expression, terminals, names))
+    except PatternUnsupported as error:
+        raise OptionError(f"the grammar: {error}") from error
+
+
+def _written_out(expression: Expression, terminals: Mapping[str, Expression], names: tuple[str, ...]) -> Expression:
+    """A terminal with those that it names."""
+    if isinstance(expression, Ref):
+        if expression.name in names:
+            raise OptionError(f"the grammar: the terminal {expression.name} is defined by itself")
+        if expression.name not in terminals:
+            raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
+        return _written_out(terminals[expression.name], terminals, (*names, expression.name))
+    if isinstance(expression, Complement):
+        return Language(complement(terminal_language(expression.item, terminals, names)))
+    if isinstance(expression, Intersection):
+        return Language(intersect(*(terminal_language(item, terminals, names) for item in expression)))
+    if isinstance(expression, (Language, Lexeme, Embedded)):
+        return expression
+    return rebuilt(expression, lambda child: _written_out(child, terminals, names))  # type: ignore[arg-type,return-value]
 
 
 def language_of(expression: Expression) -> CharDfa:
