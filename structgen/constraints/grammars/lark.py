@@ -15,8 +15,21 @@ from structgen.constraints.grammars import lexis
 from structgen.constraints.grammars.cursor import Cursor
 from structgen.constraints.grammars.parametric import Call, Guarded, read_condition, read_value, written_out
 from structgen.constraints.grammars.rules import (
-    EMPTY, MAX_DEPTH, MAX_REPEATS, Complement, Embedded, Expression, Intersection, Language, Lexeme, Productions,
-    Ref, either, literal, repeated, series,
+    EMPTY,
+    MAX_DEPTH,
+    MAX_REPEATS,
+    Complement,
+    Embedded,
+    Expression,
+    Intersection,
+    Language,
+    Lexeme,
+    Productions,
+    Ref,
+    either,
+    literal,
+    repeated,
+    series,
 )  # fmt: skip
 from structgen.constraints.grammars.terminals import (
     bundled,
