@@ -208,7 +208,7 @@ def caught(number: int, root: str, tests: dict[str, float]) -> str:
         recorder.active = number
         builtins.__mutant__ = recorder  # type: ignore[attr-defined]
         files = sorted({name.partition("::")[0] for name in tests})
-        code = pytest.main([*files, "-xq", "-p", "no:cacheprovider"], plugins=[recorder])
+        code = pytest.main([*files, "-xq", "-m", "slow or not slow", "-p", "no:cacheprovider"], plugins=[recorder])
         os._exit(code)
     _, status = os.waitpid(child, 0)
     return "time or signal" if os.WIFSIGNALED(status) else {0: "", 1: "fails"}.get(os.WEXITSTATUS(status), "no import")
