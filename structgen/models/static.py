@@ -145,7 +145,7 @@ def warm_up(run: Callable[[], Tensor], device: torch.device) -> Tensor:
     return logits
 
 
-class Captured:
+class CapturedGraph:
     """The graph of a step that was warmed up.
 
     Args:
@@ -198,7 +198,7 @@ class StaticStep:
 
     def __init__(self, model: SlotModel, shape: StepShape, device: torch.device) -> None:
         self._model, self.runs = model, 0
-        self.graph: Captured | None = None
+        self.graph: CapturedGraph | None = None
         self.inputs = torch.zeros((5, shape.rows, shape.columns), dtype=torch.int64, device=device)
         rows = self.inputs[ROWS, :, 0]
         target = rows.unsqueeze(1), self.inputs[WRITTEN]
@@ -260,7 +260,7 @@ class StaticSteps:
         if self.why_not or step.runs < CAPTURE_AFTER or captured >= MAX_CAPTURED:
             return step.run()
         logits = warm_up(step.run, self._device)
-        graph = Captured(step.run, self._device, self._pool, logits)
+        graph = CapturedGraph(step.run, self._device, self._pool, logits)
         self._pool, self.why_not = graph.pool, graph.why_not
         step.graph = None if self.why_not else graph
         return logits

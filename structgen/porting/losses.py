@@ -9,7 +9,7 @@ from structgen.schema.scan import escaped
 Effect = Literal["wider", "narrower", "encoded", "limit"]
 
 
-class Loss(NamedTuple):
+class PortingLoss(NamedTuple):
     """What a provider's schema does not say as the given one does.
 
     Attributes:
@@ -37,8 +37,8 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self.found: dict[Loss, None] = {}
+        self.found: dict[PortingLoss, None] = {}
 
     def note(self, at: str, keyword: str, effect: Effect, why: str) -> None:
         """Notes a loss of the schema at a pointer."""
-        self.found[Loss(f"{at}/{escaped(keyword)}", keyword, effect, why)] = None
+        self.found[PortingLoss(f"{at}/{escaped(keyword)}", keyword, effect, why)] = None

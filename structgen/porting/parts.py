@@ -15,7 +15,7 @@ UPPER = ("maximum", "exclusiveMaximum", "maxItems", "maxLength", "maxProperties"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Conjunct:
     """A schema that a value must satisfy, at a pointer, without some of its keywords."""
 
     schema: Any
@@ -25,19 +25,19 @@ class Part:
     def get(self, keyword: str, default: Any = None) -> Any:
         return default if keyword in self.without else self.schema.get(keyword, default)
 
-    def but(self, *keywords: str) -> Part:
-        return Part(self.schema, self.at, self.without | {*keywords})
+    def but(self, *keywords: str) -> Conjunct:
+        return Conjunct(self.schema, self.at, self.without | {*keywords})
 
-    def inner(self, schema: Any, *tokens: object) -> Part:
-        return Part(schema, self.at + "".join(f"/{escaped(token)}" for token in tokens))
+    def inner(self, schema: Any, *tokens: object) -> Conjunct:
+        return Conjunct(schema, self.at + "".join(f"/{escaped(token)}" for token in tokens))
 
 
-def have(parts: list[Part], kind: str) -> bool:
+def have(parts: list[Conjunct], kind: str) -> bool:
     """Does a keyword of a part speak of this type?"""
     return any(SPEAKS_OF.get(key) == kind for part in parts for key in part.schema.keys() - part.without)
 
 
-def kinds_of(parts: list[Part]) -> set[str] | None:
+def kinds_of(parts: list[Conjunct]) -> set[str] | None:
     """The types that all parts allow; None where none says one."""
     kinds: set[str] | None = None
     for part in parts:
@@ -49,7 +49,7 @@ def kinds_of(parts: list[Part]) -> set[str] | None:
     return kinds
 
 
-def values_of(parts: list[Part]) -> list[Any] | None:
+def values_of(parts: list[Conjunct]) -> list[Any] | None:
     """The values that all `enum`s and `const`s of the parts list; None where there is no list."""
     lists = [part.get("enum") for part in parts if part.get("enum") is not None]
     lists += [[part.get("const")] for part in parts if "const" in part.schema and "const" not in part.without]
@@ -59,7 +59,7 @@ def values_of(parts: list[Part]) -> list[Any] | None:
     return [value for value in lists[0] if all(canonical(value) in each for each in keys)]
 
 
-def member_of(part: Part, name: str) -> list[Part]:
+def member_of(part: Conjunct, name: str) -> list[Conjunct]:
     """What a part says about the member `name`."""
     said = [part.inner(part.get("properties")[name], "properties", name)] if name in part.get("properties", ()) else []
     for pattern, schema in part.get("patternProperties", {}).items():
@@ -74,7 +74,7 @@ def _is_in(pattern: str, name: str) -> bool:
     return pattern_language(pattern).matches(name) if predicate is None else predicate(name)
 
 
-def tuple_of(part: Part, *, is_new: bool) -> tuple[list[Part], Part]:
+def tuple_of(part: Conjunct, *, is_new: bool) -> tuple[list[Conjunct], Conjunct]:
     """The schemas of the first items, and that of the others. `is_new`: has the draft `prefixItems`?"""
     items = part.get("items", True)
     if isinstance(items, list):

@@ -11,7 +11,7 @@ from structgen.porting.losses import Losses
 from structgen.porting.parts import (
     LOWER,
     UPPER,
-    Part,
+    Conjunct,
     have,
     kinds_of,
     member_of,
@@ -62,14 +62,14 @@ class PlainPorter:
         self,
         provider: Provider,
         losses: Losses,
-        port: Callable[[Sequence[Part], str], Schema | None],
+        port: Callable[[Sequence[Conjunct], str], Schema | None],
         restricting: Callable[[Schema], frozenset[str]],
-        takes: Callable[[Part, Any], bool],
+        takes: Callable[[Conjunct, Any], bool],
     ) -> None:
         self._provider, self._lose = provider, losses.note
         self._port, self._restricting, self._takes = port, restricting, takes
 
-    def schema(self, parts: list[Part], at: str) -> Schema | None:
+    def schema(self, parts: list[Conjunct], at: str) -> Schema | None:
         """The schema of parts without unions."""
         kinds = kinds_of(parts)
         values = values_of(parts)
@@ -110,7 +110,7 @@ class PlainPorter:
         self._lose(at, "type", "narrower", "the provider has no schema of any JSON: no array and no object is written")
         return {"type": [*_SCALARS]}
 
-    def _lost_keywords(self, parts: list[Part], kinds: set[str]) -> Schema:
+    def _lost_keywords(self, parts: list[Conjunct], kinds: set[str]) -> Schema:
         """The bounds, formats and patterns of the parts that the provider takes; the others are lost."""
         taken: Schema = {}
         for part in parts:
@@ -132,7 +132,7 @@ class PlainPorter:
                 self._take(part, keyword, value, taken)
         return taken
 
-    def _take(self, part: Part, keyword: str, value: Any, taken: Schema) -> None:
+    def _take(self, part: Conjunct, keyword: str, value: Any, taken: Schema) -> None:
         provider, as_ = self._provider, keyword
         if keyword == "format" and value not in FORMATS:
             return  # an annotation
@@ -191,7 +191,7 @@ class PlainPorter:
             return {"type": "array", "items": items}
         return self._listed([value], at) or {}
 
-    def _array(self, parts: list[Part], at: str, bounds: Schema) -> Schema:
+    def _array(self, parts: list[Conjunct], at: str, bounds: Schema) -> Schema:
         """The keywords of arrays; a greatest number of items goes to `bounds`."""
         tuples = [tuple_of(part, is_new="prefixItems" in self._restricting(part.schema)) for part in parts]
         longest = max(len(prefix) for prefix, _ in tuples)
@@ -203,7 +203,7 @@ class PlainPorter:
             made = self._port(place, f"{at}/items") if i < length else None
             if made is None:  # the array ends here
                 if i < length:
-                    self._take(Part({}, at), "maxItems", i, bounds)
+                    self._take(Conjunct({}, at), "maxItems", i, bounds)
                 break
             if i < longest:
                 places.append(made)
@@ -218,7 +218,7 @@ class PlainPorter:
             {"items": rest} if rest else {} if rest == {} or not self._provider.typed else {"items": {"type": "null"}}
         )
 
-    def _object(self, parts: list[Part], at: str) -> Schema | None:
+    def _object(self, parts: list[Conjunct], at: str) -> Schema | None:
         """The keywords of objects; None if no object is valid."""
         declared = dict.fromkeys(chain.from_iterable(part.get("properties", ()) for part in parts))
         required = dict.fromkeys(chain.from_iterable(part.get("required", ()) for part in parts))
@@ -257,8 +257,8 @@ class PlainPorter:
                 self._lose(at, "required", "encoded", "null stands for a member that is missing")
         return absent
 
-    def _closed(self, parts: list[Part], at: str) -> Schema:
-        def is_closed(part: Part) -> bool:
+    def _closed(self, parts: list[Conjunct], at: str) -> Schema:
+        def is_closed(part: Conjunct) -> bool:
             unevaluated = part.get("unevaluatedProperties") is False
             return unevaluated or (part.get("additionalProperties") is False and not part.get("patternProperties"))
 
@@ -266,9 +266,9 @@ class PlainPorter:
             self._lose(at, "additionalProperties", "narrower", "members that it does not declare cannot be written")
         return {"additionalProperties": False}
 
-    def _rest(self, parts: list[Part], at: str) -> Schema:
+    def _rest(self, parts: list[Conjunct], at: str) -> Schema:
         """`additionalProperties`, for a provider that takes it."""
-        schemas: list[Part] = []
+        schemas: list[Conjunct] = []
         for part in parts:
             other, patterns = part.get("additionalProperties", True), part.get("patternProperties", {})
             if patterns:

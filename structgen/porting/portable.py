@@ -11,7 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 from structgen.arguments import require_one_of
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded
-from structgen.porting.losses import Loss
+from structgen.porting.losses import PortingLoss
 from structgen.porting.plain import ABSENT
 from structgen.porting.porter import Porter
 from structgen.porting.providers import PROVIDERS, Provider
@@ -34,7 +34,7 @@ class Portable:
     """
 
     schema: Schema
-    losses: tuple[Loss, ...]
+    losses: tuple[PortingLoss, ...]
     _wrapped: bool = field(repr=False)
     _absent: frozenset[tuple[str, str]] = field(repr=False)
     """Pointers of objects in `schema`, and members that are null where the given schema leaves them out."""
@@ -140,7 +140,7 @@ def _places(schema: Any, at: str) -> Iterator[tuple[Schema, str]]:
             yield from _places(schema[key], f"{at}/{key}")
 
 
-def _beyond(schema: Schema, rules: Provider) -> Iterator[Loss]:
+def _beyond(schema: Schema, rules: Provider) -> Iterator[PortingLoss]:
     """The limits of a provider that a schema exceeds."""
     every = [each for each, _ in _places(schema, "")]
     names = [name for each in every for name in each.get("properties", ())]
@@ -155,7 +155,7 @@ def _beyond(schema: Schema, rules: Provider) -> Iterator[Loss]:
     }
     for name, most in rules.limits.items():
         if found[name] > most:
-            yield Loss("", name, "limit", f"{found[name]:,} {name}; the provider takes {most:,}")
+            yield PortingLoss("", name, "limit", f"{found[name]:,} {name}; the provider takes {most:,}")
 
 
 def _levels(schema: Schema) -> int:

@@ -18,7 +18,7 @@ from referencing.exceptions import Unresolvable
 
 from structgen.patience import check_deadline
 from structgen.porting.losses import Losses
-from structgen.porting.parts import Part
+from structgen.porting.parts import Conjunct
 from structgen.porting.plain import PlainPorter, any_of
 from structgen.porting.providers import Provider
 from structgen.schema.reader import SchemaReader
@@ -55,9 +55,9 @@ class Porter:
 
     def whole(self, document: Any) -> Schema | None:
         """The schema of the whole document, which is no reference; None if no value satisfies it."""
-        part = Part(document, "")
+        part = Conjunct(document, "")
         while self._is_reference(part):
-            part = Part(*self._target(part))
+            part = Conjunct(*self._target(part))
         if not isinstance(part.schema, dict) or not part.schema:
             return self._port([part], "")
         made = self._defined(part.schema, part.at)
@@ -67,7 +67,7 @@ class Porter:
         """The keywords of the schema's draft that restrict values."""
         return self._read().dialect(schema).restricting
 
-    def _takes(self, part: Part, value: Any) -> bool:
+    def _takes(self, part: Conjunct, value: Any) -> bool:
         """Is it a value of a part, apart from what the part's `enum` and `const` list?"""
         if not isinstance(part.schema, dict) or not part.schema:
             return part.schema is not False
@@ -77,7 +77,7 @@ class Porter:
             self._null[id(part.schema)] = self._judged(part, value)
         return self._null[id(part.schema)]
 
-    def _judged(self, part: Part, value: Any) -> bool:
+    def _judged(self, part: Conjunct, value: Any) -> bool:
         listed = value is not None and not part.schema.keys().isdisjoint(_LISTS)
         schema = {key: each for key, each in part.schema.items() if key not in _LISTS} if listed else part.schema
         if self._judge is None:
@@ -94,7 +94,7 @@ class Porter:
         assert self._reader is not None  # only a schema without keywords has none
         return self._reader
 
-    def _port(self, parts: Sequence[Part], at: str) -> Schema | None:
+    def _port(self, parts: Sequence[Conjunct], at: str) -> Schema | None:
         """The schema of a value that satisfies all parts; None if no value does."""
         parts = [part for part in parts if part.schema is not True and part.schema != {}]
         part, description = self._only(parts[0]) if len(parts) == 1 else (None, None)
@@ -103,7 +103,7 @@ class Porter:
             return made if made is None or description is None else {"description": description, "anyOf": [made]}
         return self._conjoined([each for part in parts for each in self._parts(part)], at)
 
-    def _only(self, part: Part) -> tuple[Part, str | None]:
+    def _only(self, part: Conjunct) -> tuple[Conjunct, str | None]:
         """A part without an `allOf` around it alone, and its first description."""
         description = None
         while isinstance(part.schema, dict) and part.schema:
@@ -115,12 +115,12 @@ class Porter:
             part = part.inner(branches[0], "allOf", 0)
         return part, description
 
-    def _is_reference(self, part: Part) -> bool:
+    def _is_reference(self, part: Conjunct) -> bool:
         if not isinstance(part.schema, dict) or part.get("$ref") is None:
             return False
         return self._read().has_lone_reference(part.schema)
 
-    def _parts(self, part: Part) -> list[Part]:
+    def _parts(self, part: Conjunct) -> list[Conjunct]:
         """A part, and what it applies to the same value by `allOf` and `$ref`."""
         if not isinstance(part.schema, dict):
             return [] if part.schema else [part]
@@ -129,13 +129,13 @@ class Porter:
         alone = self._is_reference(part)
         parts = [] if alone else [part.but("allOf", "$ref")]
         if part.get("$ref") is not None:
-            parts += self._parts(Part(*self._target(part)))
+            parts += self._parts(Conjunct(*self._target(part)))
         if not alone:
             branches = enumerate(part.get("allOf", ()))
             parts += [each for i, branch in branches for each in self._parts(part.inner(branch, "allOf", i))]
         return parts
 
-    def _target(self, part: Part) -> tuple[Any, str]:
+    def _target(self, part: Conjunct) -> tuple[Any, str]:
         """What a reference leads to, with its pointer; false where the provider takes no circle."""
         target, pointer = self._read().target_of(part.schema)
         if id(target) in self._open and not self._provider.recursive:
@@ -149,11 +149,11 @@ class Porter:
         yield
         self._open.pop()
 
-    def _reference(self, part: Part) -> Schema | None:
+    def _reference(self, part: Conjunct) -> Schema | None:
         """A reference to a schema that stands once, in `$defs`."""
         target, pointer = self._target(part)
         if not isinstance(target, dict) or not target:
-            return self._port([Part(target, pointer)], part.at)
+            return self._port([Conjunct(target, pointer)], part.at)
         name = self._defined(target, pointer)
         return None if name is None else {"$ref": f"#/$defs/{name}"}
 
@@ -163,7 +163,7 @@ class Porter:
         if name is None:
             self._names[id(target)] = name = self._new_name(pointer)
             with self._opened(target):
-                self._define(name, self._port([Part(target, pointer)], pointer))
+                self._define(name, self._port([Conjunct(target, pointer)], pointer))
         return None if self.defs[name] is _NEVER else name
 
     def _new_name(self, pointer: str) -> str:
@@ -175,7 +175,7 @@ class Porter:
     def _define(self, name: str, made: Schema | None) -> None:
         self.defs[name] = _NEVER if made is None else made
 
-    def _conjoined(self, parts: list[Part], at: str) -> Schema | None:
+    def _conjoined(self, parts: list[Conjunct], at: str) -> Schema | None:
         """The schema of parts without references. One that stands in itself becomes a definition."""
         if any(part.schema is False for part in parts):
             return None
@@ -201,7 +201,7 @@ class Porter:
             self._made[key] = made
         return made
 
-    def _distributed(self, parts: list[Part], at: str) -> Schema | None:
+    def _distributed(self, parts: list[Conjunct], at: str) -> Schema | None:
         """The schema of parts, with their unions outermost."""
         unions = [(n, name) for n, part in enumerate(parts) for name in _UNIONS if part.get(name)]
         sizes = [len(parts[n].get(name)) for n, name in unions]
@@ -221,7 +221,7 @@ class Porter:
         return self.plain.schema(parts, at)
 
 
-def _about(parts: list[Part]) -> Schema:
+def _about(parts: list[Conjunct]) -> Schema:
     """The first title and description of the parts."""
     texts = [(key, part.get(key)) for key in ("title", "description") for part in reversed(parts)]
     return {key: text for key, text in texts if isinstance(text, str)}

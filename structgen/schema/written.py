@@ -48,7 +48,7 @@ _DESCRIPTION = frozenset(("name", "description", "strict", "schema", "parameters
 _RESTRICTING = frozenset(row.name for row in KEYWORDS if row.how in ("masked", "checked"))
 
 
-class Reading(NamedTuple):
+class ReadKeyword(NamedTuple):
     """A keyword of another dialect, and what it was read as.
 
     Attributes:
@@ -65,7 +65,7 @@ class Written(NamedTuple):
     """A schema as JSON Schema, and the keywords that were read as such; without any, it is the given object."""
 
     schema: Any
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[ReadKeyword, ...] = ()
 
 
 def mapped(schema: Any, change: Callable[[Schema, str], Any], pointer: str = "") -> Any:
@@ -186,7 +186,7 @@ class _Reader:
     """Reads one schema; `readings` lists what of it another dialect defines."""
 
     def __init__(self, root: Mapping[str, Any], dialect: str | None, where: str) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[ReadKeyword] = []
         self._root, self._where = root, where
         whole = root.get("type")
         self._whole = whole if isinstance(whole, str) else None
@@ -223,7 +223,7 @@ class _Reader:
         return read
 
     def _note(self, pointer: str, keyword: str, meaning: str) -> None:
-        self.readings.append(Reading(f"{pointer}/{keyword}", keyword, meaning))
+        self.readings.append(ReadKeyword(f"{pointer}/{keyword}", keyword, meaning))
 
     def _lower(self, each: Schema, pointer: str) -> Schema:
         kind = each.get("type")

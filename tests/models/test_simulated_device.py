@@ -37,7 +37,7 @@ from structgen.models.layers import KNOWS_STATES
 from structgen.models.row import Row
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
-from structgen.models.static import Captured, warm_up
+from structgen.models.static import CapturedGraph, warm_up
 from structgen.models.transfer import Download, upload
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.decoding.test_overlap import WITHOUT_Z, llama, outcome, sessions
@@ -242,7 +242,7 @@ def test_a_step_that_waits_is_not_captured_and_the_thread_stays_on_its_stream(de
         return numbers * numbers.sum().item()
 
     logits = warm_up(run, CUDA)
-    captured = Captured(run, CUDA, None, logits)
+    captured = CapturedGraph(run, CUDA, None, logits)
     assert captured.why_not.startswith("a capture failed: operation not permitted when stream is capturing")
     assert device.stream is stream
 
@@ -255,7 +255,7 @@ def test_a_replay_that_gives_something_else_is_not_relied_on(device):
         runs.append(1)
         return numbers * len(runs)
 
-    captured = Captured(run, CUDA, None, warm_up(run, CUDA))
+    captured = CapturedGraph(run, CUDA, None, warm_up(run, CUDA))
     assert captured.why_not == "a replay gave other logits than the step that was captured"
 
 
@@ -282,7 +282,7 @@ def test_one_thread_captures_at_a_time(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(static, "side_stream", lambda _: None)
     one = torch.ones(2)
-    threads = [threading.Thread(target=Captured, args=(lambda: one, CUDA, None, one)) for _ in range(4)]
+    threads = [threading.Thread(target=CapturedGraph, args=(lambda: one, CUDA, None, one)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -355,11 +355,11 @@ class TestTheSimulation:
 
     def test_a_replay_reads_where_the_capture_read(self, device: SimulatedDevice):
         given = torch.zeros(2, device="cuda")
-        captured = Captured(lambda: given * 2, CUDA, None, warm_up(lambda: given * 2, CUDA))
+        captured = CapturedGraph(lambda: given * 2, CUDA, None, warm_up(lambda: given * 2, CUDA))
         given.fill_(5)
         assert isinstance(captured.replay(), OnDevice)
         assert captured.replay().cpu().tolist() == [10, 10]
-        other = Captured(lambda: given + 1, CUDA, captured.pool, warm_up(lambda: given + 1, CUDA))
+        other = CapturedGraph(lambda: given + 1, CUDA, captured.pool, warm_up(lambda: given + 1, CUDA))
         left = captured.replay()
         other.replay()
         assert left.cpu().isnan().all()
