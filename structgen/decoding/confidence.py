@@ -18,6 +18,7 @@ from structgen.automaton.table_format import TARGET
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.value_scores import RunAgain, RunText, ValueScores, value_of
 from structgen.masks import Matcher
+from structgen.parts.captures import Captured, captures
 from structgen.schema.quotes import Place
 from structgen.values.json_automaton import JsonAutomaton
 
@@ -90,7 +91,13 @@ class Confidence:
 
     def __getstate__(self) -> dict[str, Any]:
         # the grammar and the model do not go to another process
-        return {"_fields": dict(self._fields), "_quoted": self._quoted, "schema": self.schema, "is_json": self.is_json}
+        return {
+            "_fields": dict(self._fields),
+            "_quoted": self._quoted,
+            "schema": self.schema,
+            "captures": self.captures,
+            "is_json": self.is_json,
+        }
 
     def fields(self) -> Mapping[str, Field]:
         """By JSON pointer, in the order in which the values end."""
@@ -133,6 +140,11 @@ class Confidence:
     @cached_property
     def _text(self) -> bytes:
         return self._vocabulary.decode(self._tokens)
+
+    @cached_property
+    def captures(self) -> tuple[Captured, ...]:
+        """What each named part has written; the text is read again for it."""
+        return captures(self._matcher.grammar.automaton, self._text)
 
     @cached_property
     def _positions(self) -> list[int]:

@@ -130,7 +130,6 @@ class Generation(Generic[T]):
             value, what the mask left and took away, what else was likely, how long it took.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, each with the value.
-        captures: what each named part of the constraint has written (`Capture`, `Text(name=)`, `[capture]` of a rule).
         absences: with `absent=`, what was decided about each member that may be null, by JSON pointer.
         thinking: the thinking before the answer, without its tags; None if there was none. Of the other attributes,
             only `stats`, `caps` and the next two include it.
@@ -170,7 +169,6 @@ class Generation(Generic[T]):
     trace: Trace = field(default=Trace(), repr=False)
     seed: int | None = None
     caps: tuple[Cap, ...] = ()
-    captures: tuple[Captured, ...] = ()
     absences: Mapping[str, Absence] = field(default_factory=dict)
     thinking: str | None = None
     thinking_ids: tuple[int, ...] = ()
@@ -220,6 +218,14 @@ class Generation(Generic[T]):
     def quotes(self) -> Mapping[str, tuple[Place, ...]]:
         """Where each quote stands in its source, by JSON pointer; "" is a text that is no JSON. See `Quote`."""
         return {} if self._confidence is None else self._confidence.quotes()
+
+    @property
+    def captures(self) -> tuple[Captured, ...]:
+        """What each named part of the constraint has written (`Capture`, `Text(name=)`, `[capture]` of a rule).
+
+        Computed when looked up, since the text is read again for it. Empty for a row that has failed.
+        """
+        return () if self._confidence is None else self._confidence.captures
 
     @property
     def sources(self) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
-from structgen.parts.captures import captures
+from structgen.parts.captures import captures_something
 from structgen.patience import LOOK_SECONDS, sharing
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
@@ -166,7 +166,6 @@ class Request:
             ),
             seed=session.seed,
             stop=session.stop,
-            captures=() if error is not None or session.matcher is None else captures(session.matcher),
             absences=session.absences,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
             **_thinking(session.thinking, vocabulary, ledger),
@@ -191,8 +190,11 @@ def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | N
 def _confidence(
     model: Model, session: Session, choices: Sequence[ChosenToken | None], *, is_json: bool
 ) -> Confidence | None:
-    """The confidence of each value; None for plain text, and if nothing was measured and nothing is quoted."""
-    if session.matcher is None or not (choices or session.matcher.grammar.automaton.quotations):
+    """The confidence of each value; None for plain text, and if nothing was measured, quoted or captured."""
+    if session.matcher is None:
+        return None
+    automaton = session.matcher.grammar.automaton
+    if not (choices or automaton.quotations or captures_something(automaton)):
         return None
     again = RunAgain.of(model.module, session) if choices else None
     return Confidence(session.matcher.grammar.matcher(), tuple(session.tokens), choices, again, is_json=is_json)

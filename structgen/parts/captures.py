@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structgen.automaton.machine import Automaton
 from structgen.errors import TokenRejected
-from structgen.masks.grammar import Grammar, Matcher
+from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
 from structgen.parts.parts import Either, Loop, Part, Plan, RulePlan, Series, Switch, Texts, Unordered, Words, plans_in
 from structgen.regular.chardfa import CharDfa
@@ -55,12 +56,15 @@ class _Read(NamedTuple):
     captures: Any
 
 
-def captures(matcher: Matcher) -> tuple[Captured, ...]:
+def captures_something(automaton: Automaton) -> bool:
+    """Has the constraint a named part?"""
+    plan = getattr(automaton, "plan", None)
+    return plan is not None and any(isinstance(each, RulePlan) and each.capture for each in plans_in(plan))
+
+
+def captures(automaton: Automaton, text: bytes) -> tuple[Captured, ...]:
     """The captures of a finished text, in the order of their places; none where the text is not complete."""
-    plan = getattr(matcher.grammar.automaton, "plan", None)
-    if plan is None or not any(isinstance(each, RulePlan) and each.capture for each in plans_in(plan)):
-        return ()
-    return captured(plan, matcher.text)
+    return captured(automaton.plan, text) if captures_something(automaton) else ()  # type: ignore[attr-defined]
 
 
 def captured(plan: Plan, data: bytes) -> tuple[Captured, ...]:
