@@ -25,7 +25,7 @@ from structgen.masks.words import pack
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, why_inexact
 from structgen.models.slots import SlotForward
-from structgen.models.static import Captured, StaticSteps, warm_up
+from structgen.models.static import CapturedGraph, StaticSteps, warm_up
 
 
 @dataclass
@@ -256,7 +256,7 @@ def goes_on(model: sg.Model, device: torch.device) -> str | None:
     def waiting() -> torch.Tensor:
         return numbers * numbers.sum().item()
 
-    captured = Captured(waiting, device, None, warm_up(waiting, device))
+    captured = CapturedGraph(waiting, device, None, warm_up(waiting, device))
     if not captured.why_not.startswith("a capture failed"):
         return f"it was captured: {captured.why_not!r}"
     if torch.cuda.current_stream() != stream:
