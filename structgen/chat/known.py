@@ -46,7 +46,7 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
     template, response = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
     format_ = _format_or_reason(source, template, response, ends)
     if isinstance(format_, str):
-        raise OptionError(excerpt(format_))
+        raise OptionError(f'{excerpt(format_)}; call_format="hermes", or the name of another format, takes its place')
     return format_
 
 
