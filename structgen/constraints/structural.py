@@ -30,8 +30,8 @@ class StructuralTag(Composition):
             "tags": [{"begin": "<call:add>", "content": {"type": "json_schema", "json_schema": ...}, "end": "</call>"}],
         }})
 
-    The kinds of `format` are `const_string`, `json_schema` (`style` "json" or "qwen_xml"), `regex`, `grammar`,
-    `any_text`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`, `tags_with_separator`,
+    The kinds of `format` are `const_string`, `json_schema` (`style` "json" or a model's, as "qwen_xml"), `regex`,
+    `grammar`, `any_text`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`, `tags_with_separator`,
     `dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`. Free text in a tag ends before the tag's
     end. JSON may have white space wherever JSON allows it.
 
@@ -151,42 +151,69 @@ def _literal(text: str) -> Plan:
 
 def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     style = fields.given.get("style", "json")
-    if style == "qwen_xml":
-        return _qwen_xml(fields, stops)
+    if style in _TAGS:
+        return _tagged(fields, style)
     if style != "json":
-        fields.refuse("style", "expected 'json' or 'qwen_xml'")
+        fields.refuse("style", f"expected 'json' or one of {', '.join(_TAGS)}")
     if "json_schema" not in fields.given:
         fields.refuse("json_schema", "expected a JSON Schema")
     order = "any" if fields.flag("any_order") else "schema"
     return JsonSchema(fields.given["json_schema"], order=order, whitespace=Whitespace.FLEXIBLE).plan()
 
 
-def _qwen_xml(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    """Each property as `<parameter=name>value</parameter>`; texts as they are, other values as JSON."""
+_BLANK = "[ \\n\\r\\t]*"
+_TAGS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "qwen_xml": (("<parameter={}>",), (), "</parameter>"),
+    "minimax_xml": (('<parameter name="{}">',), (), "</parameter>"),
+    "glm_xml": (("<arg_key>{}</arg_key>", "<arg_value>"), (), "</arg_value>"),
+    "deepseek_xml": (
+        ('<｜DSML｜parameter name="{}" string="true">',), ('<｜DSML｜parameter name="{}" string="false">',),
+        "</｜DSML｜parameter>",
+    ),
+    "deepseek_v4_1_xml": (
+        ('<｜DSML｜ parameter name="{}" string="true">',), ('<｜DSML｜ parameter name="{}" string="false">',),
+        "</｜DSML｜ parameter>",
+    ),
+}  # fmt: skip
+"""By style: the pieces that open a property that is a text, those that open another one (empty: the same), and what
+closes both. White space may stand between the pieces."""
+
+
+def _tagged(fields: _Fields, style: str) -> Plan:
+    """Each property between tags, as `<parameter=name>value</parameter>`; texts as they are, other values as JSON."""
     schema = fields.given.get("json_schema")
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(schema, Mapping) or not isinstance(properties, Mapping):
         fields.refuse("json_schema", "expected an object's schema with properties")
-    blank, end = Regex("[ \\n\\t]*").plan(), "</parameter>"
+    blank, (of_text, of_other, end) = Regex(_BLANK).plan(), _TAGS[style]
     definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
     members: list[Plan] = []
     for name, inner in properties.items():
-        value: Plan
-        if isinstance(inner, Mapping) and inner.get("type") == "string" and not set(inner) & _RESTRICTING:
+        whole = {**definitions, **inner} if isinstance(inner, Mapping) else inner
+        word, is_string = _word(whole), isinstance(inner, Mapping) and inner.get("type") == "string"
+        free = word is None and is_string and not set(inner) & _RESTRICTING
+        if free:
             value = Text(until=end).plan()
         else:
-            whole = {**definitions, **inner} if isinstance(inner, Mapping) else inner
-            value = Series((_json_or_word(whole), blank, _literal(end)))
-        member = Series((blank, _literal(f"<parameter={name}>"), value))
+            written = JsonSchema(whole, whitespace=Whitespace.FLEXIBLE).plan() if word is None else word
+            exact = word is not None and bool(of_other)  # white space would be part of the text
+            value = Series((written, _literal(end)) if exact else (blank, written, blank, _literal(end)))
+        pieces = of_text if free or word is not None or not of_other else of_other
+        opening = Series(tuple(part for piece in pieces for part in (blank, _literal(piece.replace("{}", name)))))
+        member = Series((opening, value))
         members.append(member if name in schema.get("required", ()) else Either((member, Series(()))))
     return Series((*members, blank))
+
+
+def _qwen_xml(fields: _Fields, stops: tuple[str, ...]) -> Plan:
+    return _tagged(fields, "qwen_xml")
 
 
 _RESTRICTING = {"enum", "const", "pattern", "format", "minLength", "maxLength"}
 
 
-def _json_or_word(schema: Any) -> Plan:
-    """The JSON of a value; a listed text without quotes."""
+def _word(schema: Any) -> Plan | None:
+    """The plan of a listed text or one with a pattern, which stands without quotes; None for other values."""
     listed = (
         schema.get("enum", [schema["const"]] if "const" in schema else None) if isinstance(schema, Mapping) else None
     )
@@ -194,7 +221,7 @@ def _json_or_word(schema: Any) -> Plan:
         return Choice(listed).plan()
     if isinstance(schema, Mapping) and isinstance(schema.get("pattern"), str) and schema.get("type") == "string":
         return Regex(schema["pattern"]).plan()
-    return JsonSchema(schema, whitespace=Whitespace.FLEXIBLE).plan()
+    return None
 
 
 def _grammar(fields: _Fields, stops: tuple[str, ...]) -> Plan:

@@ -39,8 +39,18 @@ def register() -> None:
 
 
 def _create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None) -> Any:
+    """The backend; with a reasoning parser inside SGLang's own, which leaves the thinking free."""
     compact = bool(getattr(server_args, "constrained_json_disable_any_whitespace", False))
-    return SGLangBackend(TextGrammars(tokenizer, vocab_size, compact=compact), eos_token_ids or ())
+    backend = SGLangBackend(TextGrammars(tokenizer, vocab_size, compact=compact), eos_token_ids or ())
+    name = getattr(server_args, "reasoning_parser", None)
+    if not name:
+        return backend
+    from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    parser = ReasoningParser(model_type=name, stream_reasoning=False, tokenizer=tokenizer)
+    strict = bool(getattr(server_args, "enable_strict_thinking", False))
+    return ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
 
 
 class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
@@ -66,7 +76,22 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     dispatch_regex = partialmethod(_compiled, "regex")
     dispatch_ebnf = partialmethod(_compiled, "grammar")
-    dispatch_structural_tag = partialmethod(_compiled, "structural_tag")  # is refused
+    dispatch_structural_tag = partialmethod(_compiled, "structural_tag")
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> Tensor:
+        """Returns packed masks on the host that allow all tokens: int32[batch_size, words]."""
+        return torch.full((batch_size, (self._grammars.width + 31) // 32), -1, dtype=torch.int32)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: Tensor, device: Any) -> Tensor:
+        """Returns the masks on the device."""
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: Tensor, vocab_mask: Tensor) -> None:
+        """Writes `-inf` where a token is not allowed, and in columns beyond the masks."""
+        rows = torch.arange(len(logits), dtype=torch.int32, device=logits.device)
+        apply_masks(logits, vocab_mask, rows, min(logits.shape[1], 32 * vocab_mask.shape[1]))
 
 
 class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
@@ -107,16 +132,8 @@ class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
         """Allows all tokens in all rows."""
         vocab_mask.fill_(-1)
 
-    @staticmethod
-    def move_vocab_mask(vocab_mask: Tensor, device: Any) -> Tensor:
-        """Returns the masks on the device."""
-        return vocab_mask.to(device, non_blocking=True)
-
-    @staticmethod
-    def apply_vocab_mask(logits: Tensor, vocab_mask: Tensor) -> None:
-        """Writes `-inf` where a token is not allowed, and in columns beyond the masks."""
-        rows = torch.arange(len(logits), dtype=torch.int32, device=logits.device)
-        apply_masks(logits, vocab_mask, rows, min(logits.shape[1], 32 * vocab_mask.shape[1]))
+    move_vocab_mask = staticmethod(SGLangBackend.move_vocab_mask)
+    apply_vocab_mask = staticmethod(SGLangBackend.apply_vocab_mask)
 
     def copy(self) -> SGLangGrammar:
         """Returns a new walk from the start."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.constraints.languages import grammar_of
+from structgen.constraints.structural import StructuralTag
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
@@ -24,8 +25,8 @@ def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPAC
     """Returns the constraint that a request asks for.
 
     Args:
-        kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex" or "grammar" (in
-            Lark's, llama.cpp's or xgrammar's notation).
+        kind: "json" (the text of a schema), "json_object", "choice" (a JSON list of texts), "regex", "grammar" (in
+            Lark's, llama.cpp's or xgrammar's notation) or "structural_tag" (JSON).
 
     Raises:
         RequestError, ValueError: it cannot work; the message says why.
@@ -40,7 +41,9 @@ def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPAC
         return Regex(text)
     if kind == "grammar":
         return grammar_of(text)
-    raise ValueError(f"structgen takes no {kind}, only json, json_object, choice, regex and grammar")
+    if kind == "structural_tag":
+        return StructuralTag(json.loads(text))
+    raise ValueError(f"structgen takes no {kind}, only json, json_object, choice, regex, grammar and structural_tag")
 
 
 class TextGrammars:

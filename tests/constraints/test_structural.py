@@ -97,6 +97,30 @@ CASES = [
 ]
 
 
+STYLES = {
+    "qwen_xml": "<parameter=name>Bo</parameter>\n<parameter=age>3</parameter>",
+    "minimax_xml": '<parameter name="name">Bo</parameter>\n<parameter name="age">3</parameter>',
+    "glm_xml": "<arg_key>name</arg_key>\n<arg_value>Bo</arg_value>\n<arg_key>age</arg_key><arg_value>3</arg_value>",
+    "deepseek_xml": '<｜DSML｜parameter name="name" string="true">Bo</｜DSML｜parameter>\n'
+    '<｜DSML｜parameter name="age" string="false">3</｜DSML｜parameter>',
+    "deepseek_v4_1_xml": '<｜DSML｜ parameter name="name" string="true">Bo</｜DSML｜ parameter>\n'
+    '<｜DSML｜ parameter name="age" string="false">3</｜DSML｜ parameter>',
+}
+
+
+@pytest.mark.parametrize(("style", "text"), STYLES.items())
+def test_the_styles_of_arguments(style, text):
+    """xgrammar's own grammars take and refuse the same texts."""
+    schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
+    value = {"type": "json_schema", "style": style, "json_schema": {**schema, "required": ["name", "age"]}}
+    bad = [text.replace("3", "x"), text.replace("name", "nome"), text[:-1], text.replace("Bo", "", 1).lower() + "<"]
+    takes_exactly(StructuralTag(value), [text], bad)
+    xgrammar = pytest.importorskip("xgrammar", reason="needs xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    theirs = xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": value})
+    assert [accepts(theirs, each) for each in [text, *bad]] == [True] + [False] * len(bad)
+
+
 @pytest.mark.parametrize(("value", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
 def test_the_kinds_of_format(value, good, bad):
     takes_exactly(StructuralTag(value), good, bad)
@@ -115,7 +139,10 @@ def test_the_kinds_of_format(value, good, bad):
         ({"type": "const_string", "value": 3}, "format.value: expected a text, found 3"),
         ({**TRIGGERED, "triggers": ["<g="]}, r"format.tags\[0\].begin: expected a text that begins with a trigger"),
         ({**TEXT, "max_tokens": 5}, "format.max_tokens: this is not supported, found 5"),
-        ({**JSON, "style": "glm_xml"}, "format.style: expected 'json' or 'qwen_xml'"),
+        (
+            {**JSON, "style": "gemma"},
+            "format.style: expected 'json' or one of qwen_xml, minimax_xml, glm_xml",
+        ),
         ({"type": "token", "token": "<think>"}, "SpecialToken"),
         ({"type": "repeat", "min": 2, "max": 1, "content": TEXT}, "format.max: expected whole numbers"),
     ],

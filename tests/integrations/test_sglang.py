@@ -80,6 +80,53 @@ def test_requests_of_every_kind_say_what_is_valid(backend, tokenizer):
     assert greedy(compiled(backend, "ebnf", 'start: "ab" "c"'), LOGITS, tokenizer) == "abc"
 
 
+TOOLS = {
+    "triggers": ["<call:"],
+    "structures": [{"begin": "<call:go>", "schema": SCHEMA, "end": "</call>"}],
+    "type": "structural_tag",
+}
+
+
+def test_a_structural_tag_leaves_text_free_and_calls_valid(backend, tokenizer):
+    walk = compiled(backend, "structural_tag", json.dumps(TOOLS))
+    text = 'Let me see. <call:go>{"city": "Lyon"}</call> Done.'
+    for token in tokenizer.encode(text, add_special_tokens=False):
+        walk.accept_token(token)
+    walk = compiled(backend, "structural_tag", json.dumps(TOOLS))
+    for token in tokenizer.encode('<call:go>{"city": "', add_special_tokens=False):
+        walk.accept_token(token)
+    with pytest.raises(ValueError, match="not allowed by the grammar"):
+        walk.accept_token(tokenizer.encode("R", add_special_tokens=False)[-1])
+
+
+@pytest.mark.parametrize("kind", ["json", "structural_tag"])
+def test_thinking_is_free_and_the_answer_after_it_is_not(tokenizer, kind):
+    """With `--reasoning-parser`; SGLang's own wrapper, and drafts across the end of the thinking."""
+    settings = SimpleNamespace(constrained_json_disable_any_whitespace=False, reasoning_parser="qwen3")
+    made = GRAMMAR_BACKEND_REGISTRY["structgen"](settings, tokenizer, WIDTH, {tokenizer.eos_token_id})
+    value = json.dumps(SCHEMA if kind == "json" else {"format": {"type": "json_schema", "json_schema": SCHEMA}})
+    future, _ = made.get_cached_or_future_value((kind, value), require_reasoning=True)
+    walk = future.result().copy()
+    walk.maybe_init_reasoning(True)
+    for token in tokenizer.encode("Which city? Rome </think>", add_special_tokens=False):
+        mask = walk.allocate_vocab_mask(WIDTH, 1, "cpu")
+        walk.fill_vocab_mask(mask, 0)
+        assert (mask == -1).all()  # the thinking is free
+        walk.accept_token(token)
+    walk.fill_vocab_mask(mask, 0)
+    answer = tokenizer.encode('{"city": "Oslo"}', add_special_tokens=False)
+    assert int(mask[0, answer[0] // 32]) >> answer[0] % 32 & 1
+    assert not (mask == -1).all()
+    for token in [*answer, tokenizer.eos_token_id]:
+        walk.accept_token(token)
+    assert walk.is_terminated()
+    walk.rollback(3)
+    assert not walk.is_terminated()
+    logits = torch.zeros(1, WIDTH)
+    walk.apply_vocab_mask(logits, walk.move_vocab_mask(mask, "cpu"))
+    assert torch.isinf(logits).sum() > WIDTH // 2
+
+
 def test_any_json_is_json(backend):
     walk = compiled(backend, "json", "$$ANY$$")
     mask = walk.allocate_vocab_mask(WIDTH, 1, "cpu")
@@ -121,7 +168,7 @@ def test_a_wrong_token_is_the_error_that_sglang_expects(backend):
         ("json", "{", "Expecting property name"),
         ("regex", "(a", "regex|pattern|unterminated|missing"),
         ("ebnf", "start: nothing", "nothing"),
-        ("structural_tag", "{}", "structgen takes no structural_tag"),
+        ("structural_tag", '{"format": {"type": "any"}}', "'any' is no kind of format"),
     ],
 )
 def test_what_cannot_work_is_an_invalid_grammar_that_says_why(backend, kind, text, message):

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import numpy as np
@@ -31,8 +32,10 @@ from vllm.v1.structured_output import backend_outlines
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
 from vllm.v1.structured_output.request import StructuredOutputRequest
 
+from structgen.integrations.text_grammars import constraint_of
 from structgen.integrations.vllm import make_backend, register
 from structgen.integrations.vllm.backend import VLLMBackend, validate
+from structgen.vocabulary.vocabulary import single_bytes
 
 WIDTH = 2100
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Lyon", "Oslo"]}}, "required": ["city"]}
@@ -73,8 +76,35 @@ def test_requests_of_every_kind_say_what_is_valid(backend, tokenizer):
     walk = backend.compile_grammar(Kind.JSON_OBJECT, "", ends)
     assert walk.validate_tokens(tokenizer.encode("{", add_special_tokens=False))
     assert not walk.validate_tokens(tokenizer.encode("[", add_special_tokens=False))
-    with pytest.raises(ValueError, match="takes no structural_tag"):
-        backend.compile_grammar(Kind.STRUCTURAL_TAG, "{}", ends)
+    with pytest.raises(ValueError, match="neither a format nor structures"):
+        backend.compile_grammar(Kind.STRUCTURAL_TAG, '{"type": "structural_tag"}', ends)
+
+
+def test_strict_tools_of_every_model_write_what_xgrammar_takes():
+    """The structural tags that vLLM makes of `tools` and `tool_choice`; each text of ours, judged by xgrammar."""
+    from vllm.entrypoints.openai.chat_completion import protocol
+    from vllm.tool_parsers.structural_tag_registry import SUPPORTED_STRUCTURAL_TAG_MODELS, get_model_structural_tag
+    from xgrammar import Grammar
+    from xgrammar.testing import _is_grammar_accept_string
+
+    vocabulary, judged = single_bytes(), 0
+    tools = [
+        protocol.ChatCompletionToolsParam(function={"name": name, "parameters": SCHEMA, "strict": True})
+        for name in ("weather", "news")
+    ]
+    choices = ["auto", "required", protocol.ChatCompletionNamedToolChoiceParam(function={"name": "weather"})]
+    for number, model in enumerate(sorted(SUPPORTED_STRUCTURAL_TAG_MODELS)):
+        for choice in choices:
+            tag = get_model_structural_tag(model, tools, choice, reasoning=False)
+            grammar = constraint_of("structural_tag", json.dumps(tag.model_dump())).compile(vocabulary)
+            random, matcher = Random(number), grammar.matcher()
+            while not (matcher.can_finish and matcher.text) and len(matcher.text) < 300:
+                allowed = [t for t in matcher.allowed_tokens() if vocabulary.token(t)]
+                matcher.advance(random.choice([t for t in allowed if chr(t) in '<>{}:/", abci'] or allowed))
+            if matcher.can_finish:
+                judged += 1
+                assert _is_grammar_accept_string(Grammar.from_structural_tag(tag), matcher.text.decode()), matcher.text
+    assert judged > 2 * len(SUPPORTED_STRUCTURAL_TAG_MODELS)
 
 
 def test_stop_tokens_of_a_request_end_its_text(backend, tokenizer):
