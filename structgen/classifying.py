@@ -233,7 +233,7 @@ def _scores(owner: Model, texts: Any, values: Mapping[str, Any], labels: Any, pr
     """float[texts, labels]: the logarithm of the model's probability of each; of yes and no with `multi`, [., ., 2]."""
     require_flag("multi", multi)
     listed = [texts] if isinstance(texts, str) else texts
-    require(is_listed(listed, str), "texts", texts, "a text or a list of texts")
+    require(is_listed(listed, str), "texts", texts, "a text or a list of texts (prompt= makes messages of each)")
     make = _prompts(owner, values, labels, prompt, multi=multi)
     names = list(values) if multi else [""]
     given = [GivenPrompts.of(make(text, name)).each[0] for text in listed for name in names]

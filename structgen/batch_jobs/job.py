@@ -23,7 +23,7 @@ from structgen.batch_jobs.running import ExtractionJob
 from structgen.batch_jobs.settings import job_settings
 from structgen.decoding.request import prepare
 from structgen.decoding.stream import in_one_run
-from structgen.errors import Stopped, excerpt
+from structgen.errors import OptionError, Stopped, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
 from structgen.patience import CancelEvent
@@ -60,6 +60,16 @@ class Extraction:
         self.cut += cut
         self.done += not failed and not cut
         self.tokens += outcome.tokens
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yields the `results`.
+
+        Raises:
+            OptionError: the job has written them elsewhere.
+        """
+        if not self.results and self.done + self.cut + self.failed:
+            raise OptionError("this report has counts alone: the entries are in the file of out=, or went to on_entry=")
+        return iter(self.results)
 
     def __str__(self) -> str:
         """The counts in words."""

@@ -162,6 +162,7 @@ async def arun(
     max_errors: int = 3,
     confirm: Confirm | None = None,
     text_before_calls: bool = False,
+    choice: Any = "auto",
     details: bool = False,
     **options: Any,
 ) -> Any:
@@ -173,7 +174,7 @@ async def arun(
     """
     require_flag("details", details)
     require_asyncio("arun")
-    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
+    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls, choice)
     options = {"parallel": True, **options, "details": True}
     images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
     with loop.resumable():

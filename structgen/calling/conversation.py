@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         parallel: Parallel
         confirm: Confirm | None
         text_before_calls: bool
+        choice: Any
 else:
     from typing import TypeVar
 
@@ -121,6 +122,7 @@ def run(
     parallel: Parallel = True,
     confirm: Confirm | None = None,
     text_before_calls: bool = False,
+    choice: Any = "auto",
     details: bool = False,
     **options: Any,
 ) -> Any:
@@ -143,6 +145,8 @@ def run(
             result.
         text_before_calls: with `schema=` the model calls, or answers in the schema, and writes no other text. True lets
             it write text before its calls, and answer in text; then another turn asks for this answer in the schema.
+        choice: as for `call`, of the first turn: "required" or a tool makes the model call before it answers. The
+            later turns are "auto".
         details: return a `Conversation`, with all messages and turns beside the answer.
 
     Returns:
@@ -157,7 +161,7 @@ def run(
     `conversation`. Each call in it has a result: that of an interrupted one says so.
     """
     require_flag("details", details)
-    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls)
+    loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls, choice)
     for each in loop.tools:
         each.invoking.require_other_home()
     images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
@@ -201,9 +205,12 @@ class ToolLoop:
         max_errors: int,
         confirm: Confirm | None,
         text_before_calls: bool,
+        choice: Any,
     ) -> None:
         require_flag("text_before_calls", text_before_calls)
         require_count("max_turns", max_turns, 1)
+        forced = choice not in ("auto", "none")
+        require(max_turns > 1 or not forced, "max_turns", max_turns, "2 or more where choice= asks for a call")
         require_count("max_errors", max_errors, 0)
         require(confirm is None or callable(confirm), "confirm", confirm, "a function of a ToolCall, or None")
         self.tools = _tools_that_run(tools)
@@ -213,6 +220,7 @@ class ToolLoop:
         self.open: list[ToolCall[Any]] = []
         self._schema, self._in_text = schema, schema is not None and text_before_calls
         self._turns, self._max_errors, self._failures = max_turns, max_errors, 0
+        self._choice = choice
         self._over: Result | None = None  # the failure that was one too many
         self._answered = self._told_all = False
 
@@ -232,7 +240,8 @@ class ToolLoop:
             assert self._turns, "the last turn has no calls"
             self._turns -= 1
             self._in_text = self._in_text and self._turns > 0
-            choice = "auto" if self._turns and not self._told_all else "none"
+            choice = self._choice if self._turns and not self._told_all else "none"
+            self._choice = "auto"
             yield {"choice": choice, "schema": None if self._in_text else self._schema}
             if self._over is not None:
                 told = f"a tool failed once more than max_errors allows: {excerpt(str(self._over.content))}"

@@ -245,7 +245,10 @@ class _Fields(Mapping[str, Field]):
 
     def __getitem__(self, pointer: str) -> Field:
         if pointer not in self._known:
-            self._known[pointer] = self._confidence.field(self._confidence.spans[pointer])
+            spans = self._confidence.spans
+            if pointer not in spans:
+                raise KeyError(f"{pointer!r}: the values are at {[*spans][:20]}")
+            self._known[pointer] = self._confidence.field(spans[pointer])
         return self._known[pointer]
 
     def __iter__(self) -> Iterator[str]:

@@ -9,6 +9,8 @@ import json
 import re
 from html import unescape
 
+import pytest
+
 import structgen as sg
 from structgen.batch_jobs.report import DISTINCT, SAMPLED, FieldSummary, report_of
 from structgen.testing import scripted
@@ -34,6 +36,16 @@ def test_what_a_report_counts():
     assert (tags["size"]["mean"], tags["kinds"], tags["distinct"]) == (0.9, {"array": 10}, 0)
     assert data["fields"]["/ok"]["common"] == [["true", 5], ["false", 5]]
     assert data["fields"]["/tags/*"]["share"] == 0.9
+
+
+def test_a_job_is_the_list_of_its_entries_where_it_keeps_them(tmp_path):
+    model = scripted('{"a": 1}')
+    job = sg.extract_many(model, ["x", "y"], {"type": "object"})
+    assert [entry["value"] for entry in job] == [{"a": 1}, {"a": 1}] == [entry["value"] for entry in job.results]
+    written = sg.extract_many(model, ["x"], {"type": "object"}, out=tmp_path / "o.jsonl")
+    with pytest.raises(sg.OptionError, match="the entries are in the file of out="):
+        list(written)
+    assert list(sg.extract_many(model, [], {"type": "object"}, out=tmp_path / "none.jsonl")) == []
 
 
 def test_a_field_with_more_than_fits_into_memory():

@@ -47,6 +47,17 @@ def test_results_go_back_until_there_is_an_answer():
     assert "<|im_start|>tool\n3<|im_end|>\n<|im_start|>tool\n7" in done.replies[1].prompt
 
 
+@pytest.mark.parametrize("choice", ["required", "add", add])
+def test_the_first_turn_calls_where_it_must(choice):
+    model = scripted_chat('<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>', "3.")
+    done = sg.run(model, "How many?", [add, fail], choice=choice, details=True)
+    assert (done.answer, [len(reply.calls) for reply in done.replies]) == ("3.", [1, 0])
+    text_first = scripted_chat("Three.", "Three.")  # would answer at once, and must call
+    assert len(sg.run(text_first, "How many?", [add, fail], choice=choice, details=True).replies[0].calls) == 1
+    with pytest.raises(OptionError, match="2 or more where choice= asks for a call"):
+        sg.run(model, "How many?", [add, fail], choice=choice, max_turns=1)
+
+
 def test_errors_of_tools_are_told_to_the_model():
     wrong = call_text("fail", '{"why": "no such city"}')
     model = scripted_chat(wrong, "Sorry.")

@@ -81,6 +81,9 @@ def test_all_values_of_a_type_are_told_in_all_their_spellings(options: dict[str,
         assert field.probability == pytest.approx(field.values[json.dumps(value)])
         assert sum(field.values.values()) + field.unknown == pytest.approx(1, abs=1e-5)
         assert field.unknown <= EXACT or "beams" in options
+    with pytest.raises(KeyError, match="'/label': the values are at \\['/kind'"):
+        run.fields["/label"]
+    assert "/label" not in run.fields
     name = run.fields["/name"]
     assert [*name.values] == ["null"]
     assert name.values["null"] + name.unknown == pytest.approx(1, abs=1e-5)
