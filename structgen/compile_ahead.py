@@ -70,7 +70,7 @@ def use_kernels() -> None:
 
 def use_canonical_kernels() -> None:
     """Uses every kernel for canonical tokens."""
-    from tokenizers import Tokenizer, models
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     from structgen.constraints.basic import Choice
     from structgen.masks import canonical_walk as walk
@@ -89,6 +89,10 @@ def use_canonical_kernels() -> None:
     place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
     grammar.answered(walk.alive, *place, walk.DEPTH, tokens)
     grammar.answered(walk.live, *place, out, tokens)
+    unigram = Tokenizer(models.Unigram([("</s>", 0.0), *((piece, -1.0) for piece in pieces[:3])], 0))
+    unigram.pre_tokenizer, unigram.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    canonical = Vocabulary.from_tokenizer(unigram, end_ids=[0]).canonical
+    canonical.mask(canonical.advance(canonical.afresh, 1) or canonical.afresh)
 
 
 def ship() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from structgen.arguments import MAX_INTEGER, is_whole, require, require_count, several
 from structgen.errors import OptionError, VocabularyError, quoted
 from structgen.vocabulary.canonical import Canonical
-from structgen.vocabulary.canonical.model import encoder_model
+from structgen.vocabulary.canonical.kinds import canonical_of
 from structgen.vocabulary.disk import load, store
 from structgen.vocabulary.sources import source_of
 from structgen.vocabulary.table import TokenTable, declared_ends, declared_width, digest
@@ -217,13 +217,13 @@ class Vocabulary:
 
         Raises:
             OptionError: the vocabulary was not made by `from_tokenizer`, or it is not known how the tokenizer encodes:
-                structgen knows the byte-pair encodings of Hugging Face's `tokenizers`.
+                structgen knows the byte-pair, Unigram and WordPiece encodings of Hugging Face's `tokenizers`.
         """
         if self._backend is None:
             raise OptionError("canonical tokens need a fast tokenizer of Hugging Face: Vocabulary.from_tokenizer(...)")
         text = self.data.tobytes()
         tokens = [text[start:end] for start, end in pairwise(self.offsets.tolist())]
-        return Canonical(tokens, sorted(self.special_ids), encoder_model(self._backend, self.width), self.trie)
+        return canonical_of(self._backend, tokens, sorted(self.special_ids), self.trie)
 
     @cached_property
     def fingerprint(self) -> str:

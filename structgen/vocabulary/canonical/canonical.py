@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from structgen.vocabulary.canonical import step_kernels as kernels
 from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.merges import Merges
 from structgen.vocabulary.canonical.model import EncoderModel
+from structgen.vocabulary.canonical.recognizer import NO_TOKEN, UNPACKED, Canonical, CanonicalState, Recent
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
 from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, StepTables, among, follow, joins
@@ -21,75 +21,25 @@ from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.trie import Trie
 
-NO_TOKEN = -1
-"""In place of the last token at the start of a text."""
-UNPACKED = -1
-"""In place of a packed state."""
 REMEMBERED = 256
 """Cached masks of each kind: on JSON, nine of ten requests are for one of them."""
 REMEMBERED_STATES = 4096
 
-Recent = tuple[tuple[int, int], ...]
 Chunk = tuple[int, ...]
 """The tokens that merges alone would make of a chunk which is one token."""
 
 
-class CanonicalState(NamedTuple):
-    """What has to be known of the tokens so far.
-
-    Attributes:
-        split: the state of `Splits` behind the last whole character.
-        last: the last token; `NO_TOKEN` where a text begins.
-        pending: the bytes of an incomplete character.
-        place: the kind of place before that character, see `splits`.
-        begun: the state of `AddedContents`.
-        spaced: whether the text must begin with a space.
-        uncut: whether the pre-tokenizer must not cut here, since a chunk that ends here would be one token.
-        tail: the tail of `UnicodeForm`, where the tokenizer normalises texts.
-        recent: the last tokens, each with the state of `Splits` before it, where a chunk may be one token.
-        packed: `split` and `last` as one number, see `step_kernels`, where all else but `recent` follows from them;
-            else `UNPACKED`.
-    """
-
-    split: int
-    last: int
-    pending: bytes = b""
-    place: int = FREE
-    begun: bytes = b""
-    spaced: bool = False
-    uncut: bool = False
-    tail: str = ""
-    recent: Recent = ()
-    packed: int = UNPACKED
-
-    @property
-    def future(self) -> int | CanonicalState:
-        """What the mask depends on. `recent`, which rarely matters behind later tokens, is left out."""
-        return self.packed if self.packed >= 0 else self._replace(recent=())
-
-
-class Canonical:
-    """Recognises canonical sequences of tokens, token by token.
-
-        state = canonical.start
-        for token in tokens:
-            canonical.mask(state)                     # what may come next: uint32[vocabulary.words]
-            state = canonical.advance(state, token)   # None where the token is not among them
+class MergeCanonical(Canonical):
+    """For byte-pair encodings.
 
     A token is allowed if the pre-tokenizer may cut the text as the tokens do, and if byte-pair encoding would leave the
-    token beside the last one, or the token begins a new chunk: `cut[state] | (free[state] & followers[last])`. No
-    grammar is involved. A state may be a dead end: nothing follows a half character that no token completes.
+    token beside the last one, or the token begins a new chunk: `cut[state] | (free[state] & followers[last])`.
 
     Args:
         tokens: the bytes of each token by id; empty for one that is no text.
         special_ids: the tokens that exist and are no text.
         model: how the tokenizer encodes.
         trie: the tokens as a tree.
-
-    Attributes:
-        start: the state before a text.
-        afresh: the state before a text that may begin without a space.
-        base: the address of the tables for kernels, see `step_kernels`.
     """
 
     def __init__(self, tokens: Sequence[bytes], special_ids: Iterable[int], model: EncoderModel, trie: Trie) -> None:
@@ -113,31 +63,12 @@ class Canonical:
         self.start, self._behind_added = map(self._begin, model.spaced)
         self.afresh = self._begin(spaced=False)
 
-    def is_canonical(self, token_ids: Iterable[int]) -> bool:
-        """Would the tokenizer make the same tokens of their text? Added tokens stand for themselves."""
-        state = self.start
-        for token in token_ids:
-            after = self.advance(state, token)
-            if after is None:
-                return False
-            state = after
-        return self.may_end(state)
-
-    def behind(self, token_ids: Sequence[int]) -> CanonicalState:
-        """The state behind a prompt; behind its last canonical part, where the whole is not canonical."""
-        state = self.start
-        for token in token_ids:
-            state = self.advance(state, token) or self.advance(self.afresh, token) or self.afresh
-        return state
-
     def may_end(self, state: CanonicalState) -> bool:
-        """May the text end here?"""
         if state.pending or state.uncut:
             return False
         return state.last == NO_TOKEN or bool(self._splits.may_end[state.split])
 
     def advance(self, state: CanonicalState, token: int) -> CanonicalState | None:
-        """The state behind one more token; None where it is not canonical."""
         if state.packed >= 0 and not state.recent:
             after = follow(self.base, state.packed, token)
             if after >= 0:
@@ -183,11 +114,9 @@ class Canonical:
         return CanonicalState(packed >> 32, token, place=INSIDE, tail=tail, packed=packed)
 
     def mask(self, state: CanonicalState) -> Words:
-        """uint32[vocabulary.words]: the tokens that may come next. It is cached: do not write to it."""
         return self._mask(state.future)
 
     def among(self, state: CanonicalState, tokens: NDArray[np.int64]) -> tuple[Words, NDArray[np.int64]] | None:
-        """Those of some tokens, int64[.], that may come next, as a mask and as ids; None where only `mask` can tell."""
         words, kept = self._nothing.copy(), np.empty_like(tokens)
         count = UNTOLD if state.packed < 0 else among(self.base, state.packed, tokens, kept, words)
         return None if count < 0 else (words, kept[:count])

@@ -52,18 +52,13 @@ class EncoderModel:
     composed: bool
 
 
-def encoder_model(backend: Any, width: int) -> EncoderModel:
-    """Reads a `tokenizers.Tokenizer`; `width` is that of the logits.
+def encoder_model(backend: Any, description: Mapping[str, Any], width: int) -> EncoderModel:
+    """Reads a `tokenizers.Tokenizer` and its description, `parsed`; `width` is that of the logits.
 
     Raises:
-        OptionError: it is no byte-pair encoding, or changes texts in a way that is not known.
+        OptionError: it changes texts in a way that is not known.
     """
-    description = _parsed(backend.to_str())
     model = description["model"]
-    if model["type"] != "BPE":
-        raise OptionError(
-            f"canonical tokens: the tokenizer is a {model['type']} model; only byte-pair encodings are supported"
-        )
     if model.get("dropout") or model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
         raise OptionError("canonical tokens: byte-pair encodings with dropout, prefixes or suffixes are not supported")
     changes = _Changes(description["normalizer"], description["pre_tokenizer"])
@@ -87,7 +82,7 @@ def encoder_model(backend: Any, width: int) -> EncoderModel:
     )
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
     """A JSON object, parsed without garbage collection: with half a million lists of merges, that takes a third."""
     collects = gc.isenabled()
     gc.disable()
@@ -158,14 +153,14 @@ class _Changes:
         self.pre_tokenizer = pre_tokenizer
         self.spaced = False, False
         self.composed = False
-        for each in _steps(normalizer, "normalizers"):
+        for each in steps(normalizer, "normalizers"):
             if each["type"] == "Prepend" and each["prepend"] in (SPACE, " "):
                 self.spaced = True, True
             elif each["type"] == "NFC":
                 self.composed = True
             elif each["type"] != "Replace" or (each["pattern"], each["content"]) != ({"String": " "}, SPACE):
                 raise OptionError(f"canonical tokens: the normalizer {quoted(each['type'])} is not supported")
-        for each in _steps(pre_tokenizer, "pretokenizers"):
+        for each in steps(pre_tokenizer, "pretokenizers"):
             if each["type"] == "Metaspace":
                 if each.get("split", True) or each["replacement"] != SPACE:
                     raise OptionError("canonical tokens: this pre-tokenizer 'Metaspace' is not supported")
@@ -189,7 +184,7 @@ class _Changes:
         return splits
 
 
-def _steps(description: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
+def steps(description: Mapping[str, Any] | None, name: str) -> Iterator[Mapping[str, Any]]:
     """The steps of a normalizer or pre-tokenizer."""
     if description is None:
         return
@@ -197,4 +192,4 @@ def _steps(description: Mapping[str, Any] | None, name: str) -> Iterator[Mapping
         yield description
         return
     for each in description[name]:
-        yield from _steps(each, name)
+        yield from steps(each, name)

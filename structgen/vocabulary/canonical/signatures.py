@@ -37,17 +37,14 @@ class TokenSignatures:
         self, texts: Sequence[bytes], splits: Splits, byte_tokens: Mapping[int, int], characters: Iterable[str]
     ) -> None:
         self._texts, self._splits, self._bytes = texts, splits, byte_tokens
-        self._characters = frozenset(characters)
-        self._begun = Counter(
-            encoded[:size] for encoded in map(str.encode, self._characters) for size in range(1, len(encoded) + 1)
-        )
+        self._characters = BegunCharacters(characters)
         self.continuing = [i for i, text in enumerate(texts) if text and 0x80 <= text[0] < 0xC0]
-        parts = [_whole_characters(text) for text in texts]
+        parts = [whole_characters(text) for text in texts]
         wholes = [None if part is None else part[0] for part in parts]
         starting = np.array([bool(text) and not 0x80 <= text[0] < 0xC0 for text in texts])
         starting &= np.array([whole is not None for whole in wholes])
         for token in byte_tokens:
-            starting[token] &= self._lacks(texts[token])
+            starting[token] &= self._characters.lack(texts[token])
         self.starting: Flags = starting
         codes = np.frombuffer("".join(whole or "" for whole in wholes).encode("utf-32-le"), "<u4")
         classes, start = splits.classes[codes].tobytes(), 0
@@ -92,10 +89,10 @@ class TokenSignatures:
             character at its end, and the kind of place before that character.
         """
         text = pending + self._texts[token]
-        parts = _whole_characters(text)
+        parts = whole_characters(text)
         if parts is None:
             return None
-        if self._bytes and not (self._lacks(text) if token in self._bytes else not pending):
+        if self._bytes and not (self._characters.lack(text) if token in self._bytes else not pending):
             return None  # single bytes spell only characters that the vocabulary lacks
         whole, rest = parts
         after, place = self._splits.follow(split, whole, place), INSIDE if whole else place
@@ -113,7 +110,16 @@ class TokenSignatures:
         flags: Flags = np.isin(np.arange(self._splits.following.shape[1]), members)
         return flags
 
-    def _lacks(self, text: bytes) -> bool:
+
+class BegunCharacters:
+    """The characters that a vocabulary has, by their first bytes."""
+
+    def __init__(self, characters: Iterable[str]) -> None:
+        self._begun = Counter(
+            encoded[:size] for encoded in map(str.encode, set(characters)) for size in range(1, len(encoded) + 1)
+        )
+
+    def lack(self, text: bytes) -> bool:
         """Is there a character with these first bytes that the vocabulary lacks?"""
         low, high = _code_points(text)
         surrogates = max(0, min(high, SURROGATES.stop - 1) - max(low, SURROGATES.start) + 1)
@@ -152,7 +158,7 @@ def _code_points(begun: bytes) -> tuple[int, int]:
     return max(first << missing, lowest), min((first + 1 << missing) - 1, highest)
 
 
-def _whole_characters(text: bytes) -> tuple[str, bytes] | None:
+def whole_characters(text: bytes) -> tuple[str, bytes] | None:
     """The complete characters, and the bytes of an incomplete one; None where they begin no UTF-8."""
     try:
         return text.decode(), b""

@@ -1,4 +1,4 @@
-"""Texts that Unicode's normal form C does not change, read piece by piece.
+"""Texts that a normalizer, such as Unicode's normal form C, does not change, read piece by piece.
 
 A tokenizer that normalises texts before it encodes them never writes other ones.
 """
@@ -6,8 +6,8 @@ A tokenizer that normalises texts before it encodes them never writes other ones
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import chain, takewhile
 from typing import Final
 from unicodedata import combining, decomposition, is_normalized
@@ -18,13 +18,15 @@ from structgen.memo import cached_up_to
 from structgen.vocabulary.packed import Words, packed
 
 FORM: Final = "NFC"
+ASKED_AT_ONCE = 64
+"""Tokens that a normalizer is asked about together. Most of them it leaves alone."""
 
 
 @cache
 def _joining() -> frozenset[str]:
     """The characters that normalisation may compose with characters before them, or swap with them."""
     joining = set[str]()
-    for code in range(0x110000):
+    for code in range(0x20000):  # higher planes have none
         character = chr(code)
         if combining(character):
             joining.add(character)
@@ -36,26 +38,41 @@ def _joining() -> frozenset[str]:
 
 
 class UnicodeForm:
-    """Keeps texts in normal form C.
+    """Keeps texts as a normalizer leaves them.
 
     Args:
         texts: the bytes of each token by id.
+        unchanged: tells of a text, which begins anywhere, whether the normalizer leaves it alone; by default one that
+            makes form C.
 
     Attributes:
         touchy: the tokens that normalisation changes, alone or perhaps behind other text.
     """
 
-    def __init__(self, texts: Sequence[bytes]) -> None:
-        decoded = [(i, text.decode(errors="ignore")) for i, text in enumerate(texts) if not text.isascii()]
-        joining = _joining()
-        self._changed = [i for i, text in decoded if not is_normalized(FORM, text)]
+    def __init__(self, texts: Sequence[bytes], unchanged: Callable[[str], bool] | None = None) -> None:
+        self._unchanged, self._ascii_stays = unchanged or partial(is_normalized, FORM), unchanged is None
+        self._joining = _joining() if unchanged is None else _joining() | {" "}  # some make one space of two
+        decoded = [
+            (i, text.decode(errors="ignore"))
+            for i, text in enumerate(texts)
+            if text and not (self._ascii_stays and text.isascii())
+        ]
+        self._changed = [
+            i
+            for k in range(0, len(decoded), ASKED_AT_ONCE)
+            for i in self._changed_among(decoded[k : k + ASKED_AT_ONCE])
+        ]
         beginnings = defaultdict[str, list[int]](list)
         for i, text in decoded:
-            if text[:1] in joining:
-                beginnings["".join(takewhile(joining.__contains__, text))].append(i)
-        self._joining = dict(beginnings)
-        self.touchy = {*self._changed, *chain.from_iterable(self._joining.values())}
+            if text[:1] in self._joining:
+                beginnings["".join(takewhile(self._joining.__contains__, text))].append(i)
+        self._behind = dict(beginnings)
+        self.touchy = {*self._changed, *chain.from_iterable(self._behind.values())}
         self._count = len(texts)
+
+    def _changed_among(self, decoded: Sequence[tuple[int, str]]) -> Iterator[int]:
+        if not self._unchanged("x".join(text for _, text in decoded)):
+            yield from (i for i, text in decoded if not self._unchanged(text))
 
     def after(self, tail: str, text: str) -> str | None:
         """The tail behind more text: the end of a text that further text may change; None where the text is changed.
@@ -67,12 +84,12 @@ class UnicodeForm:
             text: the new text.
         """
         joined = tail + text
-        if joined.isascii():
+        if self._ascii_stays and joined.isascii():
             return joined[-1:]
-        if not is_normalized(FORM, joined):
+        if not self._unchanged(joined):
             return None
-        joining, start = _joining(), len(joined) - 1
-        while start > 0 and joined[start] in joining:
+        start = len(joined) - 1
+        while start > 0 and joined[start] in self._joining:
             start -= 1
         return joined[start:]
 
@@ -81,7 +98,7 @@ class UnicodeForm:
         """uint32[words]: the tokens behind which the text is still in normal form."""
         flags = np.ones(self._count, np.bool_)
         flags[self._changed] = False
-        for beginning, tokens in self._joining.items():
-            if not is_normalized(FORM, tail + beginning):
+        for beginning, tokens in self._behind.items():
+            if not self._unchanged(tail + beginning):
                 flags[tokens] = False
         return packed(flags)

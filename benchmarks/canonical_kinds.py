@@ -1,0 +1,188 @@
+"""Canonical tokens of each kind of tokenizer: texts drawn under the masks, judged by the tokenizer's own `encode`.
+
+    python benchmarks/canonical_kinds.py [--texts 10000] [--write]
+
+A text is 3 to 12 tokens, drawn in three ways: any allowed token alike, the shortest and the longest of 20. `encode` of
+the text must give the tokens that were drawn. The other way round, `encode` of real lines must be taken. Byte-pair
+encodings are real ones. No Unigram or WordPiece tokenizer can be had offline, so they are trained here on the
+documentation (by SentencePiece with its own normalisation, and by `tokenizers`), and read by the classes of
+transformers; two more have the pieces of Llama and Gemma, with scores.
+
+`--write` writes results/canonical-kinds.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import os
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+import report
+import structgen as sg
+from tokenizer_files import unpacked
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
+BYTE_LEVEL, FALLBACK, ADDED = "gpt-2-tokenizer", "llama-spm-tokenizer", "gemma-4-tokenizer"
+
+
+def lines() -> list[str]:
+    """Lines of the documentation and of the tests of escapes."""
+    files = sorted((ROOT / "docs").rglob("*.md"))
+    return [line for file in files for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+
+
+def real(name: str) -> Tokenizer:
+    with unpacked(DATA / "tokenizers" / name) as files:
+        return Tokenizer.from_file(str(files / "tokenizer.json"))
+
+
+def sentencepiece() -> Tokenizer:
+    """Trained by SentencePiece, with its normalisation, in transformers' T5Tokenizer."""
+    import sentencepiece as spm
+    from transformers import T5Tokenizer
+
+    with tempfile.TemporaryDirectory() as folder:
+        written = io.BytesIO()
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines()), model_writer=written, vocab_size=5_000, minloglevel=2, pad_id=3
+        )
+        (Path(folder) / "spiece.model").write_bytes(written.getvalue())
+        return T5Tokenizer.from_pretrained(folder)._tokenizer
+
+
+def trained_unigram(*, fallback: bool) -> Tokenizer:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    trainer = trainers.UnigramTrainer(vocab_size=6_000, special_tokens=["<unk>", "</s>"], unk_token="<unk>")
+    tokenizer.train_from_iterator(lines(), trainer)
+    if not fallback:
+        return tokenizer
+    told = json.loads(tokenizer.to_str())
+    told["model"] |= {"byte_fallback": True}
+    told["model"]["vocab"] += [[f"<0x{byte:02X}>", -30.0] for byte in range(256)]
+    steps = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}]
+    told["decoder"] = {"type": "Sequence", "decoders": [*steps, {"type": "Fuse"}]}
+    return Tokenizer.from_str(json.dumps(told))
+
+
+def scored(name: str) -> Tokenizer:
+    """A Unigram model with the pieces of a real byte-pair encoding; a piece's score is that of its rank."""
+    told = json.loads(real(name).to_str())["model"]["vocab"]
+    pieces = [piece for piece in sorted(told, key=told.get) if not piece.startswith("<") and "\u2581" not in piece[1:]]
+    scores = [(piece, -math.log(rank + 100)) for rank, piece in enumerate(pieces)]
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0), ("</s>", 0.0), *scores], 0))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+    return tokenizer
+
+
+def wordpiece(*, lowercase: bool) -> Tokenizer:
+    """Trained, in transformers' BertTokenizer."""
+    from transformers import BertTokenizer
+
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(lines(), trainers.WordPieceTrainer(vocab_size=6_000, special_tokens=special))
+    return BertTokenizer(tokenizer.get_vocab(), do_lower_case=lowercase)._tokenizer
+
+
+def kinds() -> Iterator[tuple[str, Tokenizer]]:
+    yield "byte-level BPE (GPT-2)", real(BYTE_LEVEL)
+    yield "BPE with byte fallback (Llama)", real(FALLBACK)
+    yield "BPE, 262,000 pieces, added tokens (Gemma 4)", real(ADDED)
+    yield "Unigram, SentencePiece's own (T5Tokenizer)", sentencepiece()
+    yield "Unigram", trained_unigram(fallback=False)
+    yield "Unigram with byte fallback", trained_unigram(fallback=True)
+    yield "Unigram, Llama's pieces", scored(FALLBACK)
+    yield "Unigram, Gemma's 250,000 pieces", scored(ADDED)
+    yield "WordPiece, lower case (BertTokenizer)", wordpiece(lowercase=True)
+    yield "WordPiece, cased (BertTokenizer)", wordpiece(lowercase=False)
+
+
+def row(name: str, tokenizer: Tokenizer, texts: int) -> list[Any]:
+    """The columns of the table."""
+    vocabulary, draw = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[1]), random.Random(44)
+    begun = time.process_time()
+    canonical = vocabulary.canonical
+    made, masks, steps, wrong, tokens = time.process_time() - begun, 0.0, 0, 0, 0
+
+    def encoded(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def again(ids: list[int]) -> list[int]:
+        """The tokens of their text; most decoders drop the space that the encoder puts before a text."""
+        return encoded(tokenizer.decode(ids, skip_special_tokens=False))
+
+    for number in range(texts):
+        state, ids, way = canonical.start, list[int](), (None, min, max)[number % 3]
+        for _ in range(draw.randint(3, 12)):
+            begun = time.thread_time()
+            words = canonical.mask(state)
+            masks, steps = masks + time.thread_time() - begun, steps + 1
+            allowed = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+            some = [int(allowed[draw.randrange(len(allowed))]) for _ in range(20)] if len(allowed) else []
+            some = [i for i in some if vocabulary.token(i)]
+            if not some:
+                break
+            token = way(some, key=lambda i: len(vocabulary.token(i))) if way else some[0]
+            after = canonical.advance(state, token)
+            assert after is not None
+            state, ids = after, [*ids, token]
+        while not vocabulary.is_canonical(ids):  # an end that is not one, such as half a character
+            ids.pop()
+        tokens, wrong = tokens + len(ids), wrong + (again(ids) != ids)
+    own = [ids for line in lines() if (ids := encoded(line)) and not vocabulary.special_ids & {*ids}]
+    own = [ids for ids in own if again(ids) == ids]
+    taken = sum(map(vocabulary.is_canonical, own))
+    return [
+        name, f"{vocabulary.width:,}", f"{made:.2f}", f"{texts:,}", f"{tokens:,}", wrong,
+        f"{taken:,} of {len(own):,}", f"{1e6 * masks / max(steps, 1):,.0f}",
+    ]  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--texts", type=int, default=10_000)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    head = [
+        "tokenizer", "tokens", "made once, s of CPU", "texts", "tokens drawn", "not the tokenizer's own",
+        "the tokenizer's own, taken", "new mask, us",
+    ]  # fmt: skip
+    rows = []
+    for name, tokenizer in kinds():
+        rows.append(row(name, tokenizer, arguments.texts))
+        print(rows[-1], flush=True)
+    machine = ", ".join(f"{name} {value}" for name, value in report.machine().items())
+    table = ["| " + " | ".join(map(str, each)) + " |" for each in (head, ["---"] * len(head), *rows)]
+    text = "\n".join(
+        [
+            "# Canonical tokens of each kind of tokenizer",
+            "",
+            machine,
+            "",
+            *table,
+            "",
+        ]
+    )
+    print(text)
+    if arguments.write:
+        (ROOT / "benchmarks" / "results" / "canonical-kinds.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
