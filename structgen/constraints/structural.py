@@ -31,9 +31,9 @@ class StructuralTag(Composition):
         }})
 
     The kinds of `format` are `const_string`, `json_schema` (`style` "json" or a model's, as "qwen_xml"), `regex`,
-    `grammar`, `any_text`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`, `tags_with_separator`,
-    `dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`. Free text in a tag ends before the tag's
-    end. JSON may have white space wherever JSON allows it.
+    `grammar`, `any_text`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`,
+    `tags_with_separator`, `dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`. Free text in a
+    tag ends before the tag's end. JSON may have white space wherever JSON allows it.
 
     Attributes:
         value: the structural tag, its `format` alone, or the older form with `structures` and `triggers`.

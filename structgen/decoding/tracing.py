@@ -13,7 +13,7 @@ from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.errors import Reason
+from structgen.errors import Reason, quoted
 from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.vocabulary import Vocabulary
 
@@ -95,18 +95,19 @@ def trace_of(
         _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)
         for token, entry, choice in zip_longest(tokens, entries, choices)
     ]
-    reasons = None if automaton is None else _Reasons(automaton, vocabulary, rules)
+    reasons = None if automaton is None else _Reasons(automaton, vocabulary, rules, undone)
     return Trace(undone, partial(_traced_tokens, vocabulary, measured, len(prompt_end), reasons, is_json=is_json))
 
 
 class _Reasons:
     """Why tokens were refused, for some of them."""
 
-    def __init__(self, automaton: Automaton, vocabulary: Vocabulary, rules: str) -> None:
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary, rules: str, undone: Sequence[Undone]) -> None:
         self._automaton, self._vocabulary, self._rules, self._left = automaton, vocabulary, rules, MOST_EXPLAINED
+        self._undone = undone
 
-    def of(self, said: bytes, pointer: str, token: int) -> Reason | None:
-        """Why a token was refused behind a text, where the value at a pointer is written."""
+    def of(self, number: int, said: bytes, pointer: str, token: int) -> Reason | None:
+        """Why a token was refused as the one of this number, behind a text, where the value at a pointer is written."""
         self._left -= 1
         ends = token in self._vocabulary.end_ids
         if self._left < 0 or not (ends or self._vocabulary.token(token)):
@@ -114,8 +115,15 @@ class _Reasons:
         spelled = b"" if ends else self._vocabulary.token(token)
         why = refused_token(self._automaton, said, spelled, ends=ends)
         if why is None:  # the constraint would have taken it
-            return Reason(pointer, expected=f"what {self._rules} allows" if self._rules else "another token")
+            return Reason(pointer, expected=self._expected(number, _spelled(self._vocabulary, token)))
         return why.reason
+
+    def _expected(self, number: int, token: str) -> str:
+        """What could have come in place of a token that only the options refuse: no text that was taken back there."""
+        for each in self._undone:
+            if each.tokens == number and each.text.startswith(token):
+                return f"another text than {quoted(each.text)}: {each.reason}"
+        return f"what {self._rules} allows" if self._rules else "another token"
 
 
 def _traced_tokens(
@@ -124,11 +132,11 @@ def _traced_tokens(
     """The tokens of a text, whose first `skipped` bytes belong to the prompt."""
     reader, characters = PointerReader(), codecs.getincrementaldecoder("utf-8")(errors="replace")
     traced, said = [], b""
-    for each in measured:
+    for number, each in enumerate(measured):
         token = vocabulary.token(each.token)
         text, skipped = token[skipped:], max(0, skipped - len(token))
         pointer = _pointer(reader, reader.feed(text)) if is_json else ""
-        why = None if reasons is None or text != token else partial(reasons.of, said, pointer)
+        why = None if reasons is None or text != token else partial(reasons.of, number, said, pointer)
         traced.append(_traced(vocabulary, each, characters.decode(text), pointer, why))
         said += text
     return tuple(traced)

@@ -15,6 +15,7 @@ import structgen as sg
 from structgen.decoding.generation import report_of
 from structgen.decoding.tracing import Trace
 from structgen.demo import load_demo
+from structgen.errors import quoted
 from structgen.testing import scripted
 from structgen.trace.records import Undone
 
@@ -244,6 +245,14 @@ def test_what_the_model_could_not_say_is_told_with_the_keyword_that_refused_it(s
     assert bool(told) == bool(wanted)
     assert all(loss.probability is None or loss.probability > 0.9 for loss in run.losses)
     assert report_of(run).model_dump_json()
+
+
+def test_a_token_whose_text_was_taken_back_is_told_with_the_reason():
+    for options in ({"banned": ["bad"]}, {"guards": [sg.BannedPattern("ba[a-d]")]}):
+        run = sg.generate(scripted('["bad"]'), "x", {"type": "array"}, details=True, **options)
+        first, loss = run.trace[0], next(loss for loss in run.losses if "b" in loss.wanted)
+        assert (loss.tokens, loss.why.pointer) == (first.tokens, "/0")
+        assert str(loss.why).endswith(f"expected another text than {quoted(first.text)}: {first.reason}")
 
 
 def test_no_text_differs_from_what_the_model_wanted_without_a_word():
