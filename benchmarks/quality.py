@@ -32,7 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the tex
 
 from quality_picture import PICTURE, picture  # noqa: E402
 from quality_report import PAGE, filled, report  # noqa: E402
-from quality_rows import judged, save, saved  # noqa: E402
+from quality_rows import AGAIN, judged, save, saved  # noqa: E402
 from quality_texts import TASKS, Case, cases  # noqa: E402
 from quality_ways import Answer, Models, Way, ways  # noqa: E402
 from structgen.kernels.folders import cache_directory  # noqa: E402
@@ -100,7 +100,11 @@ def _answer(way: Way, models: Models, case: Case) -> Answer:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    rows = saved() if arguments.saved else [row for model in arguments.model for row in judged(model, results(model))]
+    rows = [row for model in arguments.model for row in judged(model, results(model))] if not arguments.saved else []
+    if arguments.again:
+        save(rows, AGAIN)
+    if arguments.again or arguments.saved:
+        rows = saved()
     lines = report(rows)
     if arguments.write:
         save(rows)
@@ -125,6 +129,7 @@ def main(given: Sequence[str] | None = None) -> None:
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
     tables.add_argument("--saved", action="store_true", help="the rows of results/quality.json, no new answers")
+    tables.add_argument("--again", action="store_true", help="the answers are those of a second run")
     tables.add_argument("--write", action="store_true", help="write results/quality.md and .json, and the picture")
     tables.set_defaults(call=table)
     arguments = parser.parse_args(given)

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from quality_picture import NAMES, ON_LLAMA, ON_TORCH, PANELS
-from quality_rows import LEAST, Row, balanced, by_text, paired
+from quality_rows import AGAIN, LEAST, Row, balanced, by_text, paired, saved
 from quality_scores import difference
 from quality_texts import TASKS
 from quality_ways import ways
@@ -56,7 +56,45 @@ def report(rows: Sequence[Row]) -> list[str]:
                     if chosen:
                         lines += ["", f"### {model}, {task}", "", *_table(chosen)]
             lines += _failures(half)
-    return lines
+    return [*lines, *answered_twice(rows, saved(AGAIN))]
+
+
+TWICE = """
+## Answered twice
+
+A second run, with the models loaded anew. *Same* counts the texts with the verdict of the first run (valid, and each
+field); the ratio is structgen's CPU time by the way's.
+
+| model | way | texts | same | fields right, first and second | ratio of CPU, first and second |
+| --- | --- | ---: | ---: | ---: | ---: |
+"""
+
+
+def answered_twice(rows: Sequence[Row], again: Sequence[Row]) -> list[str]:
+    """What came out of a second run, way by way, on the texts that structgen's default has answered in both."""
+    runs = [{(row.model, row.way, row.task, row.name, row.final): row for row in run} for run in (rows, again)]
+    lines = TWICE.splitlines()
+    for model, way in dict.fromkeys((row.model, row.way) for row in again):
+        default = OURS["llama.cpp" if "llama.cpp" in way else "torch"]
+        texts = [
+            (task, name, final)
+            for of, used, task, name, final in runs[1]
+            if (of, used) == (model, way)
+            and all((model, each, task, name, final) in run for run in runs for each in (way, default))
+        ]
+        if not texts:
+            continue
+        theirs, ours = ([[run[(model, each, *text)] for text in texts] for run in runs] for each in (way, default))
+        same = sum(_verdict(old) == _verdict(new) for old, new in zip(*theirs, strict=True))
+        shares = " and ".join(f"{sum(r.right for r in run) / sum(r.fields for r in run):.0%}" for run in theirs)
+        pairs = zip(ours, theirs, strict=True)
+        ratios = " and ".join(f"{sum(r.cpu for r in mine) / sum(r.cpu for r in run):.2f}" for mine, run in pairs)
+        lines.append(f"| {model} | {way} | {len(texts)} | {same} | {shares} | {ratios} |")
+    return lines if len(lines) > TWICE.count("\n") else []
+
+
+def _verdict(row: Row) -> tuple[object, ...]:
+    return row.valid, row.whole, row.right, row.invented, row.lost
 
 
 def filled(page: str, rows: Sequence[Row]) -> str:

@@ -15,6 +15,8 @@ from quality_texts import TASKS, cases
 from quality_ways import Answer
 
 RESULTS = Path(__file__).resolve().parent / "results" / "quality.json"
+AGAIN = RESULTS.with_name("quality-again.json")
+"""The rows of a second run, with the models loaded anew."""
 LEAST = 4
 """Texts below which a way or a task stands in no summary."""
 ROUNDS = 2000
@@ -62,16 +64,16 @@ def judged(model: str, known: dict[tuple[str, str, str, bool], Answer]) -> list[
     return rows
 
 
-def save(rows: Iterable[Row]) -> None:
+def save(rows: Iterable[Row], file: Path = RESULTS) -> None:
     """Keep the rows in the repository, one a line."""
     lines = [json.dumps(astuple(row), separators=(",", ":")) for row in rows]
     head = json.dumps([field.name for field in fields(Row)])
-    RESULTS.write_text("[\n" + ",\n".join([head, *lines]) + "\n]\n", encoding="utf-8")
+    file.write_text("[\n" + ",\n".join([head, *lines]) + "\n]\n", encoding="utf-8")
 
 
-def saved() -> list[Row]:
-    """The rows in the repository."""
-    head, *lines = json.loads(RESULTS.read_text(encoding="utf-8"))
+def saved(file: Path = RESULTS) -> list[Row]:
+    """The rows in the repository; none if there is no such file."""
+    head, *lines = json.loads(file.read_text(encoding="utf-8")) if file.exists() else [[]]
     return [Row(**dict(zip(head, line, strict=True))) for line in lines]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -13,7 +14,7 @@ from quality_picture import PICTURE, picture
 from quality_reliability import PICTURE as RELIABILITY
 from quality_reliability import RESULTS, Judged, error, groups
 from quality_reliability import picture as reliability
-from quality_report import PAGE, filled
+from quality_report import PAGE, answered_twice, filled
 from quality_rows import balanced, by_text, paired, saved
 from quality_scores import difference, score
 from quality_texts import TASKS, cases
@@ -99,3 +100,21 @@ def test_ways_are_compared_on_the_texts_that_both_have_answered():
     assert all(text[0].way == "llama.cpp, free" and text[0].name == text[1].name for text in texts)
     middle, low, high = balanced(texts, lambda text: text[1].share - text[0].share)
     assert low <= middle <= high
+
+
+def test_a_second_run_is_told_way_by_way_beside_the_first():
+    """A run that answers alike, in half the time for all ways, has the same ratios; one answer less is right."""
+    rows = [row for row in saved() if (row.model, row.task, row.final) == ("smollm2", "flat", False)]
+    ways = ["structgen on llama.cpp", "llama.cpp, free"]
+    again = [replace(row, cpu=row.cpu / 2) for text in paired(rows, ways) for row in text]
+    assert answered_twice(rows, []) == []
+    lines = answered_twice(rows, again)
+    assert len(lines) == len(answered_twice(rows, again[:1])) + 1
+    cells = {line.split(" | ")[1]: line.strip("| ").split(" | ") for line in lines[-2:]}
+    for name in ways:
+        _, way, texts, same, shares, ratios = cells[name]
+        assert (way, texts) == (name, same)
+        assert len(set(shares.split(" and "))) == len(set(ratios.split(" and "))) == 1
+    assert cells[ways[0]][-1] == "1.00 and 1.00"
+    wrong = [replace(again[0], right=again[0].right - 1, whole=False), *again[1:]]
+    assert sum(int(line.split(" | ")[3]) for line in answered_twice(rows, wrong)[-2:]) == len(again) - 1
