@@ -39,10 +39,10 @@ import structgen as sg
 from maskbench import DATA
 from structgen.compile_ahead import use_kernels
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, StructgenError
 from structgen.masks import Matcher
+from structgen.masks.continuations import Continuations
 from structgen.models.row import Row
 from tokenizer_files import unpacked
 

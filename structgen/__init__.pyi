@@ -84,6 +84,7 @@ from structgen.guards import Guard as Guard
 from structgen.guards import GuardMask as GuardMask
 from structgen.guards import Veto as Veto
 from structgen.guards.validators import ValidatorGuard as ValidatorGuard
+from structgen.masks import CanonicalMatcher as CanonicalMatcher
 from structgen.masks import Grammar as Grammar
 from structgen.masks import Matcher as Matcher
 from structgen.masks import fill_masks as fill_masks

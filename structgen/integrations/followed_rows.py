@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from structgen.arguments import require
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.targets import targets_of
 from structgen.errors import DeadEnd, StructgenError, TokenRejected
-from structgen.masks import Grammar, find_masks
+from structgen.masks import CanonicalMatcher, Grammar, Matcher, find_masks
 from structgen.masks.words import Words
 from structgen.models.prefixes import common
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
+
+Canonical = Literal["off", "prefer", "strict"]
+"""See `structgen.generate`."""
 
 
 def grammars_of(
@@ -26,16 +30,34 @@ def grammars_of(
     return [None if given is None else grammar_for(given, vocabulary) for given in constraints]
 
 
+def matcher_of(grammar: Grammar, canonical: Canonical, prompt: Sequence[int] | None = None) -> Matcher:
+    """Returns a matcher at the start of a text, which allows only canonical tokens if asked to.
+
+    Raises:
+        OptionError: `canonical` is none of its values, or it is not known how the tokenizer encodes.
+    """
+    require(canonical in get_args(Canonical), "canonical", canonical, '"off", "prefer" or "strict"')
+    if canonical == "off":
+        return grammar.matcher()
+    return CanonicalMatcher(grammar, prompt, strict=canonical == "strict")
+
+
 class FollowedRow:
     """The state of one row's constraint.
+
+    Args:
+        canonical: "off", "prefer" or "strict".
+        prompt: the row's prompt, if it is known.
 
     Attributes:
         matcher: None for plain text.
         error: why no token may follow; None if one may.
     """
 
-    def __init__(self, grammar: Grammar | None) -> None:
-        self.matcher = None if grammar is None else grammar.matcher()
+    def __init__(
+        self, grammar: Grammar | None, canonical: Canonical = "off", prompt: Sequence[int] | None = None
+    ) -> None:
+        self.matcher = None if grammar is None else matcher_of(grammar, canonical, prompt)
         self.error: StructgenError | None = None
         self._taken: list[int] = []
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import OptionError
-from structgen.integrations.followed_rows import FollowedRow, grammars_of, masks_of
+from structgen.integrations.followed_rows import Canonical, FollowedRow, grammars_of, masks_of
 from structgen.masks.words import bits_of
 from structgen.models.hosts.onnx_genai import read_folder
 from structgen.options import Whitespace
@@ -31,7 +31,7 @@ class GeneratorConstraint:
         schema: what `structgen.generate` takes, or a list with one for each row of the generator's batch.
         folder: the folder of the model.
         tokenizer: the tokenizer, if it is not the folder's.
-        whitespace, order: as for `structgen.generate`.
+        whitespace, order, canonical: as for `structgen.generate`; the first token is free.
 
     Raises:
         RequestError: the schema or the folder cannot work.
@@ -40,10 +40,11 @@ class GeneratorConstraint:
     def __init__(
         self, schema: Any, folder: str | PathLike[str], tokenizer: Any = None, *,
         whitespace: Whitespace = Whitespace.SPACED, order: str | Sequence[str] = "schema",
+        canonical: Canonical = "off",
     ) -> None:  # fmt: skip
         vocabulary = read_folder(folder, tokenizer).vocabulary
         self._words, self._width = vocabulary.words, vocabulary.width
-        self._rows = [FollowedRow(grammar) for grammar in grammars_of(schema, vocabulary, whitespace, order)]
+        self._rows = [FollowedRow(each, canonical) for each in grammars_of(schema, vocabulary, whitespace, order)]
         self._start: int | None = None
 
     def apply(self, generator: Any) -> None:

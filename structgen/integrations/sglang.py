@@ -24,7 +24,7 @@ from torch import Tensor
 from structgen.decoding.choosing.masking import apply_masks
 from structgen.errors import StructgenError
 from structgen.integrations.text_grammars import TextGrammars, fill_row
-from structgen.masks import Grammar
+from structgen.masks import Matcher
 
 NAME = "structgen"
 ANY_JSON = "$$ANY$$"
@@ -66,7 +66,7 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
 
     def _compiled(self, kind: str, key_string: str) -> BaseGrammarObject:
         try:
-            return SGLangGrammar(self._grammars.grammar(kind, key_string, self._end_ids))
+            return SGLangGrammar(self._grammars.matcher(kind, key_string, self._end_ids))
         except (StructgenError, ValueError) as error:
             return InvalidGrammarObject(str(error))
 
@@ -97,9 +97,9 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
 class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
     """One request's walk through its grammar."""
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, matcher: Matcher) -> None:
         super().__init__()
-        self._matcher = grammar.matcher()
+        self._matcher = matcher
 
     def accept_token(self, token: int) -> None:
         """Takes a token; raises ValueError if it is not allowed."""
@@ -137,4 +137,6 @@ class SGLangGrammar(BaseGrammarObject):  # type: ignore[misc]
 
     def copy(self) -> SGLangGrammar:
         """Returns a new walk from the start."""
-        return SGLangGrammar(self._matcher.grammar)
+        twin = self._matcher.fork()
+        twin.rollback(len(twin.token_ids) + twin.finished)
+        return SGLangGrammar(twin)

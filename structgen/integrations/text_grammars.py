@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from threading import Lock
 from typing import Any
@@ -15,10 +16,14 @@ from structgen.constraints.languages import grammar_of
 from structgen.constraints.structural import StructuralTag
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
-from structgen.masks import Grammar, Matcher
+from structgen.integrations.followed_rows import matcher_of
+from structgen.masks import Matcher
 from structgen.masks.words import pack
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
+
+CANONICAL = "STRUCTGEN_CANONICAL"
+"""The environment variable for canonical tokens in the plugins: "off", "prefer" or "strict"."""
 
 
 def constraint_of(kind: str, text: str, whitespace: Whitespace = Whitespace.SPACED) -> Constraint:
@@ -52,16 +57,20 @@ class TextGrammars:
     Args:
         width: the number of columns of the logits.
         compact: write JSON without white space; otherwise as `json.dumps` does.
+
+    Raises:
+        OptionError: the variable `STRUCTGEN_CANONICAL` is none of "off", "prefer" and "strict".
     """
 
     def __init__(self, tokenizer: Any, width: int, *, compact: bool = False) -> None:
         self._tokenizer, self.width = tokenizer, width
         self._whitespace = Whitespace.COMPACT if compact else Whitespace.SPACED
+        self._canonical: Any = os.environ.get(CANONICAL) or "off"
         self._vocabularies: dict[frozenset[int], Vocabulary] = {}
         self._lock = Lock()
 
-    def grammar(self, kind: str, text: str, end_ids: Iterable[int]) -> Grammar:
-        """Returns the grammar of a request.
+    def matcher(self, kind: str, text: str, end_ids: Iterable[int]) -> Matcher:
+        """Returns a matcher of a request's grammar. The prompt is not known, so a canonical text's first token is free.
 
         Args:
             end_ids: tokens that may end the text beside the tokenizer's own.
@@ -70,7 +79,8 @@ class TextGrammars:
             RequestError, ValueError: the constraint cannot work; the message says why.
         """
         constraint = constraint_of(kind, text, self._whitespace)
-        return grammar_for(constraint, self._vocabulary(frozenset(end_ids)))
+        grammar = grammar_for(constraint, self._vocabulary(frozenset(end_ids)))
+        return matcher_of(grammar, self._canonical)
 
     def _vocabulary(self, end_ids: frozenset[int]) -> Vocabulary:
         with self._lock:

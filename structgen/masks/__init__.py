@@ -7,10 +7,11 @@ corrects masks that depend on the text. This folder knows no schemas and no mode
 """
 
 from structgen.masks.batch import fill_masks, find_masks
+from structgen.masks.canonical_matcher import CanonicalMatcher
 from structgen.masks.grammar import Grammar
 from structgen.masks.grammar import Matcher
 from structgen.masks.words import only_token
 
 why_refused = Matcher.explain
 
-__all__ = ["Grammar", "Matcher", "fill_masks", "find_masks", "only_token", "why_refused"]
+__all__ = ["CanonicalMatcher", "Grammar", "Matcher", "fill_masks", "find_masks", "only_token", "why_refused"]

@@ -2,7 +2,7 @@
 
 A *place* is a position of the grammar and a packed state of `Canonical`. A text can go on from a place in three cases:
 it may end there; more than `WIDE` tokens are allowed and canonical; or it can go on from the place after one of these
-tokens. `tests/decoding/refusals/test_continuations.py` has the plain search. The search makes no masks: at each place
+tokens. `tests/masks/test_continuations.py` has the plain search. The search makes no masks: at each place
 it walks the trie until it has found more than `WIDE` tokens.
 
 The tables do not tell everything (an incomplete character, a test of the text). If the answer depends on this, it is

@@ -357,9 +357,13 @@ class Matcher:
     def fork(self) -> Matcher:
         """Returns a second, independent matcher at this position."""
         twin = Matcher(self.grammar)
+        self._copy_to(twin)
+        return twin
+
+    def _copy_to(self, twin: Matcher) -> None:
+        """Gives another matcher of the grammar this one's place."""
         twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
         twin._snapshot = self._snapshot
-        return twin
 
     def rollback(self, count: int) -> None:
         """Takes back the last `count` tokens. An end token counts as one.

@@ -183,7 +183,7 @@ def test_a_request_that_cannot_go_on_ends_with_an_error():
     vocabulary = sg.Vocabulary.from_tokens([b"a", None], end_ids=[1])
     from structgen.integrations.sglang import SGLangGrammar
 
-    walk = SGLangGrammar(sg.Regex("ab").compile(vocabulary))
+    walk = SGLangGrammar(sg.Regex("ab").compile(vocabulary).matcher())
     walk.accept_token(0)
     mask = walk.allocate_vocab_mask(2, 1, "cpu")
     walk.fill_vocab_mask(mask, 0)

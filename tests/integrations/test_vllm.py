@@ -49,7 +49,9 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def backend(tokenizer) -> VLLMBackend:
-    settings = SimpleNamespace(structured_outputs_config=SimpleNamespace(disable_any_whitespace=False))
+    settings = SimpleNamespace(
+        structured_outputs_config=SimpleNamespace(disable_any_whitespace=False), speculative_config=None
+    )
     return VLLMBackend(settings, tokenizer, WIDTH)
 
 
@@ -229,7 +231,7 @@ def test_a_request_that_cannot_go_on_ends_with_an_error():
     from structgen.integrations.vllm.backend import VLLMGrammar
 
     vocabulary = sg.Vocabulary.from_tokens([b"a", None], end_ids=[1])
-    walk = VLLMGrammar(sg.Regex("ab").compile(vocabulary))
+    walk = VLLMGrammar(sg.Regex("ab").compile(vocabulary).matcher())
     bitmask = torch.full((1, 1), -1, dtype=torch.int32)
     assert walk.accept_tokens("request", [0])
     walk.fill_bitmask(bitmask, 0)

@@ -15,13 +15,14 @@ from copy import copy
 
 import numpy as np
 
-from structgen.decoding.refusals.continuations import Continuations, Overlap, overlap
 from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
 from structgen.masks import Matcher
+from structgen.masks.canonical_matcher import NOTHING_LEFT, canonical_start
 from structgen.masks.canonical_walk import WIDE
+from structgen.masks.continuations import Continuations, Overlap, overlap
 from structgen.masks.words import Words, ids_of, only_token, pack
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
@@ -58,22 +59,15 @@ class CanonicalRow(RowRule):
         return twin
 
     def start(self, prompt: Sequence[int], healed: Sequence[int] | None = None) -> None:
-        """The row begins behind a prompt and the thinking, if any.
-
-        The tokens must be canonical across the seam if the prompt ends with a special token or a line, or if its last
-        token was healed. Otherwise the first token is free: the tokenizer might have ended the prompt with another
-        token, had it known the text. The space that SentencePiece puts before each text is not required: few
-        constraints allow it.
+        """The row begins behind a prompt and the thinking, if any; see `canonical_start`.
 
         Args:
             healed: the row's first tokens, which the prompt's last token stands for; None without healing.
         """
-        last = self._vocabulary.token(prompt[-1]) if prompt else b""
-        held = healed is not None or not last or last.endswith(b"\n")
-        behind = self._canonical.behind(prompt) if held else self._canonical.afresh
+        behind = canonical_start(self._vocabulary, prompt, joined=healed is not None)
         self._tokens = list(healed or ())
         self._healed = len(self._tokens)
-        self._states = [behind._replace(spaced=False)] * (self._healed + 1)
+        self._states = [behind] * (self._healed + 1)
 
     def following(self, prompt: Sequence[int], after: Mapping[int, int]) -> list[int]:
         """The tokens that are canonical behind a prompt, and behind which the text can go on canonically.
@@ -128,10 +122,7 @@ class CanonicalRow(RowRule):
         if words is not None and not words.any():
             return left
         if self._strict:
-            raise DeadEnd(
-                "no allowed token is canonical: the constraint allows no text here in the tokenizer's own tokens; "
-                'canonical="prefer" relaxes such a step'
-            )
+            raise DeadEnd(f'{NOTHING_LEFT}; canonical="prefer" relaxes such a step')
         self.relaxed.add(index)
         return everything(self._vocabulary) if words is None else words
 

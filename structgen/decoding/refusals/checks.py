@@ -11,7 +11,6 @@ from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import CapReader, PartCaps
-from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
@@ -19,6 +18,7 @@ from structgen.decoding.refusals.transcript import Follower, Stops
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
 from structgen.masks import Grammar
+from structgen.masks.continuations import Continuations
 from structgen.options import Limits
 from structgen.parts.composed import Composed
 from structgen.phrases.progress import PhraseSet

@@ -14,7 +14,7 @@ from transformers import LogitsProcessor
 from structgen.arguments import require
 from structgen.decoding.choosing.masking import forbid
 from structgen.errors import OptionError
-from structgen.integrations.followed_rows import FollowedRow, grammars_of, masks_of
+from structgen.integrations.followed_rows import Canonical, FollowedRow, grammars_of, masks_of
 from structgen.models.model import as_model
 from structgen.options import Whitespace
 
@@ -29,7 +29,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         schema: what `structgen.generate` takes, or a list of them, one for each prompt of the batch.
         model: a transformers model with `tokenizer`, or what `structgen.load` gives.
         tokenizer: the tokenizer of a bare transformers model.
-        whitespace, order: as for `structgen.generate`.
+        whitespace, order, canonical: as for `structgen.generate`.
 
     Raises:
         RequestError: the schema or the model cannot work.
@@ -38,11 +38,15 @@ class ConstraintLogitsProcessor(LogitsProcessor):
     def __init__(
         self, schema: Any, model: Any, tokenizer: Any = None, *,
         whitespace: Whitespace = Whitespace.SPACED, order: str | Sequence[str] = "schema",
+        canonical: Canonical = "off",
     ) -> None:  # fmt: skip
         vocabulary = as_model(model, tokenizer).vocabulary
         self._grammars = grammars_of(schema, vocabulary, whitespace, order)
         require(bool(self._grammars), "schema", schema, "a schema, or one for each prompt")
         self._words, self._width = vocabulary.words, vocabulary.width
+        self._canonical: Canonical = canonical
+        for grammar in self._grammars[:1]:
+            FollowedRow(grammar, canonical)  # raises what is wrong with the option
         self._prompts = torch.empty(0)
         self._rows: list[FollowedRow] = []
 
@@ -76,7 +80,10 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         if rows % schemas:
             raise OptionError(f"{schemas} schemas for {rows} rows: expected one schema, or one for each prompt")
         self._prompts = input_ids.clone()
-        self._rows = [FollowedRow(self._grammars[row * schemas // rows]) for row in range(rows)]
+        self._rows = [
+            FollowedRow(self._grammars[row * schemas // rows], self._canonical, prompt)
+            for row, prompt in enumerate(input_ids.tolist())
+        ]
 
     def _require_alive(self) -> None:
         """Raises the error of a row, unless another row of its prompt goes on: then it is a beam that is over."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 from vllm.exceptions import VLLMValidationError
@@ -16,10 +18,14 @@ from vllm.v1.structured_output.backend_types import (
 )
 from vllm.v1.structured_output.request import get_structured_output_key
 
+from structgen.decoding.ahead.forced import Spans
 from structgen.errors import StructgenError, TokenRejected
 from structgen.integrations.text_grammars import TextGrammars, constraint_of, fill_row
-from structgen.masks import Grammar
+from structgen.masks import Grammar, Matcher
+from structgen.masks.words import pack
 from structgen.vocabulary.vocabulary import single_bytes
+
+NO_DRAFTS = "structgen.integrations.vllm.drafts.NoDrafts"
 
 
 def validate(params: Any) -> None:
@@ -44,12 +50,19 @@ class VLLMBackend(StructuredOutputBackend):  # type: ignore[misc]
     def __post_init__(self) -> None:
         compact = self.vllm_config.structured_outputs_config.disable_any_whitespace
         self._grammars = TextGrammars(self.tokenizer, self.vocab_size, compact=compact)
+        speculative = self.vllm_config.speculative_config
+        drafts = getattr(speculative, "method", None) == "custom_class" and speculative.model == NO_DRAFTS
+        self._spans: WeakKeyDictionary[Grammar, Spans] | None = WeakKeyDictionary() if drafts else None
 
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: Iterable[int] | None = None
     ) -> VLLMGrammar:
         """Returns the grammar of a request; raises ValueError if it cannot work."""
-        return VLLMGrammar(self._grammars.grammar(request_type.name.lower(), grammar_spec, stop_token_ids or ()))
+        matcher = self._grammars.matcher(request_type.name.lower(), grammar_spec, stop_token_ids or ())
+        if self._spans is None:
+            return VLLMGrammar(matcher)
+        grammar = matcher.grammar
+        return VLLMGrammar(matcher, self._spans.setdefault(grammar, Spans(grammar.vocabulary, self.tokenizer)))
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Tensor:
         """Returns packed masks that allow all tokens: int32[max_num_seqs, words]."""
@@ -60,10 +73,16 @@ class VLLMBackend(StructuredOutputBackend):  # type: ignore[misc]
 
 
 class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
-    """One request's walk through its grammar."""
+    """One request's walk through its grammar.
 
-    def __init__(self, grammar: Grammar) -> None:
-        self._matcher = grammar.matcher()
+    Args:
+        matcher: at the start of a text.
+        spans: the grammar's forced text, in the tokenizer's own tokens. Then a mask has only the forced token where
+            there is one, so the model takes every token of `forced`.
+    """
+
+    def __init__(self, matcher: Matcher, spans: Spans | None = None) -> None:
+        self._matcher, self._spans = matcher, spans
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Takes tokens. Returns False if one is not allowed; tokens behind the end are padding."""
@@ -83,13 +102,23 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
                 return tokens[:count]
         return tokens
 
+    def forced(self, limit: int) -> list[int]:
+        """Returns the tokens that must come next, at most `limit`; none without `spans`."""
+        if self._spans is None or self._matcher.finished:
+            return []
+        return self.validate_tokens(self._spans.after(self._matcher, self._matcher.token_ids)[:limit])
+
     def rollback(self, num_tokens: int) -> None:
         """Takes the last tokens back."""
         self._matcher.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Tensor, batch_index: int) -> None:
         """Writes the mask of the next token into a row, while other threads may write other rows."""
-        fill_row(self._matcher, bitmask[batch_index].numpy())
+        row, forced = bitmask[batch_index].numpy(), self.forced(1)
+        if forced:
+            row[:] = pack(np.array(forced), 32 * len(row)).view(np.int32)
+        else:
+            fill_row(self._matcher, row)
 
     def is_terminated(self) -> bool:
         """Was an end token taken?"""
@@ -97,4 +126,4 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def reset(self) -> None:
         """Goes back to the start."""
-        self._matcher = self._matcher.grammar.matcher()
+        self._matcher.rollback(len(self._matcher.token_ids) + self._matcher.finished)

@@ -14,10 +14,10 @@ import torch
 
 import structgen as sg
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.continuations import Continuations
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError
+from structgen.masks.continuations import Continuations
 from structgen.masks.words import ids_of
 from structgen.models.model import Model
 from structgen.models.row import Row

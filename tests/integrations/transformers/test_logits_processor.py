@@ -12,6 +12,7 @@ import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.integrations.transformers import ConstraintLogitsProcessor
+from tests.support.small_tokenizers import random_model
 
 PROMPT = "Extract the person: name, age, city.\nText: {}\nJSON: "
 TEXTS = [
@@ -47,6 +48,26 @@ def ours(demo, schema, prompts) -> list[str]:
 
 def test_prompts_of_different_length_padded_on_the_left(demo):
     assert said(demo, Person, PROMPTS) == ours(demo, Person, PROMPTS)
+
+
+def test_canonical_masks_are_those_of_our_loop():
+    """Also with beams, which change places. Random weights: their own choice is rarely canonical."""
+    model = random_model(["William and Theodore are the names of the theory"] * 20)
+    schema = {"type": "object", "properties": {"name": {"enum": ["William", "Theodore"]}, "n": {"enum": [7, 77]}}}
+    schema |= {"required": ["name", "n"], "additionalProperties": False}
+    prompt = model.tokenizer("Hello\n", return_tensors="pt")
+    start = prompt["input_ids"].shape[1]
+    for canonical, beams in [("off", 1), ("strict", 1), ("strict", 3)]:
+        processor = ConstraintLogitsProcessor(schema, model, canonical=canonical)
+        ids = model.module.generate(**prompt, max_new_tokens=120, num_beams=beams, logits_processor=[processor])
+        tokens = [i for i in ids[0, start:].tolist() if i not in model.vocabulary.end_ids]
+        assert model.vocabulary.is_canonical(tokens) == (canonical == "strict")
+        if beams == 1:
+            run = sg.generate(
+                model, "Hello\n", schema, canonical=canonical, fast_forward=False, token_healing=False, details=True,
+                limits=sg.Limits(max_new_tokens=120),
+            )  # fmt: skip
+            assert tokens == [i for i in run.token_ids if i not in model.vocabulary.end_ids]
 
 
 def test_each_prompt_has_its_schema_and_none_is_plain_text(demo):

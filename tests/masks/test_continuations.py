@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.decoding.refusals.continuations import NOT_FEW, Continuations
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar
 from structgen.masks.advance import ASKS
 from structgen.masks.canonical_walk import DEPTH, WIDE
+from structgen.masks.continuations import NOT_FEW, Continuations
 from structgen.masks.words import ids_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import DeadEnd
-from structgen.masks import Grammar
+from structgen.masks.grammar import Grammar
 from structgen.masks import canonical_walk as walk
 from structgen.masks.advance import ASKS
 from structgen.masks.canonical_walk import DEPTH, WIDE, few
