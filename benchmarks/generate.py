@@ -111,7 +111,12 @@ def structgen_run(
 
 
 def transformers_run(
-    case: Case, limit: int, processor: Callable[[], Any] | None = None, *, lookup: int | None = None
+    case: Case,
+    limit: int,
+    processor: Callable[[], Any] | None = None,
+    *,
+    lookup: int | None = None,
+    cache: str | None = None,
 ) -> Run:
     """transformers' `generate`: free for `limit` tokens, or with a peer's masks to their end."""
     import torch
@@ -131,6 +136,7 @@ def transformers_run(
             eos_token_id=None if processor is None else end,
             logits_processor=None if processor is None else [processor()],
             prompt_lookup_num_tokens=lookup,
+            cache_implementation=cache,
         )
         new = [row[: row.index(end)] if end in row else row for row in output[:, width:].tolist()]
         return [case.tokenizer.decode(row) for row in new]
