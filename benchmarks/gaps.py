@@ -28,10 +28,11 @@ import torch
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.open_batch import OpenBatch
+from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
-from structgen.models.slots import SlotForward
+from structgen.models.hosts.host import Host
 
 RESULT = Path(__file__).resolve().parent / "results" / "gaps.md"
 WARM_UP, LONGEST = 25, 4000
@@ -53,23 +54,26 @@ def request(model: sg.Model, prompt: str, tokens: int, seed: int = 0) -> Request
 @contextmanager
 def at_once() -> Iterator[None]:
     """A block in which no prompt is read in parts."""
-    init = SlotForward.__init__
-
-    def without_parts(self: SlotForward, *given: object) -> None:
-        init(self, *given)  # type: ignore[arg-type]
-        self.reads_parts = False
-
-    SlotForward.__init__ = without_parts  # type: ignore[method-assign,assignment]
+    read = PromptParts.read
+    PromptParts.read = lambda *_: frozenset()  # type: ignore[method-assign]
     try:
         yield
     finally:
-        SlotForward.__init__ = init  # type: ignore[method-assign]
+        PromptParts.read = read  # type: ignore[method-assign]
+
+
+def forget(model: sg.Model) -> None:
+    """Nothing of earlier prompts is remembered."""
+    if isinstance(model.module, Host):
+        model.module.free = dict.fromkeys(model.module.free, ())
+    else:
+        assert model.prefixes is not None
+        model.prefixes.clear()
 
 
 def gaps(model: sg.Model, prompt: str, streams: int) -> tuple[list[float], float, float, str]:
     """The gaps while the prompt is read, the usual gap, the seconds to its first token, and its text."""
-    assert model.prefixes is not None
-    model.prefixes.clear()
+    forget(model)
     steps: list[float] = []
 
     def step() -> float:
@@ -96,8 +100,7 @@ def gaps(model: sg.Model, prompt: str, streams: int) -> tuple[list[float], float
 
 def alone(model: sg.Model, prompt: str) -> tuple[float, str]:
     """The seconds of a prompt's first token, and its text."""
-    assert model.prefixes is not None
-    model.prefixes.clear()
+    forget(model)
     run = request(model, prompt, 8).results(record=False)[0]
     return run.stats.prefill_seconds, run.text
 

@@ -147,7 +147,7 @@ class HybridForward(SlotForward):
 
     def __init__(self, module: PreTrainedModel, *, at_once: ReadAhead = ONE_BY_ONE) -> None:
         super().__init__(module)
-        self.reads_parts = False
+        self.reads_parts = at_once.chunk is not None
         self._at_once = at_once
         self._model: HybridModel = HybridModel(module)
         self._kept: dict[Row, Kept[States]] = {}
@@ -163,20 +163,37 @@ class HybridForward(SlotForward):
                 self._go_back(row)
         twins = twins_among(rows)
         leaders = [row for i, row in enumerate(rows) if i not in twins]
-        fresh = [row for row in leaders if self._kept[row].length == 0]
-        for row in fresh:
+        new = [row for row in leaders if row.valid < row.given]
+        for row in [row for row in leaders if self._kept[row].length == 0]:
             self._recall(row)
             if self._kept[row].length == 0:
                 logits[row] = self._begin(row)[0]
         while behind := [row for row in leaders if self._kept[row].length < len(row.ids) and row.error is None]:
             logits |= zip(behind, self._step(behind), strict=True)
+        for row in new:
+            del self._kept[row].snapshots[:-1]  # those within the prompt
         for i, leader in twins.items():
             self._copy(rows[leader], rows[i])
             logits[rows[i]] = logits[rows[leader]]
         for row in rows:
             row.valid = len(row.ids)
-        self._remember_prompts(fresh)
+        self._remember_prompts([row for row in new if row.valid >= row.given])
         return torch.stack([logits[row] for row in rows])
+
+    def remembers(self, row: Row) -> int:
+        """See `Forward`. There must be a state behind it."""
+        if self.prefixes is None or row.inputs is not None:
+            return 0
+        return self.prefixes.lookup(row.ids[:-1], stated=True).length
+
+    def read_part(self, row: Row, most: int) -> int:
+        """See `Forward`."""
+        end = most + (row.valid or self.remembers(row))
+        if len(row.ids) <= end:
+            return 0
+        with self._careful(), row.cut_to(end):
+            self._read([row], None)
+        return most
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0: a state cannot go back behind a wrong draft."""

@@ -91,6 +91,10 @@ def test_rows_read_as_if_nothing_were_remembered(name, bound):
             while len(rows) < 3:
                 own = [rng.randrange(2, WIDTH) for _ in range(rng.choice([1, 2, 7, 20]))]
                 rows.append(Row([*rng.choice(stems)[: rng.choice([20, 40])], *own], source))
+            for row in [row for row in rows if forward.reads_parts and row.valid == 0 and rng.random() < 0.5]:
+                before = forward.remembers(row)
+                most = forward.read_part(row, 9)
+                assert row.valid == (before + most if most else row.valid)
             logits = forward.read(rows).float()
             expected = torch.stack([at_once(module, row) for row in rows]).float()
             assert (logits - expected).abs().max() <= 1e-3 * expected.abs().max()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from structgen.errors import OptionError
 from structgen.models.hosts.host import Host, NewTokens
+from structgen.models.prefixes import common
 from structgen.models.row import AHEAD, Foreseen, Forward, Row
 
 
@@ -36,6 +37,25 @@ class HostForward(Forward):
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
         return torch.from_numpy(np.concatenate(self._append(dict.fromkeys(rows, ()))))
+
+    @property
+    def reads_parts(self) -> bool:  # type: ignore[override]
+        """See `Forward`. Not where all places are taken: rows take turns, and one must not wait in its place."""
+        return bool(self._host.free)
+
+    def remembers(self, row: Row) -> int:
+        """See `Forward`. It is what the place holds that the row would take."""
+        return max((common(held, row.ids[:-1]) for held in self._host.free.values()), default=0)
+
+    def read_part(self, row: Row, most: int) -> int:
+        """See `Forward`."""
+        with self._host.lock:
+            self._place(row, keep=(row,))
+            if len(row.ids) - row.valid <= most:
+                return 0
+            with row.cut_to(row.valid + most):
+                self._append_at_once({row: ()})
+        return most
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0 before the rows begin, where they take turns, and where the host takes no drafts."""
