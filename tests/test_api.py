@@ -281,6 +281,7 @@ def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
         ({"streamer": print}, r"no option is called streamer=: sg.stream\(...\) gives the text while it is made"),
         ({"stopping_criteria": []}, r"no option is called stopping_criteria=: cancel=.*limits=sg.Limits\(stop="),
         ({"attention_mask": torch.ones(1, 5)}, "no option is called attention_mask=: leave it out"),
+        ({"draft": "small"}, "no option is called draft=: leave it out"),
         ({"tokenizer": ByteTokenizer()}, "has its own already"),
     ],
 )

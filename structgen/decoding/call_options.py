@@ -54,6 +54,7 @@ _INSTEAD = {
     "generation_config": "pass sampling=sg.Sampling.from_model(model), and limits=sg.Limits(max_new_tokens=...)",
     "prefix_allowed_tokens_fn": "pass a constraint as schema=; sg.Machine takes your own automaton",
     "assistant_model": "leave it out: forced text and prompt lookup are read without an assistant",
+    "draft": "leave it out: forced text and prompt lookup are read without a draft model",
     "attention_mask": "leave it out, or pass what the tokenizer returned for one prompt as prompt: it has the mask",
     "input_ids": "pass it as prompt, the second argument",
     "tools": "pass one function as schema= for its arguments; sg.call and sg.run take several",

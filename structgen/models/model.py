@@ -221,6 +221,8 @@ def load(
     if not isinstance(id_or_path, (str, PathLike)):
         raise OptionError(f"id_or_path={quoted(id_or_path)}: expected a folder, or an id on the Hugging Face hub")
     require(context is None or is_whole(context, 1), "context", context, "a number of tokens")
+    if "draft" in options:
+        raise OptionError("draft=: leave it out, forced text and prompt lookup are read without a draft model")
     if prefix_bytes is not None:
         require_count("prefix_bytes", prefix_bytes, 0)
     with waiting(f"loading {os.path.basename(os.path.normpath(id_or_path))}"), quietly():

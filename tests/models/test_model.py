@@ -53,6 +53,8 @@ def test_a_context_can_be_set():
         sg.generate(model_of({}, context=32), "x" * 97)
     with pytest.raises(OptionError, match=r"context=0"):
         sg.load("demo", context=0)
+    with pytest.raises(OptionError, match=r"draft=: leave it out"):
+        sg.load("demo", draft="small")
     demo = sg.load("demo")
     assert sg.Model.of(demo.module, demo.tokenizer, context=7).context == 7
 
