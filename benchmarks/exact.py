@@ -2,9 +2,9 @@
 
     python benchmarks/exact.py [--samples 12000] [--alone 300] [--runs 3000] [--write]
 
-Five constraints over models small enough for every text to be counted: a schema, banned words, unique items, a type's
-validator, and Dyck's language of two kinds of brackets. Of each there is a model that mostly says what is valid and one
-that seldom does. Contestants:
+Six constraints over models small enough for every text to be counted: a schema, banned words, a phrase that the text
+must have, unique items, a type's validator, and Dyck's language of two kinds of brackets. Of each there is a model that
+mostly says what is valid and one that seldom does. Contestants:
 
 - exact: `Sampling(exact=True)`; local: the same call without it, which renormalises at each step, and goes back for
   guards and validators.
@@ -138,6 +138,14 @@ CASES = [
         "[abc]*",
         lambda text: not any(word in text for word in BANNED),
         options={"banned": BANNED},
+    ),
+    Case(
+        "a phrase",
+        (b"a", b"b", b"ab", b"c"),
+        5,
+        "[abc]*",
+        lambda text: "cab" in text,
+        sg.Regex("[abc]*cab[abc]*"),
     ),
     Case(
         "unique items",
@@ -367,7 +375,8 @@ def page(results: dict[str, Any]) -> str:
         "Distance in total variation from the enumerated law.", "", *laws, "",
         f"{samples} texts each, {runs} of AWRS + SMC ({PARTICLES} particles).", "",
         "Forward passes per text.", "", *costs, "",
-        f"Alone: {results['alone']} calls of one text, {runs} runs of AWRS + SMC. Shared: one call of all texts.", "",
+        f"Alone: {results['alone']} calls of one text, {runs} runs of AWRS + SMC. Shared: one call of all texts.",
+        "Rows may be of different days (--only): counts and distances do not depend on the machine.", "",
         f"`log_validity`, standard errors from the truth: {', '.join(told)}.", "",
         ", ".join(f"{key} {value}" for key, value in results["machine"].items()),
     ]) + "\n"  # fmt: skip

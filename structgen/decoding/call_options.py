@@ -41,12 +41,20 @@ _SCHEMAS = {
 """What to pass as `schema=` instead of an option of another library."""
 _BESIDE = "tokenizer", "prompt_schema", "examples"
 """Options of every call that are used before its `CallOptions`."""
+_DIVERSE = (
+    "beams are not held apart: for different texts draw, [prompt] * 4 with sg.Sampling(temperature=0.7).several(4)"
+)
 _INSTEAD = {
     "stream": "call sg.stream(...) or sg.astream(...)",
     "details": "the last event of a stream has all of it in its result",
     "reask": "only sg.generate asks again: what a stream has told cannot be taken back; sg.run tells of errors",
     "n": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
-    "num_return_sequences": "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0})",
+    "num_return_sequences": (
+        "pass [prompt] * {0} with sampling=sg.Sampling(temperature=0.7).several({0}), or beams=sg.Beams({0}), "
+        "details=True: the result has all texts of the search as .beams"
+    ),
+    "num_beam_groups": _DIVERSE,
+    "diversity_penalty": _DIVERSE,
     "force_words_ids": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "constraints": "pass beams=8, phrases=[...] with texts, see docs/reference/phrases.md",
     "streamer": "sg.stream(...) gives the text while it is made: for event in sg.stream(...): event.text",

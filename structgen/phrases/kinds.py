@@ -106,7 +106,7 @@ class Phrase(PatternPhrase):
             name or index, `**` any number of them, and one of the strings must have the phrase. None: the text as it is
             written must have it; for JSON that includes quotes, brackets and escapes.
         times: how often it must occur, each time behind the time before: a number, or the least and the greatest, which
-            may be None. By default at least once.
+            may be None. By default at least once; 0 is never, and `(0, 2)` at most twice.
 
     Raises:
         OptionError: the text is empty, or `times` is no count.
@@ -131,8 +131,8 @@ class Phrase(PatternPhrase):
         _require_pointer(self.at)
         times: Any = self.times
         least, most = times if isinstance(times, tuple) and len(times) == 2 else (times, times)
-        counts = times is None or (is_whole(least, 1) and (most is None or is_whole(most, least)))
-        require(counts, "times", times, "a count of at least 1, or (least, greatest or None)")
+        counts = times is None or (is_whole(least, 0) and (is_whole(most, least) or (most is None and least > 0)))
+        require(counts, "times", times, "a count, or (least, greatest), the greatest None where there is none")
 
     @property
     def pattern(self) -> str:

@@ -52,7 +52,9 @@ def test_a_phrase_is_met_by_the_texts_in_which_it_stands(phrase, pattern):
     assert met >= 5
 
 
-@pytest.mark.parametrize(("times", "least", "most"), [(2, 2, 2), ((1, 2), 1, 2), ((3, 3), 3, 3)])
+@pytest.mark.parametrize(
+    ("times", "least", "most"), [(2, 2, 2), ((1, 2), 1, 2), ((3, 3), 3, 3), (0, 0, 0), ((0, 2), 0, 2)]
+)
 def test_a_phrase_stands_in_the_text_so_often(times, least, most):
     table, chance = sg.Phrase("aba", times=times).compile(), random.Random(7)
     seen = set()
@@ -134,7 +136,7 @@ def test_phrases_are_values():
         lambda: sg.Phrase("\ud800"),
         lambda: sg.Phrase("a", at="b"),
         lambda: sg.Phrase("a", ignore_case=1),
-        lambda: sg.Phrase("a", times=0),
+        lambda: sg.Phrase("a", times=(0, None)),
         lambda: sg.Phrase("a", times=(2, 1)),
         lambda: sg.Phrase(re.compile("a")),
         lambda: sg.Phrase(sg.Regex("a"), ignore_case=True),

@@ -48,7 +48,10 @@ def phrases_of(
     require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
     wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
     if wanted and not is_searched:
-        raise OptionError("phrases= are searched for with beams: pass beams=8, or another count above 1")
+        raise OptionError(
+            "phrases= are searched for with beams: pass beams=8, or another count above 1; to draw "
+            'texts that have one, make it the constraint, as in sg.Regex("[^]*Rome[^]*")'
+        )
     bound = next((each for each in wanted if each.at is not None), None)
     allowed = "no at=: only JSON has strings to which it can be bound"
     require(bound is None or is_json, "phrases", bound, allowed)
