@@ -21,6 +21,7 @@ import json
 import os
 import random
 import resource
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -203,6 +204,7 @@ def caught(number: int, root: str, tests: dict[str, float]) -> str:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         limit = int(time.process_time() + 5 * sum(tests.values()) + 30)
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        signal.alarm(5 * limit)  # a mutant may wait for ever
         os.chdir(root)
         recorder = Recorder(set(tests))
         recorder.active = number
