@@ -144,7 +144,8 @@ def row(name: str, tokenizer: Tokenizer, texts: int) -> list[Any]:
             state, ids = after, [*ids, token]
         while not vocabulary.is_canonical(ids):  # an end that is not one, such as half a character
             ids.pop()
-        tokens, wrong = tokens + len(ids), wrong + (again(ids) != ids)
+        text = vocabulary.decode(ids).decode()
+        tokens, wrong = tokens + len(ids), wrong + (ids not in (again(ids), encoded(text)))
     own = [ids for line in lines() if (ids := encoded(line)) and not vocabulary.special_ids & {*ids}]
     own = [ids for ids in own if again(ids) == ids]
     taken = sum(map(vocabulary.is_canonical, own))
