@@ -100,7 +100,7 @@ def test_a_structural_tag_leaves_text_free_and_calls_valid(backend, tokenizer):
 
 
 @pytest.mark.parametrize("kind", ["json", "structural_tag"])
-def test_thinking_is_free_and_the_answer_after_it_is_not(tokenizer, kind):
+def test_thinking_is_free_and_the_answer_after_it_is_not(backend, tokenizer, kind):
     """With `--reasoning-parser`; SGLang's own wrapper, and drafts across the end of the thinking."""
     settings = SimpleNamespace(constrained_json_disable_any_whitespace=False, reasoning_parser="qwen3")
     made = GRAMMAR_BACKEND_REGISTRY["structgen"](settings, tokenizer, WIDTH, {tokenizer.eos_token_id})
@@ -197,3 +197,22 @@ def test_the_plugin_is_an_entry_point():
     project = tomllib.loads((Path(sg.__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     value = project["entry-points"]["sglang.srt.plugins"]["structgen"]
     assert EntryPoint("structgen", value, "sglang.srt.plugins").load() is register
+
+
+def test_canonical_masks_by_the_environment(backend, tokenizer, monkeypatch):
+    monkeypatch.setenv("STRUCTGEN_CANONICAL", "prefer")
+    settings = SimpleNamespace(constrained_json_disable_any_whitespace=False)
+    made = GRAMMAR_BACKEND_REGISTRY["structgen"](settings, tokenizer, WIDTH, {tokenizer.eos_token_id})
+    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer, width=WIDTH, end_ids=[tokenizer.eos_token_id])
+    walk, expected = compiled(made, "json", json.dumps(SCHEMA)), sg.JsonSchema(SCHEMA).compile(vocabulary)
+    matcher = sg.CanonicalMatcher(expected)
+    for token in tokenizer.encode('{"city": "Oslo"}', add_special_tokens=False):
+        mask = walk.allocate_vocab_mask(WIDTH, 1, "cpu")
+        walk.fill_vocab_mask(mask, 0)
+        assert np.array_equal(mask[0].numpy().view(np.uint32), matcher.mask())
+        walk.accept_token(token)
+        matcher.advance(token)
+    monkeypatch.setenv("STRUCTGEN_CANONICAL", "always")
+    made = GRAMMAR_BACKEND_REGISTRY["structgen"](settings, tokenizer, WIDTH, {tokenizer.eos_token_id})
+    future, _ = made.get_cached_or_future_value(("regex", "a"), require_reasoning=False)
+    assert "canonical" in future.result().error_message
