@@ -69,7 +69,7 @@ def seeing(template: str) -> Model:
 
 
 def after_a_call(result: Any, *, images: bool) -> list[dict[str, Any]]:
-    loop = ToolLoop("What is there?", [look], None, 2, 0, None, False)
+    loop = ToolLoop("What is there?", [look], None, 2, 0, None, False, "auto")
     loop.open = [look.called('{"at": "x"}')]
     loop.messages.append({"role": "assistant", "content": "", "tool_calls": [*loop.open]})
     loop.take_result(Result(content(result, look, images=images)))
