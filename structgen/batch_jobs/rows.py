@@ -132,7 +132,7 @@ def _names(template: str) -> tuple[str, ...]:
 
 def require_template(prompt: Any) -> None:
     """Refuses a prompt that would be the same for every input, and one that cannot be filled in."""
-    expected = "a text with names of fields in braces, as {text} (chat=True makes messages), or a function of them"
+    expected = "a text with names of fields in braces, as {text} (a message with chat=True), or a function of them"
     if isinstance(prompt, str):
         names = _names(prompt)
         require(bool(names) and all(name and not name.isdigit() for name in names), "prompt", prompt, expected)
