@@ -74,7 +74,7 @@ class Bytewise:
             taken = bool(self._automaton.tables.registers[R_TAKEN])
             position = self._answered(answer, taken=taken)
             if taken or not position:
-                return self._settled(position, answer)
+                return self.settled(position, answer)
 
     def successors(self, position: int, answer: Answer) -> Int64:
         """int64[256]: the position after each byte; 0 if the byte is refused."""
@@ -120,7 +120,8 @@ class Bytewise:
         state = int(automaton.tables.states[test, A if holds else B])
         return packed(state, frame) if state else 0
 
-    def _settled(self, position: int, answer: Answer) -> int:
+    def settled(self, position: int, answer: Answer) -> int:
+        """The position after what a state does on arrival; 0 if a check refuses there."""
         automaton, registers = self._automaton, self._automaton.tables.registers
         while position:
             after = int(settled(automaton.tables.base, position))

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
+from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
@@ -52,7 +53,7 @@ class Composition(ABC):
         parts = list(parts_of(plan))
         tokens = [token for part in parts for token in tokens_of(part)]
         if not tokens:
-            return Grammar(Composed(plan), vocabulary)
+            return _grammar(plan, vocabulary)
         known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
         numbered = {token: _numbered(token, vocabulary) for token in tokens if token.ids}
         for token in tokens:
@@ -61,7 +62,15 @@ class Composition(ABC):
         if numbered or any(isinstance(part, StoppedText) for part in parts):
             plan = with_tokens(plan, known, numbered)
         there = bool(numbered) or not known.isdisjoint(token.name for token in tokens)
-        return Grammar(Composed(plan), vocabulary.with_special_text if there else vocabulary)
+        return _grammar(plan, vocabulary.with_special_text if there else vocabulary)
+
+
+def _grammar(plan: Plan, vocabulary: Vocabulary) -> Grammar:
+    automaton = Composed(plan)
+    grammar = Grammar(automaton, vocabulary)
+    if automaton.limited:
+        grammar.budgets = PartBudgets(grammar, automaton)
+    return grammar
 
 
 def _numbered(token: Special, vocabulary: Vocabulary) -> Plan:
@@ -127,9 +136,15 @@ class Text(Composition):
         before: the text contains none of these; the next part of a `Sequence` may begin with one.
         min_chars, max_chars: bounds of the length in characters, including the end. A special token has no characters.
         name: of a capture, as in `Capture`; empty for none.
+        stop: strings that end the text as those of `until` do, but that its capture leaves out.
+        max_tokens: at most so many tokens begin in the text, its end included: when only the shortest end fits into
+            what is left, this is what follows. A token that ends in the middle of a character may add its rest to them.
+        temperature: with which the tokens that begin in the text are drawn; None for that of the request. Only
+            `generate` and `stream` draw.
 
     Raises (when it is compiled):
-        OptionError: a stop is empty or not a pattern that can be searched for, or no text has such a length.
+        OptionError: a stop is empty or not a pattern that can be searched for, or no text has such a length or so few
+            tokens.
     """
 
     until: Stop | abc.Sequence[Stop] = ()
@@ -137,27 +152,35 @@ class Text(Composition):
     min_chars: int = 0
     max_chars: int | None = None
     name: str = ""
+    stop: str | abc.Sequence[str] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("until", "before"):
+        for name in ("until", "before", "stop"):
             stops = _each(getattr(self, name))
             require_unicode(name, *(stop for stop in stops if isinstance(stop, str)))
             object.__setattr__(self, name, stops)
         require(isinstance(self.name, str), "name", self.name, "a text")
+        require(all(isinstance(stop, str) for stop in self.stop), "stop", self.stop, "texts")
+        part_limits(self.max_tokens, self.temperature)
         bounds = f"min_chars={quoted(self.min_chars)}, max_chars={quoted(self.max_chars)}"
         _require_bounds(bounds, self.min_chars, self.max_chars)
 
     def plan(self) -> Plan:
         """The text as a part."""
-        until, before = _each(self.until), _patterns("before", _each(self.before))
+        until, before = (*_each(self.until), *self.stop), _patterns("before", _each(self.before))
         stops = _patterns("until", [stop for stop in until if not isinstance(stop, SpecialToken)])
         tokens = tuple(_token(stop) for stop in until if not isinstance(stop, Regex))
         closed = free_text(stops, before, self.min_chars) if stops or not until else literals(())
         opened = free_text((), [*stops, *before], self.min_chars) if tokens else closed
         if not self._fits(opened if any(token.needed for token in tokens) else closed):
             raise OptionError(f"{quoted(self)}: there is no such text")
-        made = StoppedText(closed, opened, tokens, self.max_chars) if tokens else Words(closed, self.max_chars)
-        return RulePlan(self.name, made, self.name) if self.name else made
+        limits = part_limits(self.max_tokens, self.temperature)
+        made: Plan = Words(closed, self.max_chars, limits=limits)
+        if tokens:
+            made = StoppedText(closed, opened, tokens, self.max_chars, limits)
+        return RulePlan(self.name, made, self.name, literals(self.stop) if self.stop else None) if self.name else made
 
     def _fits(self, language: CharDfa) -> bool:
         """Has the language a text of at most `max_chars` characters?"""

@@ -47,14 +47,14 @@ class Lark(Composition):
         grammar: rules, terminals, `%import`, `%ignore`. In an LALR grammar also templates, priorities, flags. In the
             dialect also `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`,
             special tokens `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `lazy`, `stop=`,
-            `suffix=`, `capture` of a rule.
+            `suffix=`, `max_tokens=`, `temperature=` (as in `Text`; of one terminal) and `capture` of a rule.
         start: the rule of a whole text.
         import_paths: folders in which `%import` looks for your own grammars, if the grammar is LALR.
 
     Raises (when it is compiled):
         OptionError: the grammar is malformed, an import is not found, there is no text at all, or it has what is not
             supported: look-around in a terminal, assertions, back-references; templates and priorities in a grammar
-            that is not LALR; `max_tokens=` and `temperature=` of a rule.
+            that is not LALR; `stop_capture=` of a rule.
         LimitExceeded: the terminals take too many states, the end of a token depends on too much text behind it, or
             (when it is used) a text can be read in too many ways at once.
     """

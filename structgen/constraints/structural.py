@@ -40,7 +40,7 @@ class StructuralTag(Composition):
 
     Raises (when it is compiled):
         OptionError: it is malformed, or it has what is not supported: `exclude_token`, `any_tokens`, `token_dispatch`,
-            `max_tokens`, other styles. The message says where.
+            other styles. The message says where.
         SchemaError, UnsupportedSchema, UnsatisfiableSchema: what a JSON Schema inside raises.
     """
 
@@ -233,13 +233,13 @@ def _regex(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _any_text(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    fields.none("max_tokens")
-    return _text(fields, stops)
+    most = fields.count("max_tokens")
+    return Series(()) if most == 0 else _text(fields, stops, most)
 
 
-def _text(fields: _Fields, stops: tuple[str, ...]) -> Plan:
+def _text(fields: _Fields, stops: tuple[str, ...], max_tokens: int | None = None) -> Plan:
     before = tuple(dict.fromkeys((*fields.texts("excludes"), *stops)))
-    return Text(before=before, max_chars=fields.count("max_chars")).plan()
+    return Text(before=before, max_chars=fields.count("max_chars"), max_tokens=max_tokens).plan()
 
 
 def _token(fields: _Fields, stops: tuple[str, ...]) -> Plan:

@@ -8,11 +8,12 @@ from typing import Any
 
 from structgen.decoding.generation import Generation
 from structgen.decoding.plan_first import PlanSession
+from structgen.decoding.row_text import PART_LIMIT
 from structgen.decoding.thinking import TaggedThinking
 from structgen.errors import BudgetWarning, excerpt, quoted
 from structgen.trace.records import Cap
 
-_FREE = TaggedThinking.limit, PlanSession.limit
+_FREE = TaggedThinking.limit, PlanSession.limit, PART_LIMIT
 """Limits of free text, which may end at them."""
 _NAMED = 5
 """The most prompts, and places of each, that a warning names."""
@@ -24,7 +25,7 @@ _ADVICE = (
 class Cuts:
     """Gathers the values that limits have cut short in one call, and warns once when the last row is done.
 
-    Plain text, thinking and plans do not count: they may end at their limit.
+    Plain text, thinking, plans and parts with a limit of their own do not count: they may end at it.
 
     Args:
         many: there is a list of prompts, so the warning names each.

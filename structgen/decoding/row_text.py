@@ -15,6 +15,9 @@ from structgen.masks import Matcher
 from structgen.trace.records import Absence, Cap, Undone
 from structgen.vocabulary import Vocabulary
 
+PART_LIMIT = "max_tokens"
+"""The limit of a part, in `Cap`."""
+
 
 class RowText:
     """The text of one row with what is known of it. The base class of `Session`."""
@@ -113,6 +116,8 @@ class RowText:
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
-        if self._checks.steering is None:
-            return ()
-        return tuple(self._checks.steering.caps([self._vocabulary.token(i) for i in self.tokens], is_json=is_json))
+        pieces, steering = [self._vocabulary.token(token) for token in self.tokens], self._checks.steering
+        caps = [] if steering is None else steering.caps(pieces, is_json=is_json)
+        for count, limit in [] if self.matcher is None else self.matcher.cuts():
+            caps.append(Cap(PART_LIMIT, "", limit, len(b"".join(pieces[:count]))))
+        return tuple(sorted(caps, key=lambda cap: cap.offset))

@@ -158,6 +158,7 @@ class RowBuilder:
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
         self._require_seed(plan.sampling)
+        self._require_part_limits(plan, grammar)
         may_think = False
         if self._options.plan is not None:
             self._require_plannable(plan)
@@ -222,6 +223,18 @@ class RowBuilder:
             checks=replace(checks, steering=None),
             **options,
         )
+
+    def _require_part_limits(self, plan: RowPlan, grammar: Grammar | None) -> None:
+        """Refuses options that do not go with the limits of single parts."""
+        budgets = None if grammar is None else grammar.budgets
+        if budgets is None:
+            return
+        if plan.sampling.exact:
+            raise OptionError("Sampling(exact=...) draws whole texts: leave out max_tokens= and temperature= of parts")
+        if budgets.temperatures and self.beams is not None:
+            raise OptionError("beams= finds the likeliest text and draws nothing: leave out temperature= of parts")
+        for temperature in budgets.temperatures:
+            self._require_seed(replace(plan.sampling, temperature=temperature))
 
     def _require_plannable(self, plan: RowPlan) -> None:
         """Refuses options that do not go with a plan."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -80,7 +81,9 @@ class Session(RowText):
         self.recalled: Tensor | None = None
         self.before: Session | None = None
         self.patience = Patience()
-        self.seed = None if sampling.greedy else secrets.randbits(64) if sampling.seed is None else sampling.seed
+        budgets = None if matcher is None else matcher.grammar.budgets
+        draws = not sampling.greedy or (budgets is not None and any(budgets.temperatures))
+        self.seed = None if not draws else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
@@ -188,11 +191,20 @@ class Session(RowText):
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        if not self.sampling.reads_text:
-            return Ask(words, self.sampling, uniform)
+        sampling = self._sampling_here()
+        if not sampling.reads_text:
+            return Ask(words, sampling, uniform)
         own = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
-        return Ask(words, self.sampling, uniform, before, own)
+        return Ask(words, sampling, uniform, before, own)
+
+    def _sampling_here(self) -> Sampling:
+        """How the next token is drawn: with the temperature of the part in which it begins, if it has one."""
+        budgets = None if self.matcher is None else self.matcher.grammar.budgets
+        if self.matcher is None or budgets is None:
+            return self.sampling
+        temperature = budgets.temperature(self.matcher.position)
+        return self.sampling if temperature is None else replace(self.sampling, temperature=temperature)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         """Adds the chosen token, and the tokens that must follow it.

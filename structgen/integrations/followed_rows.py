@@ -10,7 +10,7 @@ import numpy as np
 from structgen.arguments import require
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.targets import targets_of
-from structgen.errors import DeadEnd, StructgenError, TokenRejected
+from structgen.errors import DeadEnd, OptionError, StructgenError, TokenRejected
 from structgen.masks import CanonicalMatcher, Grammar, Matcher, find_masks
 from structgen.masks.words import Words
 from structgen.models.prefixes import common
@@ -34,8 +34,11 @@ def matcher_of(grammar: Grammar, canonical: Canonical, prompt: Sequence[int] | N
     """Returns a matcher at the start of a text, which allows only canonical tokens if asked to.
 
     Raises:
-        OptionError: `canonical` is none of its values, or it is not known how the tokenizer encodes.
+        OptionError: `canonical` is none of its values, or it is not known how the tokenizer encodes; or a part has a
+            temperature, and it is the other loop that draws.
     """
+    if grammar.budgets is not None and grammar.budgets.temperatures:
+        raise OptionError("temperature= of a part: only structgen's own loop can draw with it; leave it out here")
     require(canonical in get_args(Canonical), "canonical", canonical, '"off", "prefer" or "strict"')
     if canonical == "off":
         return grammar.matcher()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import index
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 T = TypeVar("T")
+Counted = tuple[tuple[object, int], ...]
+"""The tokens that have begun in each part with limits in which a text is."""
 Filled = tuple[Uint32, bool, TestedMask | None]
 """A mask; whether the text may end; and, if the mask depends on tests, the object that corrects it for a text."""
 NOTHING_ALLOWED = 2
@@ -42,6 +44,28 @@ FEWEST_MASKS = 64
 """The number of masks that one grammar always caches, whatever their size."""
 
 
+class Budgets(Protocol):
+    """Keeps the parts of a text within limits that count tokens, of which the automaton knows nothing.
+
+    Attributes:
+        temperatures: those that parts ask for.
+    """
+
+    temperatures: frozenset[float]
+
+    def after(self, before: int, token: int, position: int, counted: Counted) -> tuple[int, Counted]:
+        """Returns the position after a token, from which parts that are at their limit only end, and the new counts."""
+        ...
+
+    def cut(self, before: int, token: int, counted: Counted) -> int | None:
+        """Returns the limit that let a part only end behind a token; None for none."""
+        ...
+
+    def temperature(self, position: int) -> float | None:
+        """Returns the temperature of the part that is read at a position; None for that of the request."""
+        ...
+
+
 class Grammar(Transitions):
     """A constraint compiled for one vocabulary: its automaton and a cache of masks.
 
@@ -51,7 +75,10 @@ class Grammar(Transitions):
         automaton: the constraint as an automaton over bytes. It writes states when a walk first reaches them.
         vocabulary: the vocabulary that it is compiled for.
         start: the position at which every text starts.
+        budgets: keeps parts within limits of their own; None if there are none.
     """
+
+    budgets: Budgets | None = None
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         require_vocabulary(vocabulary)
@@ -168,7 +195,7 @@ class Matcher:
         finished: has an end token been accepted?
     """
 
-    __slots__ = ("_positions", "_snapshot", "_tokens", "finished", "grammar")
+    __slots__ = ("_counted", "_positions", "_snapshot", "_tokens", "finished", "grammar")
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
@@ -176,6 +203,7 @@ class Matcher:
         # There is one position more than tokens. An exception may leave an extra token, so positions are counted.
         self._positions = [grammar.start]
         self._tokens: list[int] = []
+        self._counted: list[Counted] = [()]  # as the positions; only with `Grammar.budgets`
         self._snapshot: Snapshot | None = None
 
     @property
@@ -297,6 +325,10 @@ class Matcher:
                 position = grammar.follow(positions[-1], token_id, CheckAnswers(self.reading()))
             if position >= 0:
                 self._tokens[len(positions) - 1 :] = (token_id,)
+                if grammar.budgets is not None:
+                    counted = self._counted[len(positions) - 1]
+                    position, counted = grammar.budgets.after(positions[-1], token_id, position, counted)
+                    self._counted[len(positions) :] = (counted,)
                 positions.append(position)
                 return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
@@ -363,7 +395,16 @@ class Matcher:
     def _copy_to(self, twin: Matcher) -> None:
         """Gives another matcher of the grammar this one's place."""
         twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
-        twin._snapshot = self._snapshot
+        twin._snapshot, twin._counted = self._snapshot, self._counted[:]
+
+    def cuts(self) -> list[tuple[int, int]]:
+        """The parts that could only end because of their limits: the number of tokens until then, and the limit."""
+        budgets, found = self.grammar.budgets, list[tuple[int, int]]()
+        for place in range(self._count if budgets is not None else 0):
+            before, token, counted = self._positions[place], self._tokens[place], self._counted[place]
+            limit = budgets.cut(before, token, counted) if budgets is not None else None
+            found += [] if limit is None else [(place + 1, limit)]
+        return found
 
     def rollback(self, count: int) -> None:
         """Takes back the last `count` tokens. An end token counts as one.

@@ -145,7 +145,7 @@ class _Chart:
 
     def _open(self, plan: Any, at: int, found: Found) -> None:
         if isinstance(plan, RulePlan):
-            self._begin(plan.body, at, lambda read: found(_named(plan.capture, at, read)))
+            self._begin(plan.body, at, lambda read: found(self._named(plan, at, read)))
         elif isinstance(plan, Series):
             self._series(plan.items, 0, _Read(at, None, None), found)
         elif isinstance(plan, Either):
@@ -220,21 +220,25 @@ class _Chart:
             index += 1
             if language.final[state]:
                 ends.append(index)
-        if words.greedy:
+        if words.greedy and words.limits is None:  # a limit may have ended it before its longest text
             ends = [end for end in ends if end + 1 not in ends]
         return [self._places[end] for end in ends]
+
+    def _named(self, rule: RulePlan, start: int, read: _Read) -> _Read:
+        """A reading of a rule; white space behind its last token is not captured, nor is its stop."""
+        if not rule.capture:
+            return read
+        end = start if read.solid is None else read.solid
+        if rule.stop is not None:
+            end = next(at for at in self._places[self._index[start] :] if self._is(rule.stop, at, end))
+        own = (rule.capture, start, end)
+        return read._replace(captures=own if read.captures is None else (own, read.captures))
+
+    def _is(self, language: CharDfa, start: int, end: int) -> bool:
+        return language.matches(self._data[start:end].decode("utf-8", "surrogateescape"))
 
 
 def _joined(first: _Read, second: _Read) -> _Read:
     trees = [tree for tree in (first.captures, second.captures) if tree is not None]
     tree = tuple(trees) if len(trees) == 2 else trees[0] if trees else None
     return _Read(second.end, first.solid if second.solid is None else second.solid, tree)
-
-
-def _named(name: str, start: int, read: _Read) -> _Read:
-    """A reading of a rule; white space behind its last token is not captured."""
-    if not name:
-        return read
-    end = start if read.solid is None else read.solid
-    own = (name, start, end)
-    return read._replace(captures=own if read.captures is None else (own, read.captures))

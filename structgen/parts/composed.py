@@ -76,7 +76,9 @@ class Composed(Automaton):
         )
         self._beginnings = Beginnings(self._may_be_empty, lambda part: self.enter(part).blank, self._facts.has_frames)
         self.has_values = False  # has the plan JSON, or other parts that are values?
+        self.limited: list[Part] = []  # the parts with limits
         for part in parts_of(plan):
+            self.limited += [part] * (part.limits is not None)
             self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
             if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
@@ -166,6 +168,27 @@ class Composed(Automaton):
         start = family.start_of_any(tuple(part.root for part in ordered))
         return replace(ordered[0], start=start, extends=frozenset[int]().union(*(part.extends for part in ordered)))
 
+    def threads_at(self, position: int) -> tuple[Thread, ...]:
+        """The threads at a position, or those with which its next byte begins; none in frames of other parts."""
+        state, frame = position & TARGET, position >> FRAME_SHIFT & FRAME_MASK
+        while state not in self._threads:
+            self.expand(state)
+            _, _, edges, action, target, *_ = self.tables.row(state)
+            if edges or action & ACTION not in (GOTO, CALL, POP) or (action & ACTION == POP and not frame):
+                return ()
+            if action & ACTION == POP:
+                ret, frame, _ = (int(x) for x in self.tables.frames[frame, :3])
+                target = ret if ret > 0 else self.resolved(-ret, target)
+            state = target
+        return self._threads[state]
+
+    def position_of(self, position: int, threads: Iterable[Thread]) -> int:
+        """A position with other threads in place of those that it has; 0 if it is a dead end."""
+        left, counted = list(threads), position >> COUNT_SHIFT
+        state, frame = self._state(Reach(left, self._ends[position & TARGET])), position >> FRAME_SHIFT & FRAME_MASK
+        position = self.walk.settled(packed(state, frame), refuse)
+        return position | counted << COUNT_SHIFT if any(thread.counted for thread in left) else position
+
     def reading(self) -> PartReading:
         return PartReading.start_of(self.walk, self.behind, self.begin)
 
@@ -244,7 +267,7 @@ class Composed(Automaton):
     def _state_alone(self, thread: Thread, ends: bool) -> int:
         """The state that calls the part of a single thread; 0 if the thread must be followed byte by byte."""
         own_end = thread.after is None and ends and self._over(thread.position)
-        if thread.without or self._ambiguous(thread) or (ends and not own_end):
+        if thread.without or thread.part.limits or self._ambiguous(thread) or (ends and not own_end):
             return 0
         if thread.fresh and thread.after is not None:
             return self.later(partial(self._expand_call, thread))
@@ -253,7 +276,9 @@ class Composed(Automaton):
     def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
         """The state that calls the part of one thread, if the other threads are just its continuation, and begin with
         bytes that the part does not take; else 0."""
-        if thread.after is None or thread.without or self._ambiguous(thread) or not self._over(thread.position):
+        if thread.after is None or thread.without or thread.part.limits or self._ambiguous(thread):
+            return 0
+        if not self._over(thread.position):
             return 0
         return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,18 @@ ANY_BYTE = frozenset(range(256))
 NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
 
 
+class PartLimits(NamedTuple):
+    """What holds for the tokens of one part.
+
+    Attributes:
+        max_tokens: at most so many tokens begin in it; None for no bound.
+        temperature: with which they are drawn; None for that of the request.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Entered:
     """A part in the tables of a composition.
@@ -54,6 +66,7 @@ class Entered:
         begun: True if no text of the part is empty; False if this is not known.
         greedy: see `Words.greedy`.
         blanks: the bytes of white space at its end, if a piece of white space behind it would be no more than one.
+        limits: see `PartLimits`; such a part is not called but followed by threads, which tell whether a text is in it.
     """
 
     start: int
@@ -67,6 +80,7 @@ class Entered:
     begun: bool = False
     greedy: bool = False
     blanks: frozenset[int] = frozenset()
+    limits: PartLimits | None = None
 
 
 class Part(ABC):
@@ -75,9 +89,11 @@ class Part(ABC):
     Attributes:
         late: may it be entered as late as when a text reaches it? A part whose `enter` may raise must be entered at
             once.
+        limits: see `PartLimits`; None for no limits.
     """
 
     late: ClassVar[bool] = False
+    limits: PartLimits | None = None
 
     @abstractmethod
     def enter(self, automaton: Automaton, families: Families) -> Entered:
@@ -101,13 +117,26 @@ class Words(Part):
     value: bool = False
     blank: bool = False
     greedy: bool = False
+    limits: PartLimits | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        start = Lifted(automaton, self.language, lambda final: 0, quoted=False, maximum=self.maximum).start
+        language = self.language if self.limits is None else self.language.with_own_start
+        start = Lifted(automaton, language, lambda final: 0, quoted=False, maximum=self.maximum).start
         bounded, extends = self.maximum is not None, more_bytes(self.language, greedy=self.greedy)
         blanks, extends = (extends, frozenset[int]()) if self.blank else (frozenset[int](), extends)
         return Entered(
-            start, extends, ANY_BYTE, NEVER, None, bounded, self.value, self.blank, False, self.greedy, blanks
+            start,
+            extends,
+            ANY_BYTE,
+            NEVER,
+            None,
+            bounded,
+            self.value,
+            self.blank,
+            False,
+            self.greedy,
+            blanks,
+            self.limits,
         )
 
 
@@ -282,11 +311,13 @@ class RulePlan:
 
     Attributes:
         capture: the name under which `captures` returns what it has written; empty for none.
+        stop: what its text ends with and its capture leaves out; None for nothing.
     """
 
     name: str
     body: Plan
     capture: str = ""
+    stop: CharDfa | None = None
 
 
 def by_text(plans: Mapping[bytes, Plan]) -> Plan:

@@ -14,7 +14,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either, Entered, Families, Loop, Part, Plan, RulePlan, Series, Switch, Words, more_bytes,
+    Either, Entered, Families, Loop, Part, PartLimits, Plan, RulePlan, Series, Switch, Words, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 
@@ -55,26 +55,28 @@ class StoppedText(Part):
     open: CharDfa
     tokens: tuple[Special, ...]
     maximum: int | None = None
+    limits: PartLimits | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         spellings = [token.spelling for token in self.tokens]
         first = {spelling[0] for spelling in spellings}
         (mark,) = first  # all special tokens begin with the same byte
         behind = _spelled(automaton, [spelling[1:] for spelling in spellings])
+        language = combine([self.closed, self.open])
         start = Lifted(
             automaton,
-            combine([self.closed, self.open]),
+            language if self.limits is None else language.with_own_start,
             lambda final: 0 if final & 1 else -1,
             quoted=False,
             maximum=self.maximum,
             also=lambda final: [(mark, mark, behind)] if final & 2 else [],
         ).start
-        return Entered(start, more_bytes(self.closed), bounded=self.maximum is not None)
+        return Entered(start, more_bytes(self.closed), bounded=self.maximum is not None, limits=self.limits)
 
     def among(self, names: Iterable[str]) -> Part:
         """This part, with only those tokens that have one of these names."""
         kept = tuple(token for token in self.tokens if token.name in names)
-        return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum)
+        return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum, limits=self.limits)
 
 
 def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
@@ -102,7 +104,7 @@ def with_tokens(plan: Plan, names: Iterable[str], numbered: Mapping[Special, Pla
     def changed(plan: Plan) -> Plan:
         if isinstance(plan, RulePlan):
             if plan not in rules:
-                rules[plan] = RulePlan(plan.name, plan.body, plan.capture)  # first: the body may lead to the rule again
+                rules[plan] = replace(plan)  # first: the body may lead to the rule again
                 rules[plan].body = changed(plan.body)
             return rules[plan]
         if isinstance(plan, (Series, Either)):

@@ -70,6 +70,13 @@ class CharDfa:
         indices = {mask: index for index, mask in enumerate(dict.fromkeys(self.final))}
         return tuple(indices), _looked_up(indices, self.final)
 
+    @cached_property
+    def with_own_start(self) -> CharDfa:
+        """The same set, by an automaton whose start no text leads to; it is not minimal."""
+        beyond = np.where(self.next, self.next + 1, 0).astype(np.int32)
+        table = np.concatenate([beyond[:1], beyond[1:2], beyond[1:]])
+        return replace(self, next=table, final=(self.final[0], *self.final[1:2], *self.final[1:]))
+
     def state_after(self, text: str, state: int = 1) -> int:
         """The state after `text` from a state, by default the start; 0 when no member begins so."""
         bounds, classes = self._lookup

@@ -128,7 +128,7 @@ def test_an_lalr_grammar_is_read_by_larks_table():
     [
         ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
         ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-ahead"),
-        ("%llguidance {}\nstart: a\na[max_tokens=5]: /.*/", "line 3: the option max_tokens= of a rule"),
+        ("%llguidance {}\nstart: a\na[stop_capture=x]: /.*/", "line 3: the option stop_capture= of a rule"),
         ("%llguidance {}\nstart: a::0x1", "line 2: the rule 'a' is not defined"),
         ("start: a::0x1\na: \"b\"", "the rule a has no number, as a::_"),
         ("start: a\na::_: \"b\"", "the rule a needs a number, as a::0"),

@@ -138,7 +138,6 @@ def test_the_kinds_of_format(value, good, bad):
         ),
         ({"type": "const_string", "value": 3}, "format.value: expected a text, found 3"),
         ({**TRIGGERED, "triggers": ["<g="]}, r"format.tags\[0\].begin: expected a text that begins with a trigger"),
-        ({**TEXT, "max_tokens": 5}, "format.max_tokens: this is not supported, found 5"),
         (
             {**JSON, "style": "gemma"},
             "format.style: expected 'json' or one of qwen_xml, minimax_xml, glm_xml",

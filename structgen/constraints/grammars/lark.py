@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from structgen.constraints.grammars import lexis
@@ -39,8 +39,9 @@ from structgen.constraints.grammars.terminals import (
     substrings,
     terminal_language,
 )  # fmt: skip
+from structgen.constraints.part_limits import part_limits
 from structgen.errors import OptionError, quoted
-from structgen.parts.parts import Plan
+from structgen.parts.parts import PartLimits, Plan
 from structgen.parts.special import Special
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import folded
@@ -64,6 +65,9 @@ def read_lark(
         OptionError: it is malformed, or has what is not supported; the message names the line.
     """
     return _Reader(text, start, plan_of, json_plan).rules()
+
+
+_OPTIONS = ("capture", "lazy", "stop", "suffix", "max_tokens", "temperature")
 
 
 class _Reader:
@@ -101,10 +105,14 @@ class _Reader:
             rules.expressions[name] = Lexeme(self._language(Ref(name)))
         for key, expression in written_out(self._rules, self._parametric).items():
             name = key.partition("::")[0]
-            optional = name in self._options and self._options[name][0].keys() - {"capture"}
-            rules.expressions[key] = self._lazy(name, expression) if optional else expression
-            if name in self._options and "capture" in self._options[name][0]:
-                rules.captures[key] = self._options[name][0]["capture"].strip('"') or name
+            options, at = self._options.get(name, ({}, 0))
+            optional = options.keys() - {"capture"}
+            rules.expressions[key] = self._lazy(name, expression, rules) if optional else expression
+            if "capture" in options:
+                rules.captures[key] = options["capture"].strip('"') or name
+            limits = self._limits(options, at)
+            if limits is not None:
+                rules.limits[key] = limits
         if self._start not in rules.expressions:
             names = ", ".join(list(self._rules)[:8]) or "none"
             raise OptionError(
@@ -163,6 +171,8 @@ class _Reader:
         if head["priority"] and terminal:
             cursor.refuse(f"the priority of the terminal {name} is not supported", at)
         if head["attributes"]:
+            if terminal:
+                cursor.refuse(f"the terminal {name} has options: they are for rules, whose names are in lower case", at)
             self._options[name] = self._attributes(head["attributes"][1:-1], at), at
         options = self._options.get(name, ({}, 0))[0].keys() - {"capture"}
         if head["parameter"]:
@@ -187,11 +197,19 @@ class _Reader:
             options[match[1]] = match[2] or ""
             end = match.end()
         for name in options:
-            if name in ("max_tokens", "temperature", "stop_capture"):
+            if name == "stop_capture":
                 self._cursor.refuse(f"the option {name}= of a rule is not supported", at)
-            if name not in ("capture", "stop", "suffix", "lazy"):
-                self._cursor.refuse(f"unknown option {quoted(name)}: capture, lazy, stop and suffix are known", at)
+            if name not in _OPTIONS:
+                self._cursor.refuse(f"unknown option {quoted(name)}: {', '.join(_OPTIONS)} are known", at)
         return options
+
+    def _limits(self, options: Mapping[str, str], at: int) -> PartLimits | None:
+        """The limits that options give; None for none."""
+        given = {name: options[name] for name in ("max_tokens", "temperature") if name in options}
+        try:
+            return part_limits(**{name: json.loads(text) for name, text in given.items()})
+        except (OptionError, ValueError) as error:
+            self._cursor.refuse(str(error) if isinstance(error, OptionError) else f"{given}: expected numbers", at)
 
     def _alternatives(self) -> Expression:
         self._depth += 1
@@ -399,7 +417,7 @@ class _Reader:
         """The texts of a terminal."""
         return terminal_language(expression, self._terminals)
 
-    def _lazy(self, name: str, expression: Expression) -> Expression:
+    def _lazy(self, name: str, expression: Expression, rules: Productions) -> Expression:
         """A rule with options, which is one terminal."""
         options, at = self._options[name]
         language = self._language(expression)
@@ -409,7 +427,7 @@ class _Reader:
             end = self._language(self._stop(options[option], at))
             if option == "stop":
                 return Language(stopped(language, end))
-            language = concatenated(language, end)
+            language, rules.stops[name] = concatenated(language, end), end
         return Lexeme(first_end(language)) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
 
     def _stop(self, text: str, at: int) -> Expression:

@@ -8,6 +8,7 @@ their beginning. All else becomes a `RulePlan`.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 from structgen.constraints.grammars.rules import (
@@ -24,7 +25,7 @@ from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
 from structgen.parts.composed import Composed
 from structgen.parts.lalr.part import LarkPart
-from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Words, plans_in
+from structgen.parts.parts import Either, Loop, PartLimits, Plan, RulePlan, Series, Words, plans_in
 from structgen.regular.chardfa import CharDfa, from_tree, literals
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
 
@@ -175,8 +176,11 @@ class _Plans:
     def _rule(self, name: str) -> Plan:
         rule = self._made.get(name)
         if rule is None:
-            rule = self._made[name] = RulePlan(name, Series(()), self._rules.captures.get(name, ""))
+            capture, stop = self._rules.captures.get(name, ""), self._rules.stops.get(name)
+            rule = self._made[name] = RulePlan(name, Series(()), capture, stop)
             rule.body = self._plan(self._rules.expressions[name])
+            if name in self._rules.limits:
+                rule.body = _limited(rule.body, self._rules.limits[name])
         return rule
 
     def _token(self, token: Lexeme) -> Plan:
@@ -220,7 +224,7 @@ class _Plans:
         return rebuilt(expression, lambda child: next(following))  # type: ignore[arg-type,return-value]
 
     def _regular_rule(self, name: str) -> Node | None:
-        if name in self._open or name in self._rules.captures:
+        if name in self._open or name in self._rules.captures or name in self._rules.limits:
             return None
         self._open.add(name)
         try:
@@ -249,6 +253,14 @@ class _Plans:
                 loop = Repetition(Alternation(tuple(Concatenation(row[rest]) for row in calls)), 0, None)
                 return Concatenation((loop, others) if at else (others, loop))
         return expression
+
+
+def _limited(terminal: Plan, limits: PartLimits) -> Plan:
+    """The plan of a terminal, which blanks may follow, with limits."""
+    if isinstance(terminal, Series):
+        return Series((_limited(terminal.items[0], limits), *terminal.items[1:]))
+    assert isinstance(terminal, Words), "only terminals have limits"
+    return replace(terminal, limits=limits)
 
 
 def _unwrapped(tree: Node) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from structgen.parts.parts import Plan
+from structgen.parts.parts import PartLimits, Plan
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
@@ -73,12 +73,16 @@ class Productions:
         start: the rule of a whole text.
         ignored: what may stand before, between and behind tokens.
         captures: by the name of a rule, the name of its capture.
+        stops: by the name of a rule, what its capture leaves out at the end.
+        limits: by the name of a rule that is one terminal, the limits of its tokens.
     """
 
     start: str
     expressions: dict[str, Expression] = field(default_factory=dict)
     ignored: CharDfa | None = None
     captures: dict[str, str] = field(default_factory=dict)
+    stops: dict[str, CharDfa] = field(default_factory=dict)
+    limits: dict[str, PartLimits] = field(default_factory=dict)
 
 
 def literal(text: str) -> Node:

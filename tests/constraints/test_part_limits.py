@@ -1,0 +1,167 @@
+"""Limits of single parts: at most so many tokens begin in each, and they are drawn with its temperature."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.errors import OptionError
+from structgen.integrations.followed_rows import matcher_of
+from structgen.masks import Matcher
+from structgen.testing import byte_vocabulary, scripted
+
+WORDS = [b"ab", b"abc", b" the", b"the", b"\nx", b".\n", b'"}', b"12", b"A: ", "é".encode(), "é!".encode()]
+VOCABULARY = sg.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + WORDS + [None], [256 + len(WORDS)])
+IDS = {VOCABULARY.token(i): i for i in range(256 + len(WORDS))}
+LINE, FREE = sg.Text(until="\n", max_tokens=3), sg.Text(before="B", max_tokens=3)
+
+
+def after(constraint: Any, tokens: list[bytes]) -> set[bytes]:
+    """The tokens that may follow some tokens; the end is empty."""
+    matcher = constraint.compile(VOCABULARY).matcher()
+    for token in tokens:
+        matcher.advance(IDS[token])
+    return {VOCABULARY.token(i) for i in matcher.allowed_tokens()}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "tokens", "allowed"),
+    [
+        (sg.Sequence("A", LINE, "B"), [b"A", b"ab", b"the"], {b"\n"}),
+        (sg.Sequence(LINE, "x"), [b"A", b"12"], {b"\n", b"\nx"}),
+        (sg.Sequence("A", FREE, "Bz"), [b"A", b"ab", b"the", b"ab"], {b"B"}),
+        (FREE, [b"ab", b"the", b"ab"], {b""}),
+        # The token that ends one text and begins the next belongs to the first.
+        (sg.Repeat(sg.Text(until="\n", max_tokens=2), 2, 2), [b"A", b"\nx", b"ab"], {b"\n"}),
+        (sg.Repeat(sg.Text(until="\n", max_tokens=2), 2, 2), [b"A", b"\n", b"ab"], {b"\n"}),
+        # A character that is begun is completed.
+        (sg.Sequence(sg.Text(max_tokens=2), "!"), [b"ab", b"\xf0", b"\x9f", b"\x98", b"\x80"], {b"!"}),
+        (sg.Sequence(sg.Text(max_tokens=1), "!"), [b"\xc3", b"\xa9"], {b"!"}),
+        # Inside a rule that is called, beside another alternative, with characters that are counted.
+        (sg.Union(sg.Sequence("(", sg.Text(before=")", max_tokens=2, max_chars=4), ")]"), "(abca)!"),
+         [b"(", b"ab", b"c"], {b")", b"a"}),
+        (sg.Sequence(sg.Text(until=["</a>", "</b>"], max_tokens=6), "!"), [b"A", b"ab"], {b"<"}),
+        (sg.Sequence(sg.Text(before="x", max_tokens=2), sg.Text(before="x", max_tokens=1), "x"), [b"ab", b"a", b"b"],
+         {b"x"}),
+        (sg.Lark('start: a "b"\na[max_tokens=2]: /[ab]+/'), [b"a", b"ab"], {b"b"}),
+        (sg.Lark('start: ("(" a ")")+\n%ignore / +/\na[max_tokens=3, lazy]: /[0-9 ]*;/'), [b"(", b"12", b"1"], {b";"}),
+        (sg.StructuralTag({"type": "sequence", "elements": [{"type": "any_text", "max_tokens": 1, "excludes": ["B"]},
+                                                            {"type": "const_string", "value": "B"}]}), [b"ab"], {b"B"}),
+    ],
+    ids=lambda value: str(value)[:60],
+)  # fmt: skip
+def test_only_the_shortest_end_follows_when_it_needs_what_is_left(
+    constraint: Any, tokens: list[bytes], allowed: set[bytes]
+) -> None:
+    assert after(constraint, tokens) == allowed
+
+
+def test_within_the_budget_nothing_changes() -> None:
+    free = sg.Sequence(sg.Text(before="B"), "Bz")
+    for tokens in ([], [b"ab"], [b"ab", b"the"], [b"ab", b"B"]):
+        assert after(sg.Sequence(FREE, "Bz"), tokens) == after(free, tokens)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_walks_keep_every_budget_and_their_texts_are_those_without_it(seed: int) -> None:
+    """Forks and rollbacks on the way: a matcher that goes back stands where one stands that never left."""
+    draw, most = random.Random(seed), 4
+    line = {"before": ["\n", ";"], "max_chars": 30}
+    limited, free = (
+        sg.Sequence("[", sg.Repeat(sg.Text(**line, **limit), 1, 3, ";"), "\n", sg.Regex("[0-9]{1,2}"))
+        for limit in ({"max_tokens": most}, {})
+    )
+    grammar, plain = limited.compile(VOCABULARY), free.compile(VOCABULARY)
+    for _ in range(15):
+        matcher, tokens = grammar.matcher(), list[int]()
+        while not matcher.finished:
+            token = draw.choice([i for i in matcher.allowed_tokens() if i >= 256 or i in b"\n;[012\xc3\xa9!"])
+            detour = matcher.fork()
+            detour.advance(token)
+            if not detour.finished:
+                matcher.advance(token)
+                matcher.rollback(1)
+            matcher.advance(token)
+            assert matcher.finished or matcher.position == detour.position
+            tokens.append(token)
+        again = plain.matcher()
+        for token in tokens:
+            again.advance(token)
+        text, counts, place = matcher.text, [0], 0
+        for token in map(VOCABULARY.token, tokens[:-1]):
+            if text[place:][:1] == b";":
+                counts.append(0)
+            elif 0 < place < text.index(b"\n") and token != b"\xa9":
+                counts[-1] += 1
+            place += len(token)
+        assert max(counts) <= most, text
+
+
+SAID = sg.Sequence("A: ", sg.Text(stop="\n", max_tokens=5, name="a"), "B", sg.Text(max_tokens=4, name="b"))
+
+
+def test_generate_batches_and_streams_end_parts_in_time_and_report_it() -> None:
+    model, prompts = scripted("A: hello there\nBthis is a long text"), ["p", "pp"]
+    run = sg.generate(model, "p", schema=SAID, details=True)
+    assert (run.text, run.finish) == ("A: hell\nBo th", "complete")
+    assert [(each.name, each.text) for each in run.captures] == [("a", "hell"), ("b", "o th")]
+    assert [(cap.name, cap.limit, cap.offset) for cap in run.caps] == [("max_tokens", 5, 7), ("max_tokens", 4, 13)]
+    assert [each.text for each in sg.generate(model, prompts, schema=SAID, details=True)] == [run.text] * 2
+    assert "".join(event.text for event in sg.stream(model, "p", schema=SAID)) == run.text
+    short = sg.generate(scripted("A: hi\nBy"), "p", schema=SAID, details=True)
+    assert (short.text, short.caps) == ("A: hi\nBy", ())
+    assert sg.generate(model, "p", schema=SAID, beams=2) == run.text
+
+
+def test_the_temperature_holds_for_the_tokens_that_begin_in_the_part() -> None:
+    """The last layer of a scripted model is nearly certain; a high temperature makes it draw anything."""
+    model = scripted("A: hello|, wonderful world")
+    cold, end = sg.Text(before="|", temperature=0, name="cold"), sg.Text(max_tokens=9, name="end")
+    hot = sg.Sequence("A: ", cold, "|", sg.Text(max_tokens=9, temperature=1e4, name="end"))
+    runs = [sg.generate(model, "p", schema=hot, details=True, sampling=sg.Sampling(seed=n)) for n in (1, 1, 2, 3)]
+    assert [run.seed for run in runs] == [1, 1, 2, 3]
+    assert runs[0].text == runs[1].text
+    assert {run.captures[0].text for run in runs} == {"hello"}
+    assert len({run.captures[1].text for run in runs}) == 3
+    drawn = [sg.Sampling(temperature=1e4, seed=n) for n in range(3)]
+    whole = sg.Sequence("A: ", cold, "|", end)
+    texts = [sg.generate(model, "p", schema=whole, details=True, sampling=each).text for each in drawn]
+    assert {text[:9] for text in texts} == {"A: hello|"}
+    assert len(set(texts)) == 3
+
+
+WARM = sg.Sequence("A", sg.Text(temperature=0.5))
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: sg.Text(max_tokens=0), "max_tokens=0: expected a positive whole number"),
+        (lambda: sg.Text(temperature=-1), "temperature=-1: expected a finite number of at least 0"),
+        (lambda: sg.Text(stop=[3]), r"stop=\(3,\): expected texts"),
+        (lambda: sg.Text(until="\n", max_tokens=1).compile(VOCABULARY), "its shortest text needs 1, and one is to"),
+        (lambda: sg.Lark("start: a\na[max_tokens=x]: /.*/").compile(VOCABULARY), "line 2: .*expected numbers"),
+        (lambda: sg.Lark("start: a\na[max_tokens=0]: /.*/").compile(VOCABULARY), "line 2: max_tokens=0: expected"),
+        (lambda: sg.Lark("start: A\nA[max_tokens=3]: /.*/").compile(VOCABULARY), "line 2: the terminal A has options"),
+        (lambda: sg.Lark("start: a\na[temperature=1]: %json {}").compile(VOCABULARY), "%json cannot be used"),
+        (lambda: sg.generate(scripted("A"), "p", schema=WARM, beams=2), "leave out temperature= of parts"),
+        (lambda: sg.generate(scripted("A"), "p", schema=SAID, sampling=sg.Sampling(temperature=1, exact=True)),
+         "leave out max_tokens= and temperature= of parts"),
+        (lambda: matcher_of(WARM.compile(byte_vocabulary()), "off"), "only structgen's own loop can draw with it"),
+    ],
+    ids=lambda value: str(value)[:50],
+)  # fmt: skip
+def test_what_has_no_meaning_is_refused(act: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        act()
+
+
+def test_a_matcher_tells_where_a_limit_has_ended_a_part() -> None:
+    matcher = Matcher(sg.Sequence(FREE, "B").compile(VOCABULARY))
+    for token in (b"ab", b"the", b"ab"):
+        matcher.advance(IDS[token])
+    assert matcher.cuts() == [(3, 3)]
+    assert matcher.forced_tokens() == [IDS[b"B"], VOCABULARY.end_ids[0]]
