@@ -85,6 +85,7 @@ class Case:
         valid: of a whole text.
         schema: as of `generate`.
         options: of `generate`.
+        local: the schema of local masks, without options; None if they take the same as exact draws.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Case:
     valid: Callable[[str], bool]
     schema: Any = None
     options: dict[str, Any] = field(default_factory=dict)
+    local: Any = None
 
 
 def has_unique_items(text: str) -> bool:
@@ -145,7 +147,8 @@ CASES = [
         5,
         "[abc]*",
         lambda text: "cab" in text,
-        sg.Regex("[abc]*cab[abc]*"),
+        options={"phrases": ["cab"]},
+        local=sg.Regex("[abc]*cab[abc]*"),
     ),
     Case(
         "unique items",
@@ -247,11 +250,11 @@ def noise(law: Law, samples: int) -> tuple[float, float]:
 def generated(small: Enumerated, samples: int, seed: int, *, exact: bool) -> list[sg.Generation[Any]]:
     """Texts of one call."""
     sampling = sg.Sampling(temperature=1.0, seed=seed, exact=exact).several(samples)
-    limits = sg.Limits(small.case.length)
+    case, limits = small.case, sg.Limits(small.case.length)
+    schema, options = (case.schema, case.options) if exact or case.local is None else (case.local, {})
     return sg.generate(
-        small.model, [[0]] * samples, small.case.schema, sampling=sampling, limits=limits, batch_size=ROWS,
-        details=True, **small.case.options,
-    )  # fmt: skip
+        small.model, [[0]] * samples, schema, sampling=sampling, limits=limits, batch_size=ROWS, details=True, **options
+    )
 
 
 def ours(small: Enumerated, law: Law, samples: int, alone: int, *, exact: bool) -> dict[str, float]:
@@ -345,7 +348,7 @@ def compare(samples: int, alone: int, runs: int, only: str) -> dict[str, Any]:
             print(json.dumps(row))
     order = [(case.name, kind) for case in CASES for kind in SHARES]
     rows.sort(key=lambda row: order.index((row["case"], row["model"])))
-    return {"machine": machine(), "samples": samples, "alone": alone, "runs": runs, "rows": rows}
+    return {"machine": machine(), "samples": samples, "alone": alone, "runs": runs, "only": only, "rows": rows}
 
 
 def page(results: dict[str, Any]) -> str:
@@ -376,7 +379,8 @@ def page(results: dict[str, Any]) -> str:
         f"{samples} texts each, {runs} of AWRS + SMC ({PARTICLES} particles).", "",
         "Forward passes per text.", "", *costs, "",
         f"Alone: {results['alone']} calls of one text, {runs} runs of AWRS + SMC. Shared: one call of all texts.",
-        "Rows may be of different days (--only): counts and distances do not depend on the machine.", "",
+        "Rows of several runs: counts and distances do not depend on the machine." if results["only"] else
+        "All rows are of one run.", "",
         f"`log_validity`, standard errors from the truth: {', '.join(told)}.", "",
         ", ".join(f"{key} {value}" for key, value in results["machine"].items()),
     ]) + "\n"  # fmt: skip

@@ -182,8 +182,8 @@ def generate(
             `Stats.canonical_relaxed`, and "strict" raises `DeadEnd`.
         token_healing: choose the prompt's last token again, together with the first characters of the answer, if it
             ends within a line (`Generation.healed`); the default is to do so with canonical tokens where possible.
-        phrases: what the text must contain, found by a search with `beams=`: texts, `Phrase`, `AnyOf`, `Ordered`,
-            `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
+        phrases: what the text must contain, found with `beams=` or `Sampling(exact=True)`: texts, `Phrase`, `AnyOf`,
+            `Ordered`, `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
         plan: "free": the model first answers in its own words, then gives the value, in one run. For answers that have
             to be worked out, such as a number or a choice alone. `Generation.plan` has the text, a stream tells it as
             thinking, and `Limits(max_plan_tokens=...)` bounds it.

@@ -116,6 +116,8 @@ def refused(one: str, two: str) -> str:
         if name in first and name in second:
             options[name] = joined(first[name], second[name])
     tools, stream, batch = options.pop("tools", ()), options.pop("stream", False), options.pop("batch", False)
+    if "phrases" in options and {one, two} & {"`Sampling(exact=True)`"}:
+        del options["beams"]  # either finds texts with phrases; both together are another pair
     needed = options.pop("needs", None)
     schema = options.pop("schema", None if tools else needed)
     prompt: Any = [{"role": "user", "content": PROMPT}] if tools else PROMPT

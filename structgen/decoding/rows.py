@@ -121,7 +121,8 @@ class RowBuilder:
         guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
         wanted = lists("phrases", options.phrases, count)
         stops = [each.stop if target.constraint is None else () for each, target in zip(limits, targets, strict=True)]
-        phrases = shared(partial(phrases_of, is_searched=self.beams is not None), wanted, guards, is_json, stops)
+        finds = [self.beams is not None or bool(each.exact) for each in sampling]
+        phrases = shared(phrases_of, wanted, guards, is_json, stops, finds)
         grammars = shared(self._grammar, targets)
         shared(require_strings, grammars, phrases)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
@@ -209,12 +210,15 @@ class RowBuilder:
     def _exact_session(self, plan: RowPlan, grammar: Grammar | None) -> Session:
         """A row that draws whole texts; it has no limit that would change a text."""
         canonical, sampling = str(self._options.canonical), plan.sampling
-        require_exact(sampling, beams=self.beams is not None, thinking=bool(plan.thinking), canonical=canonical)
+        require_exact(
+            sampling, beams=self.beams is not None, thinking=bool(plan.thinking), canonical=canonical,
+            phrases=plan.phrases is not None,
+        )  # fmt: skip
         checks, options = self._session_options(plan, grammar)
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
         law = replace(sampling, seed=None, processors=()), options["limits"], id(plan.target)
-        key = (*read, *law, *map(id, sampling.processors), *map(id, plan.guards))
+        key = (*read, *law, *map(id, (*sampling.processors, *plan.guards, plan.phrases)))
         return ExactSession(
             plan.prompt,
             self._model.vocabulary,

@@ -57,6 +57,23 @@ class PatternPhrase(Wanted):
     def pattern(self) -> str:
         """An ECMA-262 pattern that matches the phrase."""
 
+    @property
+    def bounds(self) -> tuple[int, int | None]:
+        """How often it must occur: the least number, and the greatest if there is one."""
+        if self.times is None:
+            return 1, None
+        return self.times if isinstance(self.times, tuple) else (self.times, self.times)
+
+    @property
+    def required(self) -> str | None:
+        """An ECMA-262 pattern that a text with the phrase matches; None if the phrase may be missing."""
+        return _repeated(self.pattern, self.bounds[0]) if self.bounds[0] else None
+
+    @property
+    def excluded(self) -> str | None:
+        """An ECMA-262 pattern that no text with the phrase matches; None if it may occur any number of times."""
+        return None if self.bounds[1] is None else _repeated(self.pattern, self.bounds[1] + 1)
+
     def compile(self) -> PhraseTable:
         return _compiled(self)
 
@@ -64,11 +81,8 @@ class PatternPhrase(Wanted):
 @lru_cache(maxsize=256)
 def _compiled(phrase: PatternPhrase) -> PhraseTable:
     try:
-        if phrase.times is None:
-            return _table_of(phrase.pattern)
-        minimum, maximum = phrase.times if isinstance(phrase.times, tuple) else (phrase.times, phrase.times)
-        least = _table_of(_repeated(phrase.pattern, minimum))
-        return least if maximum is None else least.without(_table_of(_repeated(phrase.pattern, maximum + 1)))
+        table = _table_of(phrase.required or "")
+        return table if phrase.excluded is None else table.without(_table_of(phrase.excluded))
     except LimitExceeded:
         hint = "take shorter gaps" if phrase.times is None else "take shorter gaps, or fewer times"
         raise OptionError(
@@ -88,6 +102,8 @@ def _table_of(pattern: str) -> PhraseTable:
 
 def _repeated(pattern: str, times: int) -> str:
     """The pattern of texts that have a phrase so often, each time behind the time before."""
+    if times == 1:
+        return pattern
     return f"{_ANYTHING}*".join([f"(?:{pattern})"] * times)
 
 
@@ -104,9 +120,10 @@ class Phrase(PatternPhrase):
         whole_word: no letter, digit or underscore may stand beside it, so *breakfast* does not meet *fast*.
         at: a JSON pointer: the string there must have the phrase, with its escapes read. `*` in the pointer is any one
             name or index, `**` any number of them, and one of the strings must have the phrase. None: the text as it is
-            written must have it; for JSON that includes quotes, brackets and escapes.
+            written must have it; for JSON that includes names, quotes, brackets and escapes.
         times: how often it must occur, each time behind the time before: a number, or the least and the greatest, which
-            may be None. By default at least once; 0 is never, and `(0, 2)` at most twice.
+            may be None. By default at least once; 0 is never, and `(0, 2)` at most twice. Of the strings that `*`
+            names, one must have it the least number of times, and none more than the greatest.
 
     Raises:
         OptionError: the text is empty, or `times` is no count.

@@ -1,32 +1,37 @@
-"""Whether a phrase can still occur in a text of a grammar, from any position.
+"""Whether a text of a grammar can still have some phrases together, from any position.
 
-Grammar and phrase are walked together, byte by byte. A node is a state of the automaton with its counter, and the state
-of the phrase's table. A frame is walked once for each node at which it is entered, and its exits continue behind every
-call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*, 1995). Tests of
-the automaton (is this name new?) are assumed to give the wanted answer. So a phrase that is found impossible is
-impossible; one that is found possible may be impossible.
+Grammar and phrases are walked together, byte by byte. A node is a state of the automaton with its counter, and the
+states of the phrases' tables. A frame is walked once for each node at which it is entered, and its exits continue
+behind every call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*,
+1995). The walk ends where the phrases are met whatever follows, or where the text ends with all of them: a phrase that
+may occur twice at most is not met before. Tests of the automaton (is this name new?) are assumed to give the wanted
+answer. So phrases that are found impossible are impossible; those that are found possible may be impossible.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from structgen.automaton.table_format import CALL, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, POP, TARGET
+from structgen.endings.closing import Closing
 from structgen.endings.frame_search import KnownExits, moves
 from structgen.errors import RequestError
 from structgen.masks import Grammar
-from structgen.memo import BoundedCache, cached_method
+from structgen.memo import BoundedCache, Numbering, cached_method
 from structgen.phrases.table import NEVER, PhraseTable
 
 MAX_NODES = 20_000
-"""Nodes that all searches of one phrase in one grammar visit together. After that the phrase counts as possible."""
+"""Nodes that all searches of the same phrases in one grammar visit together. After that they count as possible."""
 MAX_KNOWN = 1 << 14
-"""Answers that are remembered for one phrase."""
+"""Answers that are remembered for the same phrases."""
 
+_Places = tuple[int, ...]
+"""The states of the phrases' tables; in nodes and exits by its number, the *place*."""
 _Node = tuple[int, int, int, int]
-"""State, counter, bytes that may not come next (as bits), state of the phrase's table (its *place*)."""
+"""State, counter, bytes that may not come next (as bits), place."""
 _Exit = tuple[int, int, int]
-"""Outcome of a frame, bytes that may not come next, place of the phrase."""
+"""Outcome of a frame, bytes that may not come next, place."""
 
 
 class _FrameWalk:
@@ -45,11 +50,15 @@ class _FrameWalk:
 
 
 class Possible:
-    """Where one phrase, which is looked for in the whole text, is possible in the texts of one grammar."""
+    """Where some phrases, which are looked for in the whole text, are possible together in the texts of one grammar."""
 
-    def __init__(self, grammar: Grammar, table: PhraseTable) -> None:
+    def __init__(self, grammar: Grammar, tables: Sequence[PhraseTable]) -> None:
         self._automaton, self._lock, self._exits = grammar.automaton, grammar.lock, KnownExits(grammar.automaton)
-        self._tables, self._owed, self._table = grammar.automaton.tables, table.owed, table
+        self._tables, self._closing, self._phrases = grammar.automaton.tables, Closing.of(grammar), tables
+        self._places = Numbering[_Places]()
+        self._owed, self._for_ever = list[int](), list[bool]()  # by place
+        self._alive = dict[int, bool]()
+        self._exclude = len(tables) > 1 and any(table.may_be_lost for table in tables)  # may they?
         self._left = MAX_NODES
         self._known = BoundedCache[tuple[int, int], bool](MAX_KNOWN)
         self._walks: dict[_Node, _FrameWalk] = {}  # of called frames, by the nodes at which they are entered
@@ -58,16 +67,31 @@ class Possible:
         self._pushed = 0
         self._met = False
 
-    def may(self, position: int, place: int) -> bool:
-        """May a text that continues from here meet the phrase?"""
+    def may(self, position: int, places: _Places) -> bool:
+        """May a text that continues from here have the phrases?"""
         with self._lock:
-            if not self._owed[place] or self._left <= 0:
+            place = self._place(places)
+            if self._for_ever[place] or self._left <= 0:
                 return True
-            return self._known.kept((position, place), self._search, position, place)
+            known = self._known.get((position, place))
+        if known is not None:
+            return known
+        # The walk is for what the shortest end, which takes the lock itself, does not show.
+        ends = not self._owed[place] and self._meets(place, self._closing.ending(position))
+        with self._lock:
+            return self._known.keep((position, place), ends or self._search(position, place))
+
+    def _place(self, places: _Places) -> int:
+        place = self._places[places]
+        if place == len(self._owed):
+            each = list(zip(self._phrases, places, strict=True))
+            self._owed.append(sum(table.owed[state] for table, state in each))
+            self._for_ever.append(all(table.for_ever[state] for table, state in each))
+        return place
 
     def _search(self, position: int, place: int) -> bool:
         if position & TARGET == DONE:
-            return False
+            return self._owed[place] == 0
         self._walks.clear()
         self._open.clear()
         self._queue.clear()
@@ -82,6 +106,10 @@ class Possible:
             self._visit(walk, node)
         return self._met
 
+    def _meets(self, place: int, end: bytes | None) -> bool:
+        each = zip(self._phrases, self._places.things[place], strict=True)
+        return end is not None and not any(table.owed[table.after(state, end)] for table, state in each)
+
     def _walk_of_open(self, frame: int) -> _FrameWalk:
         """The walk of a frame that is open at the position; its parent continues behind it."""
         walk = self._open.get(frame)
@@ -93,12 +121,24 @@ class Possible:
         return walk
 
     def _push(self, walk: _FrameWalk, node: _Node) -> None:
-        if node in walk.seen or self._owed[node[3]] >= NEVER:
+        if node in walk.seen or self._owed[node[3]] >= NEVER or (self._exclude and not self._is_alive(node[3])):
             return
         walk.seen.add(node)
-        self._met = self._met or self._owed[node[3]] == 0
+        self._met = self._met or self._for_ever[node[3]]
         self._pushed += 1
-        heappush(self._queue, (self._owed[node[3]], self._pushed, walk, node))
+        heappush(self._queue, (self._owed[node[3]], -self._pushed, walk, node))  # of equal nodes the last: to the end
+
+    def _is_alive(self, place: int) -> bool:
+        """Can the phrases be met from a place in any text, whatever the grammar? If not, they exclude each other."""
+        if place not in self._alive:
+            queue, seen = [(self._owed[place], place)], {place}
+            while queue and queue[0][0]:
+                for _, after in self._led(heappop(queue)[1]):
+                    if after not in seen and self._owed[after] < NEVER:
+                        seen.add(after)
+                        heappush(queue, (self._owed[after], after))
+            self._alive.update(dict.fromkeys([place] if queue else seen, bool(queue)))
+        return self._alive[place]
 
     def _visit(self, walk: _FrameWalk, node: _Node) -> None:
         state, counter, taken, place = node
@@ -125,10 +165,11 @@ class Possible:
     @cached_method
     def _led(self, place: int) -> list[tuple[int, int]]:
         """The places behind one more byte, as pairs of (bytes as bits, place)."""
-        led: dict[int, int] = {}
-        for byte, reached in enumerate(self._table.row(place)):
+        led: dict[_Places, int] = {}
+        rows = [table.row(state) for table, state in zip(self._phrases, self._places.things[place], strict=True)]
+        for byte, reached in enumerate(zip(*rows, strict=True)):
             led[reached] = led.get(reached, 0) | 1 << byte
-        return [(bytes_, reached) for reached, bytes_ in led.items()]
+        return [(bytes_, self._place(reached)) for reached, bytes_ in led.items()]
 
     def _call(self, walk: _FrameWalk, callee: _Node, ret: int, counter: int) -> None:
         inner = self._walks.get(callee)
@@ -144,6 +185,7 @@ class Possible:
     def _leave(self, walk: _FrameWalk, exit_: _Exit) -> None:
         if exit_ not in walk.exits:
             walk.exits.add(exit_)
+            self._met = self._met or (walk is self._open.get(0) and self._owed[exit_[2]] == 0)  # the text may end
             for caller in [*walk.callers]:
                 self._return(caller, exit_)
 

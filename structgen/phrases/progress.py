@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFind
 from structgen.masks import Grammar
 from structgen.memo import cached_method, cached_up_to
 from structgen.phrases.bans import allowed
-from structgen.phrases.kinds import PatternPhrase, Wanted
+from structgen.phrases.kinds import PatternPhrase, Phrase, Wanted
 from structgen.phrases.possible import Possible
 from structgen.phrases.table import NEVER, PhraseTable
 from structgen.regular.string_sets import string_is_empty
@@ -52,8 +53,9 @@ class _Tracked(NamedTuple):
     table: PhraseTable  # without what is banned
     at: str | None  # a JSON pointer; None where the phrase is looked for in the whole text
     pointer: int  # the index of `at`; -1 for None
-    pattern: str | None  # None for an automaton of the user's own
+    phrase: Wanted
     bans: tuple[Offence, ...]  # what was removed from the table
+    every: bool  # every string that the pointer names must meet it, not one of them
 
     @property
     def lost(self) -> str:
@@ -79,13 +81,14 @@ class PhraseSet:
     def __init__(self, phrases: Sequence[Wanted], guards: Sequence[Guard[Any]] = (), *, is_json: bool = False) -> None:
         self.pointers = pointers = list(dict.fromkeys(phrase.at for phrase in phrases if phrase.at is not None))
         self._phrases = list[_Tracked]()
-        for phrase in phrases:
+        for phrase, every in (part for each in phrases for part in _parted(each)):
             pointer = -1 if phrase.at is None else pointers.index(phrase.at)
-            pattern = phrase.pattern if isinstance(phrase, PatternPhrase) else None
             left = allowed(phrase.compile(), guards, at=phrase.at, is_json=is_json)
-            self._phrases.append(_Tracked(str(phrase), left.table, phrase.at, pointer, pattern, left.bans))
+            self._phrases.append(_Tracked(str(phrase), left.table, phrase.at, pointer, phrase, left.bans, every))
+        self._unbound = tuple(number for number, phrase in enumerate(self._phrases) if phrase.at is None)
+        self._ending = [number for number in self._unbound if self._phrases[number].table.may_be_lost]
         self._finders = [StringFinder(pointer) for pointer in pointers]
-        self.start = Progress((0,) * len(phrases), (Scan(),) * len(pointers))
+        self.start = Progress((0,) * len(self._phrases), (Scan(),) * len(pointers))
 
     @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
@@ -99,18 +102,32 @@ class PhraseSet:
         return None if self.owed(after) >= NEVER else after
 
     def lost(self, state: Progress, grammar: Grammar, position: int) -> str:
-        """A phrase that no text of a grammar can have that continues from a position; empty where none is known.
+        """Phrases that no text of a grammar can have together that continues from a position; empty where none are
+        known.
 
         Phrases that are bound to strings are not asked about, see `lost_in`.
         """
-        for number, (phrase, place) in enumerate(zip(self._phrases, state.places, strict=True)):
-            if phrase.at is None and not self._possible(grammar, number).may(position, place):
-                return phrase.lost
+        for group in [*combinations(self._unbound, 1), self._unbound][: 2 * len(self._unbound) - 1]:
+            if not self._may(group, state, grammar, position):
+                pairs = combinations(group, 2) if len(group) > 2 else ()
+                named = next((pair for pair in pairs if not self._may(pair, state, grammar, position)), group)
+                return " and ".join(self._phrases[number].lost for number in named)
         return ""
 
+    def _may(self, numbers: tuple[int, ...], state: Progress, grammar: Grammar, position: int) -> bool:
+        return self._possible(grammar, numbers).may(position, tuple(state.places[number] for number in numbers))
+
     @cached_method
-    def _possible(self, grammar: Grammar, number: int) -> Possible:
-        return Possible(grammar, self._phrases[number].table)
+    def _possible(self, grammar: Grammar, numbers: tuple[int, ...]) -> Possible:
+        return Possible(grammar, [self._phrases[number].table for number in numbers])
+
+    def uses_up(self, before: Progress, after: Progress) -> bool:
+        """Has a phrase gone on that may occur only so often?"""
+        return any(before.places[number] != after.places[number] for number in self._ending)
+
+    def exceeded(self, text: bytes) -> bool:
+        """Does a text have a phrase more often than it may?"""
+        return any(self._phrases[n].table.owed[self._phrases[n].table.after(0, text)] >= NEVER for n in self._ending)
 
     def lost_in(self, root: Node) -> str:
         """The phrases of one pointer that no string of a schema can have there; empty where none are known."""
@@ -118,12 +135,17 @@ class PhraseSet:
             if phrase.at is not None and phrase.table.owed[0] >= NEVER:
                 return phrase.lost
         for pointer in self.pointers:
-            bound = [phrase for phrase in self._phrases if phrase.at == pointer and phrase.pattern is not None]
-            together = [bound] if "*" not in pointer else []  # else each may stand in a string of its own
-            for each in [*([one] for one in bound), *together]:
-                patterns = [phrase.pattern for phrase in each if phrase.pattern is not None]
-                if not may_have(root, pointer, patterns, [ban.pattern for phrase in each for ban in phrase.bans]):
-                    return " and ".join(phrase.lost for phrase in each)
+            bound = [(each, each.phrase) for each in self._phrases if each.at == pointer]
+            known = [(each, phrase) for each, phrase in bound if isinstance(phrase, PatternPhrase)]
+            groups = [[one] for one in known if one[1].required]
+            if groups and "*" not in pointer:  # else each may stand in a string of its own
+                groups.append(known)
+            for group in groups:
+                required = [phrase.required for _, phrase in group if phrase.required]
+                excluded = [phrase.excluded for _, phrase in group if phrase.excluded]
+                bans = [ban.pattern for each, _ in group for ban in each.bans]
+                if not may_have(root, pointer, required, [*excluded, *bans]):
+                    return " and ".join(each.lost for each, _ in group)
         return ""
 
     @cached_up_to(_REMEMBERED)
@@ -207,17 +229,34 @@ def _read(phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
     """The place of a phrase behind pieces of the strings to which it is bound."""
     assert phrase.at is not None
     for piece in pieces:
-        if place == _MET:
+        if place < 0:
             break
         if piece.kind == OPEN:
             place = 0
         elif piece.kind != CLOSE:
             place = phrase.table.after(place, piece.text)
         elif phrase.table.owed[place] == 0:
-            place = _MET
+            place = 0 if phrase.every else _MET
         else:
-            place = 0 if "*" in phrase.at else _MISSED  # without a star there is one string at most
+            place = (
+                0 if "*" in phrase.at and not phrase.every else _MISSED
+            )  # without a star there is one string at most
     return place
+
+
+def _parted(phrase: Wanted) -> Iterator[tuple[Wanted, bool]]:
+    """The phrase in parts, and of each: must every string have it to which it is bound?
+
+    Where a pointer names many strings, one of them must have a phrase as often as is required, and none more often than
+    is allowed.
+    """
+    if not isinstance(phrase, Phrase) or "*" not in (phrase.at or "") or phrase.excluded is None:
+        yield phrase, False
+        return
+    least, most = phrase.bounds
+    if least:
+        yield replace(phrase, times=(least, None)), False
+    yield replace(phrase, times=(0, most)), True
 
 
 def may_have_strings(root: Node, pointer: str) -> bool:

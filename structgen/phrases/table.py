@@ -126,6 +126,12 @@ class PhraseTable:
         return _fewest(rows, met, self.whole[own] & other.whole[others])
 
     @cached_property
+    def may_be_lost(self) -> bool:
+        """Is there a text behind which the phrase cannot be met any more, such as one that has it too often?"""
+        lost = self.whole & (self._distances[self.next] >= NEVER)
+        return bool(lost[self._distances < NEVER].any())
+
+    @cached_property
     def of_whole_characters(self) -> PhraseTable:
         """The table that does not find the phrase in texts that are not UTF-8."""
         lost = len(self.next)

@@ -26,8 +26,7 @@ def lost(constraint: Any, text: str, *phrases: sg.Phrase) -> bool:
     for byte in text.encode():
         matcher.advance(byte)
     places = [table.after(0, text.encode()) for table in tables]
-    each = zip(tables, places, strict=True)
-    return not all(Possible(matcher.grammar, table).may(matcher.position, place) for table, place in each)
+    return not Possible(matcher.grammar, tables).may(matcher.position, tuple(places))
 
 
 def pattern(chance: random.Random, depth: int = 2) -> tuple[str, set[str]]:
@@ -59,6 +58,33 @@ def test_it_is_what_the_texts_of_a_pattern_say(seed):
             has = any(word in text for text in texts if text.startswith(prefix))
             assert lost(sg.Regex(wanted), prefix, sg.Phrase(word)) != has, (wanted, prefix, word)
 
+
+@pytest.mark.parametrize("seed", range(12))
+def test_counts_and_phrases_together_are_what_the_texts_of_a_pattern_say(seed):
+    """A phrase that may occur only so often is used up; two phrases may exclude each other."""
+    chance, texts = random.Random(100 + seed), set[str]()
+    while not 3 < len(texts) < 1000:
+        wanted, texts = pattern(chance, 3)
+    prefixes = sorted({text[:n] for text in texts for n in range(len(text) + 1)})
+    found = set[bool]()
+    for prefix in chance.sample(prefixes, min(len(prefixes), 5)):
+        for _ in range(4):
+            some = [
+                ("".join(chance.choices("abc", k=n)), chance.choice(COUNTS))
+                for n in (1, 1, 2)[: chance.choice([1, 2, 3])]
+            ]
+            has = any(
+                all(least <= text.count(word) <= most for word, (least, most) in some)
+                for text in texts if text.startswith(prefix)
+            )  # fmt: skip
+            asked = [sg.Phrase(word, times=(least, most if most < 99 else None)) for word, (least, most) in some]
+            assert lost(sg.Regex(wanted), prefix, *asked) != has, (wanted, prefix, some)
+            found.add(has)
+    assert found == {True, False}
+
+
+COUNTS = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 99), (1, 2), (2, 2), (2, 99)]
+"""The least and the greatest number of times that a word may occur; 99 stands for any number."""
 
 NESTED = {
     "$defs": {"tree": {
@@ -109,5 +135,7 @@ def test_a_set_of_phrases_names_the_one_that_is_lost():
     grammar = sg.Regex("[ab]{1,9}").compile(VOCABULARY)
     phrases = PhraseSet([sg.Phrase("a"), sg.Phrase("abc"), sg.Phrase("ba")])
     assert phrases.lost(phrases.start, grammar, Matcher(grammar).position) == "'abc'"
+    excluding = PhraseSet([sg.Phrase("a"), sg.Phrase("ba"), sg.Phrase("bb"), sg.Phrase("b", times=(0, 1))])
+    assert excluding.lost(excluding.start, grammar, Matcher(grammar).position) == "'bb' and 'b', times=(0, 1)"
     bound = PhraseSet([sg.Phrase("abc", at="/a")])
     assert bound.lost(bound.start, grammar, Matcher(grammar).position) == ""

@@ -59,3 +59,24 @@ def test_an_overlap_counts_for_both_and_what_breaks_one_off_is_completed_again()
     for said in (b"", b"fas", b"breakfast", b"fast", b"rai"):
         state = fed(whole, said)
         assert whole.owed(fed(whole, said + whole.wanted(state))) == 0
+
+
+@pytest.mark.parametrize(
+    ("times", "has"),
+    [
+        (0, lambda counts: not any(counts)),
+        ((0, 1), lambda counts: max(counts, default=0) <= 1),
+        (2, lambda counts: max(counts, default=0) == 2),
+        ((1, 2), lambda counts: 1 <= max(counts, default=0) <= 2),
+        ((2, None), lambda counts: max(counts, default=0) >= 2),
+    ],
+)
+def test_of_many_strings_one_has_the_least_number_and_none_more_than_the_greatest(times, has):
+    chance, phrases, seen = random.Random(7), PhraseSet([sg.Phrase("x", at="/a/*", times=times)]), set()
+    for _ in range(300):
+        value = {"x": "xxx", "a": ["".join(chance.choices("xyz", k=4)) for _ in range(chance.randrange(4))]}
+        state = fed(phrases, json.dumps(value).encode(), chance.randrange(1, 9))
+        expected = has([text.count("x") for text in value["a"]])
+        assert (state is not None and phrases.owed(state) == 0) is expected
+        seen.add(expected)
+    assert seen == {True, False}

@@ -214,8 +214,7 @@ class Hypothesis(Session):
         """
         phrases, matcher = self.phrases, self.matcher
         if phrases is not None and matcher is not None and not self.done:
-            if lost := phrases.lost(matcher):
-                raise DeadEnd(f"no text of the constraint has {lost}")
+            phrases.require(matcher)
             steering = self._checks.steering
             close = None if steering is None else steering.find_close(matcher)
             if close is not None and len(close) > self.budget:

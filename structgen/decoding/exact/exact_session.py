@@ -41,7 +41,7 @@ CHOSEN: Entry = (-1, -1)
 """The entry of a token that the model chose; its measures are in the tree."""
 
 
-def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical: str) -> None:
+def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical: str, phrases: bool) -> None:
     """Refuses options that do not go with `Sampling(exact=...)`.
 
     Raises:
@@ -54,6 +54,8 @@ def require_exact(sampling: Sampling, *, beams: bool, thinking: bool, canonical:
         why = "thoughts are drawn before it is known whether a valid text follows: generate them first, as plain text"
     elif canonical == "prefer":
         why = 'canonical="prefer" lets some steps pass, so it says of no text whether it is valid; take "strict"'
+    elif phrases and sampling.exact == "prefer":
+        why = "a row that is drawn step by step does not look for phrases=; take exact=True"
     if why is not None:
         raise OptionError(f"Sampling(exact={sampling.exact!r}): {why}")
 
@@ -85,6 +87,8 @@ class ExactSession(Session):
         self._path: list[Prefix] = []
         self._weighs, self._log_weight = sampling.exact == "weights", -math.inf
         super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
+        if self._checks.phrases is not None and self.matcher is not None:
+            self._attempt(self._checks.phrases.require, self.matcher)
 
     def _settle(self) -> None:
         """Adds nothing: the model chooses every token."""
@@ -188,9 +192,8 @@ class ExactSession(Session):
             raise DeadEnd("no text that the model says with these sampling options is valid")
         spent = f"no valid text in {self._begun} tries, and exact_forwards={self._forwards} are spent"
         known = f"the model's texts are valid with a probability of at most {alive:.2g}"
-        advice = (
-            "tell the model what is wanted, Limits(exact_forwards=...) allows more, exact='prefer' draws step by step"
-        )
+        other = "beams=8 searches" if self._checks.phrases is not None else "exact='prefer' draws step by step"
+        advice = f"tell the model what is wanted, Limits(exact_forwards=...) allows more, {other}"
         raise NoExactSample(f"{spent}: {known}; {advice}", self._begun, alive)
 
     def _complete(self, node: Prefix) -> None:
@@ -239,10 +242,15 @@ class ExactSession(Session):
     def _refused(self, finish: Finish | None) -> Undone | None:
         """Why no text that begins like this one is valid; None if one may be."""
         text, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
+        phrases = self._checks.phrases
         if finish == "length" and matcher is not None and not matcher.can_finish:
             return Undone(0, self.text(), f"max_new_tokens={self.budget} came before the value was complete")
         if canonical is not None and not canonical.keeps(text):
             return Undone(0, self.text(), "nothing canonical can follow")
+        if phrases is not None and not phrases.keeps(text):
+            return Undone(0, self.text(), "no text with all phrases can follow")
+        if phrases is not None and finish is not None and phrases.owed_at_end(text.tokens, text.said):
+            return Undone(0, self.text(), f"it ends without {phrases.unmet(text.tokens)}")
         for check in self._checks.watching:
             veto = check.read(text.tokens, text.said, over=finish is not None)
             if veto is not None:
@@ -277,10 +285,13 @@ class ExactSession(Session):
         return NextTokens(ids, chances, None if self._refusals.ledger is None else logits.numpy(), words)
 
     def _allowed_words(self) -> Words | None:
-        """The canonical tokens of the constraint's mask; None for every token."""
-        matcher, canonical = self.matcher, self._checks.canonical
+        """The canonical tokens of the constraint's mask, without the end while phrases are missing; None for every
+        token."""
+        matcher, canonical, phrases = self.matcher, self._checks.canonical, self._checks.phrases
         try:
             words = None if matcher is None else matcher.mask().copy()
+            if words is not None and phrases is not None and phrases.owed(self.tokens):
+                words &= self._beyond_end
             return words if canonical is None else canonical.allowed(words, self._transcript, each=True)
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)

@@ -14,7 +14,8 @@ from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
 from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Listener
-from structgen.errors import OptionError, UnsatisfiableSchema, quoted
+from structgen.endings.closing import Closing
+from structgen.errors import DeadEnd, OptionError, UnsatisfiableSchema, quoted
 from structgen.guards import BannedWords, Guard
 from structgen.guards.words import Hit
 from structgen.masks import Grammar, Matcher
@@ -37,20 +38,20 @@ def phrases_of(
     guards: Sequence[Guard[Any]],
     is_json: bool,
     stop: Sequence[str],
-    *,
-    is_searched: bool,
+    finds: bool,
 ) -> PhraseSet | None:
     """The phrases of a row; None if there are none.
 
     Args:
         stop: the stop strings that hold wherever phrases are looked for.
+        finds: does the row look for texts with phrases: by beams, or by exact draws?
     """
     require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
     wanted = [Phrase(each) if isinstance(each, str) else each for each in given]
-    if wanted and not is_searched:
+    if wanted and not finds:
         raise OptionError(
-            "phrases= are searched for with beams: pass beams=8, or another count above 1; to draw "
-            'texts that have one, make it the constraint, as in sg.Regex("[^]*Rome[^]*")'
+            "phrases= are searched for with beams: pass beams=8, or another count above 1; to draw texts that have "
+            "them, Sampling(temperature=1.0, exact=True)"
         )
     bound = next((each for each in wanted if each.at is not None), None)
     allowed = "no at=: only JSON has strings to which it can be bound"
@@ -129,17 +130,18 @@ class PhraseRow(RowRule):
         matcher, tokens = text.matcher, text.tokens
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
-        keeps = after is not None and not (matcher is not None and self._loses(matcher, after))
+        keeps = after is not None and not (matcher is not None and self._loses(matcher, before, after))
         if not keeps:
             self.refuse(tokens)
         return keeps
 
-    def _loses(self, matcher: Matcher, state: Progress) -> bool:
-        """Has the last token begun or ended a value, so that a phrase cannot be said any more?"""
-        if matcher.finished or not self.phrases.owed(state):
+    def _loses(self, matcher: Matcher, before: Progress, state: Progress) -> bool:
+        """Has the last token begun or ended a value, or used a phrase up, so that no text has all phrases any more?"""
+        if matcher.finished:
             return False
         stays = (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
-        return not stays and self.phrases.lost(state, matcher.grammar, matcher.position) != ""
+        asks = not stays or self.phrases.uses_up(before, state)
+        return asks and self.phrases.lost(state, matcher.grammar, matcher.position) != ""
 
     def refuse(self, tokens: Sequence[int]) -> None:
         """Forbids the last token in its place."""
@@ -153,15 +155,24 @@ class PhraseRow(RowRule):
             state = self.phrases.feed(self.phrases.start, bytes(said))
         return state is None or self.phrases.owed(state) > 0
 
-    def lost(self, matcher: Matcher) -> str:
-        """For messages, phrases that no text of the grammar has; empty if none is known.
+    def require(self, matcher: Matcher) -> None:
+        """Refuses phrases that no text has.
 
         Args:
             matcher: at the start of the text.
+
+        Raises:
+            DeadEnd: none of the grammar is known to have all phrases.
         """
-        automaton, start = matcher.grammar.automaton, self.phrases.start
-        bound = self.phrases.lost_in(automaton.root) if isinstance(automaton, JsonAutomaton) else ""
-        return bound or self.phrases.lost(start, matcher.grammar, matcher.position)
+        automaton = matcher.grammar.automaton
+        lost = self.phrases.lost_in(automaton.root) if isinstance(automaton, JsonAutomaton) else ""
+        lost = lost or self.phrases.lost(self.phrases.start, matcher.grammar, matcher.position)
+        if lost:
+            shortest = Closing.of(matcher.grammar).ending(matcher.position)
+            if shortest is not None and self.phrases.exceeded(shortest):
+                hint = '; with at="/**" only its strings count' if isinstance(automaton, JsonAutomaton) else ""
+                lost += f": even the shortest, {quoted(shortest.decode(errors='replace'))}, has it more often{hint}"
+            raise DeadEnd(f"no text of the constraint has {lost}")
 
     def listener(self, tokens: Sequence[int], others: Listener | None) -> PhraseListener:
         """A listener that wants the phrases, and agrees only to what other listeners agree to."""

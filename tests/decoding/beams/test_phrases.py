@@ -270,6 +270,43 @@ def test_a_phrase_that_no_text_has_is_told_before_anything_runs(schema, phrases,
     assert run.stats.forwards == 0
 
 
+def test_text_that_must_come_counts_too_and_leaves_the_rest_for_the_values():
+    """The names of `Person` have two *a*: so no value may have one, and the search sees it at the first."""
+    model, prompt = sg.load("demo"), "Text: Ada Moreau, 36, lives in Lyon.\nJSON: "
+    for most, left in ((2, 0), (3, 1)):
+        run = sg.generate(model, prompt, Person, phrases=[sg.Phrase("a", times=(0, most))], beams=4, details=True)
+        assert (run.value.name + run.value.city).count("a") <= left
+        assert run.stats.rollbacks == 0
+    values = [sg.Phrase("a", at="/**", times=0), "Lyon"]
+    assert "a" not in sg.generate(model, prompt, Person, phrases=values, beams=4).name
+
+
+@pytest.mark.parametrize(
+    ("schema", "phrases", "why"),
+    [
+        (Person, [sg.Phrase("a", times=(0, 1))],
+         r"'a', times=\(0, 1\): even the shortest, '{\"name\": \"\", \"age\": 0, .*}', has it more often; with at="),
+        (Person, ["Lyon", sg.Phrase("Ly", times=0)], "'Lyon' and 'Ly', times=0$"),
+        (Person, ["x", "Lyon", sg.Phrase("n", times=(0, 1))], "'Lyon' and 'n', times=.*$"),
+        (sg.Regex("(ab){1,40}"), ["abab", sg.Phrase("b", times=1)], "'abab' and 'b', times=1$"),
+        (closed(a={"enum": ["to", "so"]}), [sg.Phrase("t", at="/a"), sg.Phrase("o", at="/a", times=0)],
+         "'t' at /a and 'o' at /a, times=0$"),
+    ],
+)  # fmt: skip
+def test_phrases_that_exclude_each_other_are_told_before_anything_runs(schema, phrases, why):
+    (run,) = sg.generate(make(), ["x"], schema, phrases=phrases, beams=4, details=True)
+    assert isinstance(run.error, sg.DeadEnd)
+    assert re.search(f"no text of the constraint has {why}", str(run.error))
+    assert run.stats.forwards == 0
+
+
+def test_a_word_that_no_string_may_have_is_no_word_that_one_must_have():
+    run = sg.generate(
+        make(), "x", closed(a={"enum": ["to", "so"]}), phrases=[sg.Phrase("z", at="/a", times=0)], beams=2
+    )
+    assert run["a"] in ("to", "so")
+
+
 def test_a_value_behind_which_a_phrase_is_lost_is_not_begun():
     """Only lists of *x* can have the phrase; a model that likes the other kind better says one of them all the same."""
     choice = {

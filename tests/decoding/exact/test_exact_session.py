@@ -85,6 +85,40 @@ def test_texts_without_banned_words_have_the_models_law():
     assert any("banned word" in undone.reason for run in runs for undone in run.trace)
 
 
+PHRASES: dict[str, tuple[Any, list[Any], str]] = {
+    "in plain text": (None, ["cab"], r".*cab.*"),
+    "so often": (
+        sg.Regex("[abc]*"), [sg.Phrase("c", times=(1, 2)), sg.Phrase("bb", times=0)], r"(?!.*bb)([ab]*c){1,2}[ab]*",
+    ),
+    "at its end": (sg.Regex("[abc]*"), [sg.Phrase("ab", whole_word=True), "a"], r"ab"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PHRASES)
+def test_texts_with_phrases_have_the_models_law(what):
+    schema, phrases, pattern = PHRASES[what]
+    model = letters(6)
+    law = model.texts(LENGTH, lambda text: re.fullmatch(pattern, text) is not None, complete=True)
+    runs = drawn(model, 1500, schema, phrases=phrases)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+    away = (runs[0].log_validity - math.log(sum(law.values()))) / max(runs[0].log_validity_error, 1e-9)
+    assert abs(away) < UNLIKELY
+
+
+def test_a_phrase_in_a_value_has_the_models_law():
+    """And its rows share no tree with those of another phrase."""
+    model = Enumerable(5, [b'{"a": "', b'", "b": "', b'"}', b"x", b"y"])
+    strings = {"a": {"type": "string"}, "b": {"type": "string"}}
+    schema = {"type": "object", "properties": strings, "required": ["a", "b"], "additionalProperties": False}
+    begun = r'(\{"a": "([xy]*(", "b": "([xy]*("\}?)?)?)?)?)?'
+    both = [[sg.Phrase("xy", at="/a")], [sg.Phrase("x", at="/**", times=0)]]
+    valid = [r'\{"a": "[xy]*xy[xy]*", "b": "[xy]*"\}', r'\{"a": "y*", "b": "y*"\}']
+    runs = drawn(model, 1200, schema, length=7, phrases=both * 600)
+    for number, pattern in enumerate(valid):
+        law = model.texts(7, lambda text, p=pattern: re.fullmatch(p, text) is not None, complete=True, begun=begun)
+        assert chi_square([run.token_ids for run in runs[number::2]], law) < UNLIKELY
+
+
 def test_filters_shape_the_law_before_the_mask():
     """Temperature and top-k are of the model's law without any mask."""
     model = letters(8)
@@ -336,6 +370,9 @@ def test_what_the_model_never_says_is_a_dead_end():
     sampling = sg.Sampling(temperature=1.0, top_k=1, seed=1, exact=True)
     with pytest.raises(sg.DeadEnd, match="no text that the model says"):
         sg.generate(model.model(), [0], sg.Regex("(ab|c){1,2}"), sampling=sampling, limits=sg.Limits(2))
+    drawing = sg.Sampling(temperature=1.0, seed=1, exact=True)
+    with pytest.raises(sg.DeadEnd, match=r"no text of the constraint has 'bb' and 'b', times=1$"):
+        sg.generate(model.model(), [0], sampling=drawing, phrases=["bb", sg.Phrase("b", times=1)])
 
 
 def test_a_stop_string_ends_the_text():
@@ -367,6 +404,7 @@ def test_a_stream_tells_of_one_run():
         ({"beams": 2}, "likeliest"),
         ({"thinking": True}, "thoughts"),
         ({"canonical": "prefer"}, "strict"),
+        ({"phrases": ["a"], "sampling": sg.Sampling(temperature=1.0, exact="prefer")}, "does not look for phrases="),
     ],
 )
 def test_options_that_do_not_go_with_it_say_why(options, why):
