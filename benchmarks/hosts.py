@@ -80,7 +80,7 @@ def hosts(folder: Path) -> dict[str, Say]:
         from tests.support.gguf_files import write_gguf
 
         file = write_gguf(folder / "demo.gguf", model, tokenizer)
-        host = sg.load(file, tokenizer=tokenizer, n_threads=1, flash_attn=False, type_k=0, type_v=0)
+        host = sg.load(file, tokenizer=tokenizer, n_threads=1, type_k=0, type_v=0)
         says["llama.cpp, GGUF in float32"] = lambda schema: ours(schema, host)
     if find_spec("onnxruntime_genai") and find_spec("onnx_ir"):
         says |= _onnx_hosts(folder, ours)

@@ -24,6 +24,8 @@ from structgen.vocabulary import Vocabulary
 
 LATEST, FEWEST, DRAFTED = 31, 4, 12
 """Of `PassCosts`: the passes of a kind that are kept, the fewest that tell, and the most tokens of one that tells."""
+PLAIN_TYPES = None, 0, 1, 30
+"""Types of cached values that attention can read without flash attention: the default, float32, float16, bfloat16."""
 UNKNOWN = 0.4
 """The price of a token before enough passes are known."""
 
@@ -59,7 +61,8 @@ class LlamaCpp(Host):
         n_threads: of a forward pass; by default as many as the machine has.
         n_gpu_layers: layers on the GPU, where llama-cpp-python was built for one; -1 is all.
         n_batch: tokens of one forward pass.
-        flash_attn: flash attention, which rounds more; by default llama.cpp chooses.
+        flash_attn: flash attention, which rounds more. By default llama.cpp chooses on a GPU, and on a CPU it is off: it
+            makes passes of fewer than 64 tokens slower there. `type_v` below 16 bits needs it, and turns it on.
         type_k, type_v: ggml's number of the cache's types: 0 is float32, 1 is float16, the default.
 
     Raises:
@@ -102,6 +105,8 @@ class LlamaCpp(Host):
         sizes = api.llama_context_default_params()
         sizes.n_ctx, sizes.n_seq_max, sizes.n_batch = context * n_seq_max, n_seq_max, n_batch
         sizes.kv_unified = sizes.swa_full = sizes.no_perf = True
+        if flash_attn is None and n_gpu_layers == 0 and type_v in PLAIN_TYPES:
+            flash_attn = False
         sizes.flash_attn_type = -1 if flash_attn is None else int(flash_attn)
         sizes.type_k = sizes.type_k if type_k is None else type_k
         sizes.type_v = sizes.type_v if type_v is None else type_v

@@ -63,7 +63,7 @@ def demo():
 @pytest.fixture(scope="module")
 def loaded(gguf_file, demo) -> sg.Model:
     """With the tokenizer that the file was made of: llama.cpp does not know its rules."""
-    return sg.load(gguf_file, tokenizer=demo[1], n_threads=1, flash_attn=False, type_k=0, type_v=0)
+    return sg.load(gguf_file, tokenizer=demo[1], n_threads=1, type_k=0, type_v=0)
 
 
 def test_the_vocabulary_of_a_file_is_that_of_its_tokenizer(gguf_file, demo):
@@ -115,9 +115,24 @@ def test_everything_that_the_loop_does_it_does_here(loaded, demo, options):
 
 def test_more_rows_than_sequences_take_turns(gguf_file, demo):
     model, tokenizer = demo
-    one = sg.load(gguf_file, tokenizer=tokenizer, n_threads=1, n_seq_max=1, n_batch=16, flash_attn=False)
+    one = sg.load(gguf_file, tokenizer=tokenizer, n_threads=1, n_seq_max=1, n_batch=16)
     runs = sg.generate(one, PROMPTS, Person, details=True)
     assert [run.value for run in runs] == sg.generate(model, PROMPTS, Person, tokenizer=tokenizer)
+
+
+def test_attention_is_plain_on_a_cpu_unless_the_cache_needs_flash_attention(gguf_file, demo):
+    """Flash attention takes a CPU up to four times as long for a few tokens, and a quantised cache cannot do without."""
+    from structgen.models.hosts.host import NewTokens
+
+    ids = demo[1].encode(PROMPTS[0])
+
+    def logits(**options):
+        return sg.load(gguf_file, n_threads=1, n_seq_max=1, **options).module.append({0: NewTokens(ids)})[0]
+
+    plain = logits()
+    assert np.array_equal(plain, logits(flash_attn=False))
+    assert not np.array_equal(plain, logits(flash_attn=True))
+    assert np.abs(plain - logits(type_v=8)).max() < 1.0  # ggml's Q8_0
 
 
 def test_a_stream_that_is_left_gives_its_sequences_back(loaded):
