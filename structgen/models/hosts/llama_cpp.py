@@ -61,8 +61,8 @@ class LlamaCpp(Host):
         n_threads: of a forward pass; by default as many as the machine has.
         n_gpu_layers: layers on the GPU, where llama-cpp-python was built for one; -1 is all.
         n_batch: tokens of one forward pass.
-        flash_attn: flash attention, which rounds more. By default llama.cpp chooses on a GPU, and on a CPU it is off: it
-            makes passes of fewer than 64 tokens slower there. `type_v` below 16 bits needs it, and turns it on.
+        flash_attn: flash attention, which rounds more. By default llama.cpp chooses on a GPU, and on a CPU it is off,
+            since it makes passes of fewer than 64 tokens slower. `type_v` below 16 bits needs it, and turns it on.
         type_k, type_v: ggml's number of the cache's types: 0 is float32, 1 is float16, the default.
 
     Raises:

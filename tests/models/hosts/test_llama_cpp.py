@@ -121,7 +121,7 @@ def test_more_rows_than_sequences_take_turns(gguf_file, demo):
 
 
 def test_attention_is_plain_on_a_cpu_unless_the_cache_needs_flash_attention(gguf_file, demo):
-    """Flash attention takes a CPU up to four times as long for a few tokens, and a quantised cache cannot do without."""
+    """Flash attention takes a CPU up to four times as long for a few tokens. A quantised cache cannot do without."""
     from structgen.models.hosts.host import NewTokens
 
     ids = demo[1].encode(PROMPTS[0])
