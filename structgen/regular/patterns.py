@@ -69,12 +69,12 @@ def _language(pattern: str) -> tuple[CharDfa, bool]:
     except PatternUnsupported:
         tree = parse(pattern)
     try:
-        return _exact(pattern, tree), True
+        return exact_language(pattern, tree), True
     except (PatternUnsupported, LimitExceeded):
         return _superset(pattern, tree), False
 
 
-def _exact(pattern: str, tree: Node) -> CharDfa:
+def exact_language(pattern: str, tree: Node) -> CharDfa:
     """The strings in which `tree` matches.
 
     Raises:
@@ -82,7 +82,7 @@ def _exact(pattern: str, tree: Node) -> CharDfa:
     """
 
     def language(inner: Node, negative: bool) -> CharDfa:
-        dfa = _exact(pattern, inner)
+        dfa = exact_language(pattern, inner)
         return complement(dfa) if negative else dfa
 
     conditions, rest = leading_conditions(tree, False)
@@ -101,7 +101,7 @@ def _superset(pattern: str, tree: Node) -> CharDfa:
     result = _loose(pattern, rest, tree)
     for ahead, negative in conditions:
         try:
-            known = _exact(pattern, ahead)
+            known = exact_language(pattern, ahead)
         except (PatternUnsupported, LimitExceeded):
             if negative:
                 continue

@@ -98,6 +98,7 @@ CASES = [
     ('start: NAME "if"\nNAME: /[a-z]+/\n%ignore " "\n%llguidance {}', ["a if", "if if"], ["aif", "if"]),
     ('start: "x" %json {"type": "integer"} ";"', ["x12;"], ["x;", "x1.5;"]),
     ('start: A\nA: /[a-z]+/ & ~/.*foo.*/ & /.{2,5}/', ["ab", "fobar"], ["a", "xfoo", "abcdef"]),
+    ('start: NAME | "if" /".*?"/\nNAME: /(?!if\\b)[a-z]\\w*/', ["iff", 'if"b"'], ["if", 'if"b"c"']),
     ('start: A "!"\nA: "x" (~"y" & /[yz]/)+ | B{2}\nB: "b"', ["xz!", "xzz!", "bb!"], ["xzy!", "b!"]),
     ('start: ab{3,5} // from three on\nab: "a" | "b" # either', ["aba", "aaaaa"], ["aa", "aaaaaa"]),
     ('start: head "=" /[0-9]+/\nhead[lazy]: /(.|\\n)*/ "<f"', ["ab\n<f=12"], ["a=1", "<f<f=1"]),
@@ -127,7 +128,9 @@ def test_an_lalr_grammar_is_read_by_larks_table():
     ("grammar", "message"),
     [
         ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
-        ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-ahead"),
+        ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-around that depends on the text around its token"),
+        ("%llguidance {}\nstart: /[a-c]+.*?b/", "line 2: .*lazy and greedy repetitions in one token"),
+        ("%llguidance {}\nstart: X\nX: /.*?/ & /a+/", "lazy repetition in a terminal with &"),
         ("%llguidance {}\nstart: a\na[stop_capture=x]: /.*/", "line 3: the option stop_capture= of a rule"),
         ("%llguidance {}\nstart: a::0x1", "line 2: the rule 'a' is not defined"),
         ("start: a::0x1\na: \"b\"", "the rule a has no number, as a::_"),

@@ -32,6 +32,7 @@ from structgen.constraints.grammars.rules import (
     series,
 )  # fmt: skip
 from structgen.constraints.grammars.terminals import (
+    as_lazy,
     bundled,
     concatenated,
     language_of,
@@ -46,9 +47,10 @@ from structgen.parts.special import Special
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.nodes import Chars, Concatenation, Look, Node, everywhere
+from structgen.regular.regex.nodes import Assertion, Chars, Concatenation, Look, Node, everywhere
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
+from structgen.regular.token_looks import token_language
 from structgen.vocabulary import special_text
 
 
@@ -346,9 +348,12 @@ class _Reader:
         try:
             tree = parse_python(f"(?{letters}:{source})" if letters else source)
             if any(isinstance(node, Look) for node in everywhere(tree)):
-                self._cursor.refuse(f"the pattern {match[0].strip()}: look-ahead and look-behind are not supported", at)
+                language = as_lazy(token_language(source, tree), tree)
+                return Language(language) if self._in_terminal else Lexeme(language)
+            if any(isinstance(node, Assertion) for node in everywhere(tree)):
+                raise OptionError("^, $ and \\b are not supported, as they depend on the text around the token")
             return self._lexed(tree)
-        except (PatternError, PatternUnsupported) as error:
+        except (OptionError, PatternError, PatternUnsupported) as error:
             self._cursor.refuse(f"the pattern {quoted(match[0].strip())}: {error}", at)
 
     def _special(self, match: re.Match[str], at: int) -> Expression:

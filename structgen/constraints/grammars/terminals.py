@@ -59,12 +59,25 @@ def _written_out(expression: Expression, terminals: Mapping[str, Expression], na
             raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
         return _written_out(terminals[expression.name], terminals, (*names, expression.name))
     if isinstance(expression, Complement):
-        return Language(complement(terminal_language(expression.item, terminals, names)))
+        return Language(complement(_operand(expression.item, terminals, names)))
     if isinstance(expression, Intersection):
-        return Language(intersect(*(terminal_language(item, terminals, names) for item in expression)))
+        return Language(intersect(*(_operand(item, terminals, names) for item in expression)))
     if isinstance(expression, (Language, Lexeme, Embedded)):
         return expression
     return rebuilt(expression, lambda child: _written_out(child, terminals, names))  # type: ignore[arg-type,return-value]
+
+
+def _operand(expression: Expression, terminals: Mapping[str, Expression], names: tuple[str, ...]) -> CharDfa:
+    """The texts of an operand of `&` or `~`."""
+    written = _written_out(expression, terminals, names)
+    _require_eager(written)
+    return language_of(written)
+
+
+def _require_eager(expression: Expression) -> None:
+    nodes = everywhere(expression)  # type: ignore[arg-type]
+    if any(isinstance(node, Repetition) and node.lazy for node in nodes):
+        raise OptionError("a lazy repetition in a terminal with & or ~ or look-around: use [lazy] of a rule")
 
 
 def language_of(expression: Expression) -> CharDfa:
@@ -75,8 +88,11 @@ def language_of(expression: Expression) -> CharDfa:
     """
     if isinstance(expression, Language):
         return expression.language
-    if not any(isinstance(node, Language) for node in everywhere(expression)):  # type: ignore[arg-type]
-        return from_tree("", expression, anchored=True, limit=MAX_STATES)  # type: ignore[arg-type]
+    nodes = list(everywhere(expression))  # type: ignore[arg-type]
+    if not any(isinstance(node, Language) for node in nodes):
+        language = from_tree("", expression, anchored=True, limit=MAX_STATES)  # type: ignore[arg-type]
+        return as_lazy(language, expression)  # type: ignore[arg-type]
+    _require_eager(expression)
     parts = [language_of(child) for child in children(expression)]  # type: ignore[arg-type]
     if isinstance(expression, Alternation):
         return union(*parts)
@@ -89,6 +105,21 @@ def language_of(expression: Expression) -> CharDfa:
         return reduce(concatenated, [*fixed, any_number(item)])
     optional = union(item, literals(("",)))
     return reduce(concatenated, [*fixed, *[optional] * (expression.maximum - expression.minimum)], literals(("",)))
+
+
+def as_lazy(language: CharDfa, tree: Node) -> CharDfa:
+    """The texts of a token that takes no more than it must, if the repetitions of its pattern are lazy.
+
+    Raises:
+        OptionError: only some are, and that matters.
+    """
+    loops = {node.lazy for node in everywhere(tree) if isinstance(node, Repetition) and node.minimum != node.maximum}
+    if True not in loops:
+        return language
+    shortest = first_end(language)
+    if False in loops and not intersect(language, complement(shortest)).empty:
+        raise OptionError("lazy and greedy repetitions in one token: use [lazy] of a rule")
+    return shortest
 
 
 def concatenated(first: CharDfa, second: CharDfa) -> CharDfa:

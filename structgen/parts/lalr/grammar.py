@@ -32,7 +32,7 @@ BUNDLED = "common", "unicode", "python", "lark"
 
 
 class LarkRefusal(OptionError):
-    """Lark refuses a grammar: it is malformed, or not LALR."""
+    """Lark's LALR parser refuses a grammar, or a token has look-around that its lexer here does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,4 +299,5 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
 
 def _refused(terminal: TerminalDef, error: Exception) -> OptionError:
     reason = f"{error} is not supported" if isinstance(error, Unsupported) else str(error)
-    return OptionError(f"terminal {terminal.name}, {quoted(terminal.pattern.value)}: {reason}")
+    kind = LarkRefusal if str(error).startswith("look-") else OptionError
+    return kind(f"terminal {terminal.name}, {quoted(terminal.pattern.value)}: {reason}")
