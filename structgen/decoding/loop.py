@@ -8,6 +8,8 @@ overwrites it in the cache. So the order changes when tokens are read, and never
 
 from __future__ import annotations
 
+import traceback
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,11 +25,12 @@ from structgen.decoding.drafts import Drafts
 from structgen.decoding.exact.exact_session import draw_texts, walk_known
 from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.errors import OptionError
+from structgen.errors import OptionError, unforeseen, warn_caller
 from structgen.masks import find_masks
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
+from structgen.models.prefixes import prefixes_of
 from structgen.models.row import Foreseen, Over
 from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
@@ -78,6 +81,8 @@ class Batch(Run[Session]):
 
     _admits: ClassVar[bool] = False
     """May sessions join while it runs?"""
+    _survives: ClassVar[type[Exception]] = torch.cuda.OutOfMemoryError
+    """What a step may raise without ending the run, see `_step_apart`."""
 
     def __init__(
         self,
@@ -97,7 +102,7 @@ class Batch(Run[Session]):
         super().__init__(sessions, waiting, forward, model=module, at_once=rows, ledger=ledger)
         for session in (*sessions, *waiting):
             session.measured_in(self.ledger)
-        self._vocabulary, self._graphs = vocabulary, execution.graphs
+        self._model, self._vocabulary, self._graphs, self._too_many = module, vocabulary, execution.graphs, ""
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._held: frozenset[Session] = frozenset()
         self._drafts: Drafts | None = None
@@ -109,6 +114,14 @@ class Batch(Run[Session]):
             self._drafts = Drafts(forward, vocabulary, ledger)
             self._drafted = self._drafts.accepted
         self._chooser: Chooser | None = chooser_for(vocabulary, device)
+
+    def step(self) -> bool:
+        """See `Run.step`. Where the memory is too small for all rows at once, fewer are decoded at once."""
+        try:
+            return super().step()
+        except self._survives as error:
+            self._step_apart(error)
+            return bool(self._active or self._waiting)
 
     def _advance(self) -> None:
         """Reads the pending tokens (prompts, chosen and forced tokens, rollbacks alike), and chooses the next."""
@@ -206,6 +219,72 @@ class Batch(Run[Session]):
             else:
                 session.accept(token, logits, row, (step, row))
 
+    def _step_apart(self, error: Exception) -> None:
+        """After a step that failed: steps halves of its rows, and halves of these, until the rows that raise are alone.
+
+        Rows are read anew, as a broken step may have left anything in the cache. If a row's own work has raised, it has
+        failed already, and the others are not tried. If no row fails alone, the memory is too small for all of them at
+        once: then fewer run at once from now on. What was remembered is forgotten: it takes memory.
+        """
+        if isinstance(self._model, PreTrainedModel):
+            prefixes_of(self._model).clear()
+        waiting, tried = self._waiting, tuple(self._active)
+        going = self._going_anew(tried, error)
+        if not any(session.error is not None for session in tried):
+            tried = tuple(going)
+            going = self._alive_of_halves(tried, error)
+            if not any(session.error is not None for session in tried):
+                self._at_once = max(1, len(tried) // 2)
+                if isinstance(error, torch.cuda.OutOfMemoryError):
+                    self._too_many = f"{len(tried)} rows at once do not fit into memory, so {self._at_once} run at once"
+                    warn_caller(f"{self._too_many}; batch_size={self._at_once} does so from the start")
+        self._waiting = deque([*self._going_anew(going, error), *waiting])
+        self._active = []
+
+    def _alive_of_halves(self, group: Sequence[Session], error: Exception) -> list[Session]:
+        """Steps the halves of some rows, whose step has failed together. Returns those that go on."""
+        if len(group) == 1:
+            what = "the model's forward pass failed"
+            if isinstance(error, torch.cuda.OutOfMemoryError):
+                what = f"the memory is too small for this row of {len(group[0].row.ids)} tokens, even alone"
+            group[0].fail(unforeseen(what, error))
+            return self._going_anew(group, error)
+        middle, alive = (len(group) + 1) // 2, list[Session]()
+        for half in filter(None, (group[:middle], group[middle:])):
+            self._going_anew(half, error)
+            try:
+                super().step()
+                alive += self._active
+            except Exception as again:  # noqa: BLE001 - as in `step`
+                alive += self._alive_of_halves(self._going_anew(self._active, again), again)
+        return alive
+
+    def _going_anew(self, group: Sequence[Session], error: Exception) -> list[Session]:
+        """Makes rows the active ones, without those that are over, in a new cache. Nobody waits."""
+        self._begin_anew(group, error)
+        self._leave_done()
+        return list(self._active)
+
+    @torch.inference_mode()
+    def _begin_anew(self, sessions: Sequence[Session], error: Exception) -> None:
+        """Makes sessions the active ones, of which nothing is read yet, in a new cache. Nobody waits.
+
+        A prompt with images cannot be read again together with what was generated: its row fails.
+        """
+        traceback.clear_frames(error.__traceback__)  # they hold the old cache
+        count, self._forward = self._forward.count, Over(self._forward)
+        self._forward = forward_for(self._model, graphs=self._graphs)
+        self._forward.count, self._ahead = count, ((), None)
+        if self._drafts is not None:
+            self._drafts = Drafts(self._forward, self._vocabulary)
+            self._drafts.accepted = self._drafted
+        self._waiting, self._active = deque(), list(sessions)
+        for session in sessions:
+            row = session.row
+            if row.inputs is not None and len(row.ids) > row.given and not session.done:
+                session.fail(unforeseen("a step failed, and images cannot be read again", error))
+            row.valid, row.encoded = 0, None
+
     def close(self) -> None:
         """Also frees the masks on the device."""
         super().close()
@@ -213,7 +292,7 @@ class Batch(Run[Session]):
         self._chooser = self._drafts = None
 
     def _why_slow(self) -> list[str]:
-        return [*super()._why_slow(), why_without_triton() if self._on_cuda else ""]
+        return [*super()._why_slow(), why_without_triton() if self._on_cuda else "", self._too_many]
 
 
 def without_padding(logits: Tensor, vocabulary: Vocabulary) -> Tensor:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-import traceback
-from collections import deque
-from collections.abc import Sequence
 from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 import torch
-from transformers import PreTrainedModel
 
 from structgen.decoding.choosing.measure import Ledger
-from structgen.decoding.drafts import Drafts
 from structgen.decoding.generation import Stats
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
 from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.run import begun, end
 from structgen.decoding.session import Session
-from structgen.errors import RunError, unforeseen
-from structgen.models.forward import forward_for
+from structgen.errors import RunError
 from structgen.models.model import Model
-from structgen.models.prefixes import prefixes_of
-from structgen.models.row import Over
 from structgen.telemetry import Operation
 
 
@@ -92,10 +84,11 @@ class OpenBatch(Batch):
     """
 
     _admits: ClassVar[bool] = True
+    _survives: ClassVar[type[Exception]] = Exception
 
     def __init__(self, model: Model, *, rows: int = ROWS, execution: Execution = AUTOMATIC) -> None:
         super().__init__(model.module, model.vocabulary, (), rows=rows, execution=execution)
-        self._measures, self._model = Ledger(), model.module
+        self._measures = Ledger()
         self._seats: dict[Session, Seat] = {}
         self._parts = PromptParts()
 
@@ -134,11 +127,7 @@ class OpenBatch(Batch):
         self._measures.traced = any(seat.traced for seat in self._seats.values())
         self._note_beginnings()
         began = time.perf_counter()
-        try:
-            more = super().step()
-        except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
-            self._step_apart(error)
-            more = bool(self._active or self._waiting)
+        more = super().step()
         now = time.perf_counter()
         self._parts.ended(now - began)
         for seat in self._seats.values():
@@ -179,66 +168,6 @@ class OpenBatch(Batch):
             self._finish(seat, time.perf_counter())
         kept = [other._first_step for other in self._seats.values() if other.ledger is not None]
         self._measures.forget(min(kept, default=self._measures.steps))
-
-    def _step_apart(self, error: Exception) -> None:
-        """After a step that failed: steps halves of its rows, and halves of these, until the rows that raise are alone.
-
-        Rows are read anew, as a broken step may have left anything in the cache. If a row's own work has raised, it has
-        failed already, and the others are not tried. If no row fails alone, the memory is too small for all of them at
-        once: then fewer run at once from now on. What was remembered is forgotten: it takes memory.
-        """
-        if isinstance(self._model, PreTrainedModel):
-            prefixes_of(self._model).clear()
-        waiting, tried = self._waiting, tuple(self._active)
-        going = self._going_anew(tried, error)
-        if not any(session.error is not None for session in tried):
-            tried = tuple(going)
-            going = self._alive_of_halves(tried, error)
-            if not any(session.error is not None for session in tried):
-                self._at_once = max(1, len(tried) // 2)
-        self._waiting = deque([*self._going_anew(going, error), *waiting])
-        self._active = []
-
-    def _alive_of_halves(self, group: Sequence[Session], error: Exception) -> list[Session]:
-        """Steps the halves of some rows, whose step has failed together. Returns those that go on."""
-        if len(group) == 1:
-            group[0].fail(unforeseen("the model's forward pass failed", error))
-            return self._going_anew(group, error)
-        middle, alive = (len(group) + 1) // 2, list[Session]()
-        for half in filter(None, (group[:middle], group[middle:])):
-            self._going_anew(half, error)
-            try:
-                super().step()
-                alive += self._active
-            except Exception as again:  # noqa: BLE001 - as in `step`
-                alive += self._alive_of_halves(self._going_anew(self._active, again), again)
-        return alive
-
-    def _going_anew(self, group: Sequence[Session], error: Exception) -> list[Session]:
-        """Makes rows the active ones, without those that are over, in a new cache. Nobody waits."""
-        self._begin_anew(group, error)
-        self._leave_done()
-        return list(self._active)
-
-    @torch.inference_mode()
-    def _begin_anew(self, sessions: Sequence[Session], error: Exception) -> None:
-        """Makes sessions the active ones, of which nothing is read yet, in a new cache. Nobody waits.
-
-        A prompt with images cannot be read again together with what was generated: its row fails.
-        """
-        traceback.clear_frames(error.__traceback__)  # they hold the old cache
-        count, self._forward = self._forward.count, Over(self._forward)
-        self._forward = forward_for(self._model, graphs=self._graphs)
-        self._forward.count, self._ahead = count, ((), None)
-        if self._drafts is not None:
-            self._drafts = Drafts(self._forward, self._vocabulary)
-            self._drafts.accepted = self._drafted
-        self._waiting, self._active = deque(), list(sessions)
-        for session in sessions:
-            row = session.row
-            if row.inputs is not None and len(row.ids) > row.given and not session.done:
-                session.fail(unforeseen("a step failed, and images cannot be read again", error))
-            row.valid, row.encoded = 0, None
 
     def _finish(self, seat: Seat, now: float) -> None:
         session = seat.session

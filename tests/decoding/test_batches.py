@@ -116,3 +116,41 @@ def test_ten_thousand_sessions_with_schemas_of_their_own_leave_no_memory_behind(
             gc.collect()
             sizes.append(psutil.Process().memory_info().rss)
     assert sizes[-1] - sizes[0] < 96 << 20, [size >> 20 for size in sizes]
+
+
+def out_of_memory_above(model: sg.Model, monkeypatch, *, rows: int, ids: int = 10**6) -> None:
+    """Lets the model raise what CUDA raises, for more rows than fit at once, or for a text that is too long."""
+    forward = model.module.forward
+
+    def limited(input_ids, *args, **kwargs):
+        used = kwargs.get("past_key_values")
+        held = 0 if used is None else used.get_seq_length()
+        if input_ids.shape[0] > rows or held + input_ids.shape[1] > ids:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return forward(input_ids, *args, **kwargs)
+
+    monkeypatch.setattr(model.module, "forward", limited)
+
+
+@pytest.mark.parametrize("options", [{}, {"sampling": sg.Sampling(temperature=1.0, seed=3)}], ids=["greedy", "drawn"])
+def test_more_rows_than_fit_into_memory_take_turns_and_say_the_same(monkeypatch, options):
+    model, kind = make("llama"), sg.Regex("[a-z]{20,30}!")
+    prompts = [f"prompt {n} " for n in range(7)]
+    expected = sg.generate(model, prompts, kind, details=True, **options)
+    out_of_memory_above(model, monkeypatch, rows=2)
+    with pytest.warns(sg.PerformanceWarning) as warned:
+        results = sg.generate(model, prompts, kind, details=True, **options)
+    assert [str(each.message)[:60] for each in warned] == [
+        "7 rows at once do not fit into memory, so 3 run at once; bat",
+        "3 rows at once do not fit into memory, so 1 run at once; bat",
+    ]
+    assert [result.token_ids for result in results] == [result.token_ids for result in expected]
+    assert any("do not fit into memory" in why for why in results[0].stats.why_slow)
+
+
+def test_a_row_that_alone_does_not_fit_into_memory_is_named(monkeypatch):
+    model, kind = make("llama"), sg.Regex("[a-z]{3}!")
+    out_of_memory_above(model, monkeypatch, rows=99, ids=60)
+    with pytest.raises(sg.RunError, match=r"prompt\[1\]: the memory is too small for this row of 100 tokens"):
+        sg.generate(model, ["short ", "long " * 20, "short too "], kind)
+    assert len(sg.generate(model, "short ", kind)) == 4
