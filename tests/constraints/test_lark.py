@@ -189,6 +189,7 @@ REFUSED = [
     ("start: A\nA: /a\\b/", OptionError, "terminal A.*: the assertion boundary is not supported"),
     ("start: A\nA: /(a)\\1/", OptionError, "terminal A.*: .*a back-reference"),
     ('start: A "b"\n%declare A', OptionError, "terminal A is declared, but has no pattern"),
+    ('start: _INDENT "b"\n%declare _INDENT', OptionError, "for indentation take a rule for each depth, `block::_`"),
     ("start: a", OptionError, "Lark refuses the grammar"),
     ('root ::= "a" | "b"', OptionError, "sign ::= of GBNF"),
     ("start: A\nA: /a*/", OptionError, "terminal A, 'a.*': it may be empty, and Lark allows no such terminal"),

@@ -148,7 +148,7 @@ def test_an_lalr_grammar_is_read_by_larks_table():
         ("start: %json {", "line 1: %json: expected JSON"),
         ("start: A\nA: %json {}", "cannot be used in a terminal"),
         ("%llguidance {}\nstart: A\nA: \"x\" A", "the terminal A is defined by itself"),
-        ("%llguidance {}\n%declare X\nstart: \"a\"", "line 2: '%declare' is not supported"),
+        ("%llguidance {}\n%declare X\nstart: \"a\"", "line 2: '%declare' is not supported; .*`block::_`"),
         ("%llguidance {}\nstart: \"a\"{3,2}", "expected m <= n"),
         ("%llguidance {}\nbegin: \"a\"", "no rule 'start' with which a text begins; its rules: begin"),
         ("start: a\na: \"x\" a", "no text matches the rule start"),
@@ -166,6 +166,29 @@ def test_a_grammar_is_a_part_of_a_composition():
     grammar = whole.compile(byte_vocabulary())
     assert plain_verdict(grammar, b"f(1-2-3)")
     assert not plain_verdict(grammar, b"f(1-)")
+
+
+PYTHON = r"""
+    start: block::0
+    block::_: line::_+
+    line::_: indent::_ "pass\n" | indent::_ "if 1:\n" deeper::incr(_)
+    deeper::_: block::_ %if le(_, 8) | deeper::incr(_) %if lt(_, 8)
+    indent::_: "" %if is_zeros(_) | " " indent::decr(_) %if gt(_, 0)
+"""
+
+
+def test_indentation_by_parametric_rules_is_pythons_own():
+    """All texts of three lines, and of a fourth behind some: Python's parser takes the same ones."""
+    lines = [" " * width + text for width in range(4) for text in ("pass\n", "if 1:\n")]
+    grammar = Lark(PYTHON).compile(byte_vocabulary())
+    texts = ["".join(each) for each in product(lines, repeat=3)]
+    for text in [*texts, *(text + line for text in texts[::7] for line in lines)]:
+        try:
+            compile(text, "", "exec")
+            valid = True
+        except SyntaxError:
+            valid = False
+        assert plain_verdict(grammar, text.encode()) == valid, text
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,10 @@ class _Reader:
         at, word = cursor.at, cursor.take(lexis.STATEMENT)
         if word is None or word[1] not in ("ignore", "llguidance"):
             name = cursor.text[at : at + 20].split()[0]
-            cursor.refuse(f"{quoted(name)} is not supported; %import common.NAME, %ignore and %llguidance are", at)
+            known = "%import common.NAME, %ignore and %llguidance are"
+            if name == "%declare":
+                known += "; for indentation take a rule for each depth, `block::_`"
+            cursor.refuse(f"{quoted(name)} is not supported; {known}", at)
         if word[1] == "ignore":
             self._in_terminal = True
             self._ignored.append(self._alternatives())

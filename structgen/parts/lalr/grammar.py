@@ -150,7 +150,10 @@ class LalrGrammar:
         used = self._shifted() | self.ignore
         missing = sorted(used - set(self.names))
         if missing:
-            raise OptionError(f"terminal {missing[0]} is declared, but has no pattern: define it in the grammar")
+            indents = "; for indentation take a rule for each depth, `block::_`" if "DENT" in missing[0] else ""
+            raise OptionError(
+                f"terminal {missing[0]} is declared, but has no pattern: define it in the grammar{indents}"
+            )
 
     def _shifted(self) -> set[str]:
         origins = {rule.origin for rule in self.rules}
