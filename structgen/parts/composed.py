@@ -399,6 +399,9 @@ class Composed(Automaton):
                 alive.append(Thread(position, thread.part, thread.after, extends, counted))
                 if self._over(position):
                     over.append(alive[-1])
+        lazy = [thread for thread in over if thread.part.lazy]
+        if lazy:
+            alive = over = lazy
         reach = self.behind(over)
         # A complete thread stays only if it is counted: the byte that completed it must have respected the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))

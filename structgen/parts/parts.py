@@ -64,7 +64,7 @@ class Entered:
         value: is it a value without quotes, as `Words.value`?
         blank: see `Words.blank`.
         begun: True if no text of the part is empty; False if this is not known.
-        greedy: see `Words.greedy`.
+        greedy, lazy: see `Words`.
         blanks: the bytes of white space at its end, if a piece of white space behind it would be no more than one.
         limits: see `PartLimits`; such a part is not called but followed by threads, which tell whether a text is in it.
     """
@@ -81,6 +81,7 @@ class Entered:
     greedy: bool = False
     blanks: frozenset[int] = frozenset()
     limits: PartLimits | None = None
+    lazy: bool = False
 
 
 class Part(ABC):
@@ -109,6 +110,7 @@ class Words(Part):
         value: are its texts values, for which the caps of `Limits` hold, and not free text?
         blank: is it white space, of which two pieces in a row are no more than one?
         greedy: does it end only where the next character makes no longer text of the language, as a lexer's token?
+        lazy: once it is complete, is it the only way to read the text, as llguidance's lexer ends a lazy token?
     """
 
     late = True
@@ -118,6 +120,7 @@ class Words(Part):
     blank: bool = False
     greedy: bool = False
     limits: PartLimits | None = None
+    lazy: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         language = self.language if self.limits is None else self.language.with_own_start
@@ -125,19 +128,9 @@ class Words(Part):
         bounded, extends = self.maximum is not None, more_bytes(self.language, greedy=self.greedy)
         blanks, extends = (extends, frozenset[int]()) if self.blank else (frozenset[int](), extends)
         return Entered(
-            start,
-            extends,
-            ANY_BYTE,
-            NEVER,
-            None,
-            bounded,
-            self.value,
-            self.blank,
-            False,
-            self.greedy,
-            blanks,
-            self.limits,
-        )
+            start, extends, bounded=bounded, value=self.value, blank=self.blank, greedy=self.greedy, blanks=blanks,
+            limits=self.limits, lazy=self.lazy,
+        )  # fmt: skip
 
 
 def more_bytes(language: CharDfa, *, greedy: bool = False) -> frozenset[int]:

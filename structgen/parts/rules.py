@@ -196,16 +196,16 @@ class RuleFacts:
 
     def has_frames(self, rule: RulePlan, after: Continuation, begun: Iterable[RuleBegun]) -> bool:
         """Does a rule begin in frames of its own before a continuation?"""
-        if after is None or self._has_json(rule) or self.begins_with(rule, (each.rule for each in begun)):
+        if after is None or self._needs_threads(rule) or self.begins_with(rule, (each.rule for each in begun)):
             return False  # a rule at the end of a frame needs no frame of its own
         first = self.first_after(after)
         extends = ALL_BYTES if first is None else self.extends(rule)
         return first is not None and extends != ALL_BYTES and not extends.meets(first)
 
     @cached_method
-    def _has_json(self, rule: RulePlan) -> bool:
-        """Has a rule JSON inside, whose checks must know where it begins?"""
-        return any(isinstance(part, JsonValue) for part in parts_of(rule))
+    def _needs_threads(self, rule: RulePlan) -> bool:
+        """Has a rule JSON inside, whose checks must know where it begins, or lazy tokens, which end other readings?"""
+        return any(isinstance(part, JsonValue) or (isinstance(part, Words) and part.lazy) for part in parts_of(rule))
 
     def extends(self, rule: RulePlan) -> Bytes:
         """The bytes with which a complete text of a rule may continue."""

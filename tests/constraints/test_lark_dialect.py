@@ -89,6 +89,16 @@ def test_a_parametric_rule_is_captured_and_has_a_limit():
         Lark('start: x::0\nx::_: "a" x::incr(_) | ""').plan()
 
 
+TOOLS = r"""
+    start: (a | b)* end
+    end: TEXT
+    TEXT: /(.|\n)*/
+    a_head[lazy]: TEXT "<f"
+    a: a_head "=a>" %json { "type": "object" } "</f>"
+    b_head[lazy]: TEXT "<f"
+    b: b_head "=b>" /[0-9]+/ "</f>"
+"""
+
 CASES = [
     ('start: "a" ( | "b")*', ["a", "abb"], ["b", ""]),
     ('start: ("a"*)*', ["", "aaa"], ["b"]),
@@ -99,6 +109,10 @@ CASES = [
     ('start: "x" %json {"type": "integer"} ";"', ["x12;"], ["x;", "x1.5;"]),
     ('start: A\nA: /[a-z]+/ & ~/.*foo.*/ & /.{2,5}/', ["ab", "fobar"], ["a", "xfoo", "abcdef"]),
     ('start: NAME | "if" /".*?"/\nNAME: /(?!if\\b)[a-z]\\w*/', ["iff", 'if"b"'], ["if", 'if"b"c"']),
+    # A lazy token that is complete is the only reading, as in llguidance: what it ends must go on as a call.
+    (TOOLS, ["hi", "hi <f=b>12</f>x", '<f=a>{"a": 1}</f>', "<"], ["hi <f=c>", "hi <f"]),
+    ('%llguidance { "skip_repetition": "once" }\n%ignore /[ \t]{1,3}/\nstart: "A" "!"', ["A!", "A   !"], ["A    !"]),
+    ('start: a "!"\na[suffix=/[.:]/]: /^.*$/', ["hi.!", ":!"], ["hi!", "a.b.!"]),
     ('start: A "!"\nA: "x" (~"y" & /[yz]/)+ | B{2}\nB: "b"', ["xz!", "xzz!", "bb!"], ["xzy!", "b!"]),
     ('start: ab{3,5} // from three on\nab: "a" | "b" # either', ["aba", "aaaaa"], ["aa", "aaaaaa"]),
     ('start: head "=" /[0-9]+/\nhead[lazy]: /(.|\\n)*/ "<f"', ["ab\n<f=12"], ["a=1", "<f<f=1"]),
@@ -129,6 +143,10 @@ def test_an_lalr_grammar_is_read_by_larks_table():
     [
         ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
         ("%llguidance {}\nstart: X\nX: /a(?=b)/", "line 3: .*look-around that depends on the text around its token"),
+        ("%llguidance {}\nstart: /[a-z&&[^b]]/", "line 2: .*&& and .*in a class are not supported"),
+        ("%llguidance {}\nstart: /[[:alpha:]]/", "line 2: .*&& and .*in a class are not supported"),
+        ("%llguidance {}\nstart: /a\\b/", r"line 2: .*\^, \$ and \\b are not supported"),
+        ('%llguidance {"allow_invalid_utf8": true}\nstart: "a"', "line 1: 'allow_invalid_utf8': True of %llguidance"),
         ("%llguidance {}\nstart: /[a-c]+.*?b/", "line 2: .*lazy and greedy repetitions in one token"),
         ("%llguidance {}\nstart: X\nX: /.*?/ & /a+/", "lazy repetition in a terminal with &"),
         ("%llguidance {}\nstart: a\na[stop_capture=x]: /.*/", "line 3: the option stop_capture= of a rule"),

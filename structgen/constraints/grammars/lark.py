@@ -47,7 +47,7 @@ from structgen.parts.special import Special
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.nodes import Assertion, Chars, Concatenation, Look, Node, everywhere
+from structgen.regular.regex.nodes import Anchor, Assertion, Chars, Concatenation, Look, Node, everywhere
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
 from structgen.regular.token_looks import token_language
@@ -69,6 +69,8 @@ def read_lark(
     return _Reader(text, start, plan_of, json_plan).rules()
 
 
+_NO_EFFECT = ("no_forcing", "allow_initial_skip")
+"""Options of `%llguidance` that do not change the texts here."""
 _OPTIONS = ("capture", "lazy", "stop", "suffix", "max_tokens", "temperature")
 
 
@@ -86,6 +88,7 @@ class _Reader:
         self._parametric: set[str] = set()
         self._numbered: dict[str, int] = {}
         self._depth, self._in_terminal = 0, False
+        self._skips: int | None = None  # how often %ignore may match in a row
 
     def rules(self) -> Productions:
         """All rules of the text."""
@@ -121,7 +124,7 @@ class _Reader:
                 f"the grammar has no rule {quoted(self._start)} with which a text begins; its rules: {names}"
             )
         if self._ignored:
-            rules.ignored = self._language(repeated(either(self._ignored), 0, None))
+            rules.ignored = self._language(repeated(either(self._ignored), 0, self._skips))
         return rules
 
     def _statement(self) -> None:
@@ -150,10 +153,10 @@ class _Reader:
         if not isinstance(options, dict):
             self._cursor.refuse("%llguidance takes an object", at)
         for name, value in options.items():
-            if name in ("ignore_once",) and value:
-                self._cursor.refuse(f"the option {quoted(name)} is not supported", at)
-            if not isinstance(value, (bool, int)):
-                self._cursor.refuse(f"the option {quoted(name)} of %llguidance is {quoted(value)}", at)
+            if name == "skip_repetition" and value in ("once", "repeat"):
+                self._skips = 1 if value == "once" else None
+            elif not isinstance(value, bool) or (value and name not in _NO_EFFECT):
+                self._cursor.refuse(f"{quoted(name)}: {quoted(value)} of %llguidance is not supported", at)
 
     def _import(self, match: re.Match[str]) -> None:
         library = match[1] or match[4]
@@ -348,16 +351,26 @@ class _Reader:
         if set(letters) - set("ims"):
             self._cursor.refuse(f"the flag {letters} of a pattern is not supported", at)
         source = match[1].replace("\\/", "/")
+        if re.search(r"\[[^]]*&&|\[\[:\w+:\]", source):
+            self._cursor.refuse(f"the pattern {match[0].strip()}: && and [:name:] in a class are not supported", at)
         try:
             tree = parse_python(f"(?{letters}:{source})" if letters else source)
             if any(isinstance(node, Look) for node in everywhere(tree)):
                 language = as_lazy(token_language(source, tree), tree)
                 return Language(language) if self._in_terminal else Lexeme(language)
-            if any(isinstance(node, Assertion) for node in everywhere(tree)):
+            if any(isinstance(node, Assertion) for node in everywhere(tree)) and not self._anchored(tree):
                 raise OptionError("^, $ and \\b are not supported, as they depend on the text around the token")
             return self._lexed(tree)
         except (OptionError, PatternError, PatternUnsupported) as error:
             self._cursor.refuse(f"the pattern {quoted(match[0].strip())}: {error}", at)
+
+    def _anchored(self, tree: Node) -> bool:
+        """Are its assertions just ^ at the beginning and $ at the end? In llguidance's dialect they say nothing."""
+        places = [node.place for node in everywhere(tree) if isinstance(node, Assertion)]
+        own = {Assertion(Anchor.START): 0, Assertion(Anchor.END): -1}
+        items = tree.items if isinstance(tree, Concatenation) else (tree,)
+        ends = [items[place] == anchor for anchor, place in own.items()]
+        return sum(ends) == len(places) and bool(lexis.EXTENSIONS.search(self._cursor.text))
 
     def _special(self, match: re.Match[str], at: int) -> Expression:
         if self._in_terminal:
@@ -436,7 +449,7 @@ class _Reader:
             if option == "stop":
                 return Language(stopped(language, end))
             language, rules.stops[name] = concatenated(language, end), end
-        return Lexeme(first_end(language)) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
+        return Lexeme(first_end(language), lazy=True) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
 
     def _stop(self, text: str, at: int) -> Expression:
         """The text, pattern or terminal that `stop=` or `suffix=` names."""

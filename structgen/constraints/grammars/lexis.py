@@ -6,9 +6,10 @@ import re
 
 SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
 _NAME = r"[?!]*_?[A-Za-z][\w-]*"
+_OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|[^\]"/\n])*\]'
 HEAD = re.compile(
     rf"(?P<name>{_NAME}|[?!]*__\w+)(?P<parameter>::_)?(?:\.(?P<priority>-?[0-9]+))?[ \t]*"
-    r"(?P<attributes>\[[^\]\n]*\])?[ \t]*:(?!:)"
+    rf"(?P<attributes>{_OPTIONS})?[ \t]*:(?!:)"
 )
 WORD = re.compile(r"_*[A-Za-z][\w-]*")
 TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"(i?)')
@@ -26,7 +27,7 @@ STATEMENT = re.compile(r"%(\w+)")
 STATEMENTS = re.compile(r"%(if|ignore|import|llguidance|declare|override|extend)\b")
 """Statements that end a rule, and the condition of an alternative."""
 ATTRIBUTE = re.compile(r'\s*(\w+)\s*(?:=\s*("(?:\\.|[^"\\])*"|/(?:\\.|[^/\\])+/[a-z]*|[\w.]+))?\s*(?:,|$)')
-EXTENSIONS = re.compile(r"%(llguidance|json|regex|lark)\b|^\s*[\w-]+\[[^\]\n]*\]\s*:|<\[|<\||\w::", re.MULTILINE)
+EXTENSIONS = re.compile(rf"%(llguidance|json|regex|lark)\b|^\s*[\w-]+{_OPTIONS}\s*:|<\[|<\||\w::", re.MULTILINE)
 """What only llguidance's dialect has."""
 
 

@@ -184,12 +184,12 @@ class _Plans:
         return rule
 
     def _token(self, token: Lexeme) -> Plan:
-        words = self._greedy(token.language)
+        words = self._greedy(token.language, token.lazy)
         return words if self._ignored is None or not token.spaced else Series((words, self._ignored))
 
     @cached_method
-    def _greedy(self, language: CharDfa) -> Words:
-        return Words(language, greedy=True)
+    def _greedy(self, language: CharDfa, lazy: bool) -> Words:
+        return Words(language, greedy=True, lazy=lazy)
 
     @cached_method
     def _language(self, language: CharDfa) -> Words:

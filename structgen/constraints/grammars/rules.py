@@ -29,6 +29,7 @@ class Lexeme(NamedTuple):
 
     language: CharDfa
     spaced: bool = True
+    lazy: bool = False
 
 
 class Language(NamedTuple):
