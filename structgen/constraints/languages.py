@@ -54,7 +54,7 @@ class Lark(Composition):
     Raises (when it is compiled):
         OptionError: the grammar is malformed, an import is not found, there is no text at all, or it has what is not
             supported: assertions, back-references, look-around to which the text around a token matters; in a grammar
-            that is not LALR templates, priorities; `stop_capture=` of a rule.
+            that is not LALR templates and priorities.
         LimitExceeded: the terminals take too many states, the end of a token depends on too much text behind it, or
             (when it is used) a text can be read in too many ways at once.
     """

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -59,7 +60,9 @@ class _Read(NamedTuple):
 def captures_something(automaton: Automaton) -> bool:
     """Has the constraint a named part?"""
     plan = getattr(automaton, "plan", None)
-    return plan is not None and any(isinstance(each, RulePlan) and each.capture for each in plans_in(plan))
+    return plan is not None and any(
+        isinstance(each, RulePlan) and (each.capture or each.stop_capture) for each in plans_in(plan)
+    )
 
 
 def captures(automaton: Automaton, text: bytes) -> tuple[Captured, ...]:
@@ -226,19 +229,25 @@ class _Chart:
 
     def _named(self, rule: RulePlan, start: int, read: _Read) -> _Read:
         """A reading of a rule; white space behind its last token is not captured, nor is its stop."""
-        if not rule.capture:
-            return read
+        own = list[tuple[str, int, int]]()
         end = start if read.solid is None else read.solid
-        if rule.stop is not None:
-            end = next(at for at in self._places[self._index[start] :] if self._is(rule.stop, at, end))
-        own = (rule.capture, start, end)
-        return read._replace(captures=own if read.captures is None else (own, read.captures))
+        if rule.stop is not None and (rule.capture or rule.stop_capture):
+            whole = end
+            end = next(at for at in self._places[self._index[start] :] if self._is(rule.stop, at, whole))
+            own += [(rule.stop_capture, end, whole)] * bool(rule.stop_capture)
+        own += [(rule.capture, start, end)] * bool(rule.capture)
+        return read._replace(captures=reduce(_both, [*own, read.captures]))
 
     def _is(self, language: CharDfa, start: int, end: int) -> bool:
         return language.matches(self._data[start:end].decode("utf-8", "surrogateescape"))
 
 
 def _joined(first: _Read, second: _Read) -> _Read:
-    trees = [tree for tree in (first.captures, second.captures) if tree is not None]
-    tree = tuple(trees) if len(trees) == 2 else trees[0] if trees else None
-    return _Read(second.end, first.solid if second.solid is None else second.solid, tree)
+    solid = first.solid if second.solid is None else second.solid
+    return _Read(second.end, solid, _both(first.captures, second.captures))
+
+
+def _both(first: Any, second: Any) -> Any:
+    """The tree of two trees of captures."""
+    trees = [tree for tree in (first, second) if tree is not None]
+    return tuple(trees) if len(trees) == 2 else trees[0] if trees else None

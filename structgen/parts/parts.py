@@ -305,12 +305,14 @@ class RulePlan:
     Attributes:
         capture: the name under which `captures` returns what it has written; empty for none.
         stop: what its text ends with and its capture leaves out; None for nothing.
+        stop_capture: the name under which `captures` returns that end; empty for none.
     """
 
     name: str
     body: Plan
     capture: str = ""
     stop: CharDfa | None = None
+    stop_capture: str = ""
 
 
 def by_text(plans: Mapping[bytes, Plan]) -> Plan:

@@ -71,7 +71,7 @@ def read_lark(
 
 _NO_EFFECT = ("no_forcing", "allow_initial_skip")
 """Options of `%llguidance` that do not change the texts here."""
-_OPTIONS = ("capture", "lazy", "stop", "suffix", "max_tokens", "temperature")
+_OPTIONS = ("capture", "lazy", "stop", "suffix", "stop_capture", "max_tokens", "temperature")
 
 
 class _Reader:
@@ -205,8 +205,8 @@ class _Reader:
             options[match[1]] = match[2] or ""
             end = match.end()
         for name in options:
-            if name == "stop_capture":
-                self._cursor.refuse(f"the option {name}= of a rule is not supported", at)
+            if name == "stop_capture" and "suffix" not in options:
+                self._cursor.refuse(f"the option {name}= of a rule is not supported without suffix=", at)
             if name not in _OPTIONS:
                 self._cursor.refuse(f"unknown option {quoted(name)}: {', '.join(_OPTIONS)} are known", at)
         return options
@@ -449,6 +449,8 @@ class _Reader:
             if option == "stop":
                 return Language(stopped(language, end))
             language, rules.stops[name] = concatenated(language, end), end
+            if "stop_capture" in options:
+                rules.stop_captures[name] = options["stop_capture"].strip('"')
         return Lexeme(first_end(language), lazy=True) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
 
     def _stop(self, text: str, at: int) -> Expression:

@@ -176,8 +176,9 @@ class _Plans:
     def _rule(self, name: str) -> Plan:
         rule = self._made.get(name)
         if rule is None:
-            capture, stop = self._rules.captures.get(name, ""), self._rules.stops.get(name)
-            rule = self._made[name] = RulePlan(name, Series(()), capture, stop)
+            rules = self._rules
+            captures = rules.captures.get(name, ""), rules.stops.get(name), rules.stop_captures.get(name, "")
+            rule = self._made[name] = RulePlan(name, Series(()), *captures)
             rule.body = self._plan(self._rules.expressions[name])
             if name in self._rules.limits:
                 rule.body = _limited(rule.body, self._rules.limits[name])
@@ -224,7 +225,8 @@ class _Plans:
         return rebuilt(expression, lambda child: next(following))  # type: ignore[arg-type,return-value]
 
     def _regular_rule(self, name: str) -> Node | None:
-        if name in self._open or name in self._rules.captures or name in self._rules.limits:
+        rules = self._rules
+        if name in self._open or name in {*rules.captures, *rules.limits, *rules.stop_captures}:
             return None
         self._open.add(name)
         try:

@@ -75,6 +75,7 @@ class Productions:
         ignored: what may stand before, between and behind tokens.
         captures: by the name of a rule, the name of its capture.
         stops: by the name of a rule, what its capture leaves out at the end.
+        stop_captures: by the name of a rule, the name of the capture of that end.
         limits: by the name of a rule that is one terminal, the limits of its tokens.
     """
 
@@ -83,6 +84,7 @@ class Productions:
     ignored: CharDfa | None = None
     captures: dict[str, str] = field(default_factory=dict)
     stops: dict[str, CharDfa] = field(default_factory=dict)
+    stop_captures: dict[str, str] = field(default_factory=dict)
     limits: dict[str, PartLimits] = field(default_factory=dict)
 
 
