@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
+from collections import Counter
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 import structgen as sg
 from structgen.errors import OptionError
 from structgen.models.model import Model
-from tests.support.calling_models import random_chat
+from tests.support.calling_models import mixture_chat, random_chat
 from tests.support.chat_templates import templates
 
 REAL = ("Qwen-Qwen3-0.6B", "GLM-4.6", "openai-gpt-oss-120b", "Kimi-K3", "deepseek-ai-DeepSeek-V3.1")
@@ -184,3 +186,50 @@ def test_a_search_of_beams_calls_but_has_no_stream():
     assert [len(calls) for calls in sg.call(model_of("hermes"), ["Rome?", "Paris?"], **options)] == [1, 1]
     with pytest.raises(OptionError, match="beams= in a stream of calls"):
         sg.stream_call(model_of("hermes"), "Rome?", **options)
+
+
+def _even(number: int) -> int:
+    assert number % 2 == 0
+    return number
+
+
+@sg.tool
+def pair(guests: Annotated[int, AfterValidator(_even)]) -> str:
+    """Pairs guests."""
+    return f"{guests // 2} pairs"
+
+
+@pytest.mark.parametrize(
+    ("choice", "count"),
+    [("auto", 25), *(pytest.param(choice, 200, marks=pytest.mark.slow) for choice in ("auto", "required"))],
+)
+def test_exact_draws_of_calls_have_the_models_law_and_so_has_their_stream(choice, count):
+    """What masks and a tool's validators refuse takes its share along; else *Ada* would have that of *Alan*."""
+    names = [("Ada", 0.1), ("Bob", 0.2), ("Alan", 0.4)]
+    texts = {_said("greet", json.dumps({"name": name})): chance for name, chance in names}
+    texts |= {_said("pair", '{"guests": 2}'): 0.05, _said("pair", '{"guests": 3}'): 0.2, "In Rome.": 0.05}
+    valid = {text: chance for text, chance in texts.items() if "Alan" not in text and "3" not in text}
+    if choice == "required":
+        del valid["In Rome."]
+    model = mixture_chat("hermes", texts)
+    options: dict[str, Any] = {"choice": choice, "limits": sg.Limits(60)}
+    options["sampling"] = sg.Sampling(temperature=1.0, seed=3, exact=True).several(count)
+    replies = sg.call(model, ["Hi?"] * count, [greet, pair], details=True, **options)
+    drawn = Counter(reply.generation.text for reply in replies)
+    assert drawn.keys() <= valid.keys()
+    total = sum(valid.values())
+    away = sum((drawn[text] - count * p / total) ** 2 / (count * p / total) for text, p in valid.items())
+    assert away < 25  # Pearson's statistic with 2 or 3 degrees of freedom: once in 10,000 tests
+    first = replies[0].generation
+    assert first.exact
+    assert abs(first.log_validity - math.log(total)) < 5 * first.log_validity_error
+    events = list(sg.stream_call(model, ["Hi?"] * count, [greet, pair], **options))
+    streamed = [told(events, row) for row in range(count)]
+    assert [reply.generation.text for reply in streamed] == [reply.generation.text for reply in replies]
+    prefers = sg.Sampling(temperature=1.0, exact="prefer")
+    with pytest.raises(OptionError, match="streams and jobs run once"):
+        sg.stream_call(model, "Hi?", [greet], **options | {"sampling": prefers})
+
+
+def _said(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'

@@ -70,6 +70,28 @@ class AnsweringModel(ScriptedModel):
         return next((number for number, key in enumerate(self.keys) if key in prompt), 0)
 
 
+class Mixture(ScriptedModel):
+    """It says one of these texts, each with its probability."""
+
+    def __init__(self, texts: dict[str, float], tokenizer: PreTrainedTokenizerFast, vocabulary: Vocabulary):
+        super().__init__("", vocabulary)
+        self.chances = {(*tokenizer.encode(text), tokenizer.eos_token_id): p for text, p in texts.items()}
+
+    def _scores(self, row, said):
+        law = torch.full((self.vocabulary.width,), 1e-12)
+        for text, chance in self.chances.items():
+            if text[: len(said)] == tuple(said) and len(text) > len(said):
+                law[text[len(said)]] += chance
+        return law.log()
+
+
+def mixture_chat(template: str, texts: dict[str, float]) -> Model:
+    """A model that says one of these texts in each turn, each with its probability."""
+    tokenizer = chat_tokenizer(template)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    return Model(Mixture(texts, tokenizer, vocabulary), tokenizer, vocabulary)
+
+
 def answering_chat(template: str, texts: dict[str, str]) -> Model:
     """A model that wants to say these texts, each where its key stands in the prompt."""
     tokenizer = chat_tokenizer(template)

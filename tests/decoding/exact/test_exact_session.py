@@ -392,6 +392,15 @@ def test_a_stream_tells_a_text_when_it_is_complete():
     assert events[-1].result.exact
 
 
+def test_streams_have_the_models_law():
+    model, count = letters(3), 300
+    sampling = sg.Sampling(temperature=1.0, seed=1, exact=True).several(count)
+    events = sg.stream(model.model(), [[0]] * count, sg.Regex(PATTERN), sampling=sampling, limits=sg.Limits(LENGTH))
+    runs = [event.result for event in events if event.result is not None]
+    law = model.texts(LENGTH, matches, complete=True)
+    assert chi_square([run.token_ids for run in runs], law) < UNLIKELY
+
+
 def test_a_stream_tells_of_one_run():
     sampling = sg.Sampling(temperature=1.0, exact="prefer")
     with pytest.raises(sg.OptionError, match="streams and jobs run once"):
