@@ -102,6 +102,7 @@ def cost() -> None:
     ways: dict[str, tuple[Any, dict[str, Any]]] = {
         "eight plain sessions": (["Once"] * 8, {"sampling": several}), "eight beams": ("Once", {"beams": 8}),
         "eight beams, two phrases": ("Once", {"beams": 8, "phrases": phrases}),
+        "eight beams, two phrases anywhere": ("Once", {"beams": 8, "phrases": ["is very fast indeed", "rain or snow"]}),
     }  # fmt: skip
     model, limits = as_model(module, tokenizer), sg.Limits(600)
     requests = [

@@ -67,11 +67,16 @@ class Possible:
         self._pushed = 0
         self._met = False
 
+    @property
+    def gave_up(self) -> bool:
+        """Have the searches visited so many nodes that every answer is now yes?"""
+        return self._left <= 0
+
     def may(self, position: int, places: _Places) -> bool:
         """May a text that continues from here have the phrases?"""
         with self._lock:
             place = self._place(places)
-            if self._for_ever[place] or self._left <= 0:
+            if self._for_ever[place] or self.gave_up:
                 return True
             known = self._known.get((position, place))
         if known is not None:
@@ -101,7 +106,7 @@ class Possible:
         while self._queue and not self._met:
             _, _, walk, node = heappop(self._queue)
             self._left -= 1
-            if self._left <= 0:
+            if self.gave_up:
                 return True
             self._visit(walk, node)
         return self._met

@@ -86,7 +86,6 @@ class PhraseSet:
             left = allowed(phrase.compile(), guards, at=phrase.at, is_json=is_json)
             self._phrases.append(_Tracked(str(phrase), left.table, phrase.at, pointer, phrase, left.bans, every))
         self._unbound = tuple(number for number, phrase in enumerate(self._phrases) if phrase.at is None)
-        self._ending = [number for number in self._unbound if self._phrases[number].table.may_be_lost]
         self._finders = [StringFinder(pointer) for pointer in pointers]
         self.start = Progress((0,) * len(self._phrases), (Scan(),) * len(pointers))
 
@@ -107,11 +106,13 @@ class PhraseSet:
 
         Phrases that are bound to strings are not asked about, see `lost_in`.
         """
-        for group in [*combinations(self._unbound, 1), self._unbound][: 2 * len(self._unbound) - 1]:
-            if not self._may(group, state, grammar, position):
-                pairs = combinations(group, 2) if len(group) > 2 else ()
-                named = next((pair for pair in pairs if not self._may(pair, state, grammar, position)), group)
-                return " and ".join(self._phrases[number].lost for number in named)
+        together = self._may(self._unbound, state, grammar, position)
+        if together and not self._possible(grammar, self._unbound).gave_up:
+            return ""
+        for size in (1,) if together else (1, 2, len(self._unbound)):
+            for group in combinations(self._unbound, size):
+                if not self._may(group, state, grammar, position):
+                    return " and ".join(self._phrases[number].lost for number in group)
         return ""
 
     def _may(self, numbers: tuple[int, ...], state: Progress, grammar: Grammar, position: int) -> bool:
@@ -121,13 +122,10 @@ class PhraseSet:
     def _possible(self, grammar: Grammar, numbers: tuple[int, ...]) -> Possible:
         return Possible(grammar, [self._phrases[number].table for number in numbers])
 
-    def uses_up(self, before: Progress, after: Progress) -> bool:
-        """Has a phrase gone on that may occur only so often?"""
-        return any(before.places[number] != after.places[number] for number in self._ending)
-
     def exceeded(self, text: bytes) -> bool:
         """Does a text have a phrase more often than it may?"""
-        return any(self._phrases[n].table.owed[self._phrases[n].table.after(0, text)] >= NEVER for n in self._ending)
+        tables = [self._phrases[number].table for number in self._unbound]
+        return any(table.owed[table.after(0, text)] >= NEVER for table in tables)
 
     def lost_in(self, root: Node) -> str:
         """The phrases of one pointer that no string of a schema can have there; empty where none are known."""

@@ -148,7 +148,7 @@ class BeamCandidates:
         likeliest: tokens of each beam, best first.
         limit: the most candidates of a beam.
         lacking: complete texts that were refused since they lack a phrase.
-        losing: the number of texts that were refused since a phrase could not have been said any more.
+        losing: the number of texts that were refused since they began or ended a value, and lost a phrase by it.
     """
 
     beams: Hypotheses

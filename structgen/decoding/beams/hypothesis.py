@@ -84,7 +84,7 @@ class Hypothesis(Session):
 
     Attributes:
         lacks_phrase: it was sent back since it was complete and had not all phrases.
-        loses_phrase: it was sent back since a phrase could not have been said any more.
+        loses_phrase: it was sent back since it began or ended a value, and lost a phrase by it.
     """
 
     _refusals_class: ClassVar[type[RowRefusals]] = HypothesisRefusals
@@ -146,11 +146,10 @@ class Hypothesis(Session):
         """The text with one more token; without it, and with `sent_back` or an error, if it must not be taken."""
         twin = self.fork()
         twin._forced = self._forced[1:]
-        twin.sent_back = twin.lacks_phrase = twin.loses_phrase = False
-        refusals = 0 if twin.phrases is None else twin.phrases.refusals
+        twin.sent_back = twin.lacks_phrase = False
+        before = 0 if twin.phrases is None else twin.phrases.value_refusals
         twin._attempt(twin._advance, token, entry)
-        if twin.phrases is not None and twin.phrases.refusals > refusals:
-            twin.loses_phrase = not twin.lacks_phrase
+        twin.loses_phrase = twin.phrases is not None and twin.phrases.value_refusals > before
         if twin.sent_back:
             twin._do_not_force()
         return twin

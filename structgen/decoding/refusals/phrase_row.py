@@ -72,7 +72,7 @@ class PhraseRow(RowRule):
     """The phrases of one row.
 
     Attributes:
-        refusals: how many tokens were refused, since a phrase would be lost, or missing at the end.
+        value_refusals: how many tokens were refused that would begin or end a value, and lose a phrase by it.
     """
 
     option = "phrases="
@@ -82,7 +82,7 @@ class PhraseRow(RowRule):
         self._vocabulary = vocabulary
         self._states = [phrases.start]
         self._refused: dict[int, list[int]] = {}
-        self.refusals = 0
+        self.value_refusals = 0
 
     def fork(self) -> PhraseRow:
         twin = copy(self)
@@ -130,22 +130,16 @@ class PhraseRow(RowRule):
         matcher, tokens = text.matcher, text.tokens
         before = self.state(tokens[:-1])
         after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
-        keeps = after is not None and not (matcher is not None and self._loses(matcher, before, after))
-        if not keeps:
+        if after is not None and matcher is not None and not matcher.finished:
+            after = None if self.phrases.lost(after, matcher.grammar, matcher.position) else after
+        if after is None:
             self.refuse(tokens)
-        return keeps
-
-    def _loses(self, matcher: Matcher, before: Progress, state: Progress) -> bool:
-        """Has the last token begun or ended a value, or used a phrase up, so that no text has all phrases any more?"""
-        if matcher.finished:
-            return False
-        stays = (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
-        asks = not stays or self.phrases.uses_up(before, state)
-        return asks and self.phrases.lost(state, matcher.grammar, matcher.position) != ""
+            stays = matcher is None or (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
+            self.value_refusals += not stays
+        return after is not None
 
     def refuse(self, tokens: Sequence[int]) -> None:
         """Forbids the last token in its place."""
-        self.refusals += 1
         self._refused.setdefault(len(tokens) - 1, []).append(tokens[-1])
 
     def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:

@@ -300,6 +300,14 @@ def test_phrases_that_exclude_each_other_are_told_before_anything_runs(schema, p
     assert run.stats.forwards == 0
 
 
+def test_no_text_is_gone_on_with_that_has_no_room_left_for_the_phrase():
+    """In `xx` or longer there is none for *hello*, though the text may go on."""
+    for seed in range(3):
+        run = sg.generate(make(seed=seed), "x", sg.Regex("[a-z]{0,6}"), phrases=["hello"], beams=2, details=True)
+        assert "hello" in run.text
+        assert run.stats.rollbacks == 0
+
+
 def test_a_word_that_no_string_may_have_is_no_word_that_one_must_have():
     run = sg.generate(
         make(), "x", closed(a={"enum": ["to", "so"]}), phrases=[sg.Phrase("z", at="/a", times=0)], beams=2
