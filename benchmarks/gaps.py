@@ -1,13 +1,13 @@
 """What streams notice of a long prompt that arrives beside them: the gaps between their tokens, and its first token.
 
-    python benchmarks/gaps.py [--model smollm2] [--tokens 512 2048 8192] [--streams 4] [--write]
+    python benchmarks/gaps.py [--model smollm2 | smollm2.gguf] [--tokens 512 2048 8192] [--streams 4] [--write]
 
 Some streams of free text run in one open batch, as in the server; then a prompt of so many tokens joins. Measured are
 the gaps between two tokens of a stream until the prompt's first token, by the usual gap (the median before the prompt
 came), and the seconds to that token by those of the same prompt alone. "at once" is the same code told to read every
 prompt at once, as it was before prompts were read in parts. One thread; all texts have to be those of rows alone.
 
-`--write` writes results/gaps.md beside this file.
+`smollm2` runs in torch, `smollm2.gguf` in llama.cpp. `--write` writes its section of results/gaps.md beside this file.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.hosts.host import Host
+from structgen.models.known import PACKAGED
 
 RESULT = Path(__file__).resolve().parent / "results" / "gaps.md"
 WARM_UP, LONGEST = 25, 4000
@@ -128,15 +129,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    lines = [*table(sg.load(options.model), options)]
+    file = PACKAGED["smollm2"].path() if options.model == "smollm2.gguf" else None
+    model = sg.load(options.model) if file is None else sg.load(file, n_threads=1, n_ctx=max(options.tokens) * 2)
+    lines = [*table(model, options)]
     print("\n".join(lines))
     if options.write:
         setting = (
             f"{datetime.datetime.now(tz=datetime.UTC).date()}; {os.cpu_count()} cores, which others used meanwhile"
         )
-        setting += f", one thread, torch {version('torch')}, transformers {version('transformers')}; {options.model}, "
+        setting += f", one thread, torch {version('torch')}, transformers {version('transformers')}, "
         setting += f"{options.streams} streams beside the prompt."
-        RESULT.write_text("\n".join(["# Gaps in streams while a prompt is read", "", setting, "", *lines, ""]))
+        head, *sections = RESULT.read_text().rstrip("\n").split("\n\n## ")
+        kept = [section for section in sections if not section.startswith(f"{options.model}\n")]
+        RESULT.write_text("\n\n## ".join([head, *kept, "\n".join([options.model, "", setting, "", *lines])]) + "\n")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ class LlamaCpp(Host):
         n_batch: tokens of one forward pass.
         flash_attn: flash attention, which rounds more. By default llama.cpp chooses on a GPU, and on a CPU it is off,
             since it makes passes of fewer than 64 tokens slower. `type_v` below 16 bits needs it, and turns it on.
+        kv_unified: one cache for all sequences. By default each has its own, so that none makes another one slower;
+            with `beams=` and long contexts one cache is faster, since what is common need not be copied.
         type_k, type_v: ggml's number of the cache's types: 0 is float32, 1 is float16, the default.
 
     Raises:
@@ -82,6 +84,7 @@ class LlamaCpp(Host):
         n_gpu_layers: int = 0,
         n_batch: int = 512,
         flash_attn: bool | None = None,
+        kv_unified: bool = False,
         type_k: int | None = None,
         type_v: int | None = None,
     ) -> None:
@@ -104,7 +107,7 @@ class LlamaCpp(Host):
         context = min(n_ctx or CONTEXT, trained) if trained > 0 else n_ctx or CONTEXT
         sizes = api.llama_context_default_params()
         sizes.n_ctx, sizes.n_seq_max, sizes.n_batch = context * n_seq_max, n_seq_max, n_batch
-        sizes.kv_unified = sizes.swa_full = sizes.no_perf = True
+        sizes.kv_unified, sizes.swa_full, sizes.no_perf = kv_unified, True, True
         if flash_attn is None and n_gpu_layers == 0 and type_v in PLAIN_TYPES:
             flash_attn = False
         sizes.flash_attn_type = -1 if flash_attn is None else int(flash_attn)

@@ -135,6 +135,17 @@ def test_attention_is_plain_on_a_cpu_unless_the_cache_needs_flash_attention(gguf
     assert np.abs(plain - logits(type_v=8)).max() < 1.0  # ggml's Q8_0
 
 
+def test_what_other_sequences_hold_and_read_changes_no_bit(gguf_file, demo):
+    from structgen.models.hosts.host import NewTokens
+
+    host = sg.load(gguf_file, n_threads=1, n_seq_max=3).module
+    first, second, third = (NewTokens(demo[1].encode(prompt)) for prompt in (*PROMPTS[:2], "Ada"))
+    alone = host.append({2: third})[0]
+    host.rewind(2, 0)
+    host.append({0: first, 1: second})
+    assert np.array_equal(host.append({0: NewTokens([5]), 2: third, 1: NewTokens([7, 9])})[1], alone)
+
+
 def test_a_stream_that_is_left_gives_its_sequences_back(loaded):
     for _ in range(12):
         events = sg.stream(loaded, PROMPTS[0], Person)
@@ -161,7 +172,7 @@ def test_chat_messages_go_through_the_files_template(gguf_file):
     [
         ({"n_seq_max": 0}, "n_seq_max=0"),
         ({"n_ctx": -1}, "n_ctx=-1"),
-        ({"dtype": "float16"}, "dtype=: for a GGUF file the options are flash_attn, n_batch"),
+        ({"dtype": "float16"}, "dtype=: for a GGUF file the options are flash_attn, kv_unified, n_batch"),
         ({"device": "cuda"}, "n_gpu_layers=-1"),
     ],
 )
