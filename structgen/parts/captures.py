@@ -233,7 +233,8 @@ class _Chart:
         end = start if read.solid is None else read.solid
         if rule.stop is not None and (rule.capture or rule.stop_capture):
             whole = end
-            end = next(at for at in self._places[self._index[start] :] if self._is(rule.stop, at, whole))
+            places = self._places[self._index[start] : self._index[whole] + 1]
+            end = next((at for at in places if self._is(rule.stop, at, whole)), whole)
             own += [(rule.stop_capture, end, whole)] * bool(rule.stop_capture)
         own += [(rule.capture, start, end)] * bool(rule.capture)
         return read._replace(captures=reduce(_both, [*own, read.captures]))

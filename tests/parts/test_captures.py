@@ -43,6 +43,8 @@ def said(constraint: Any, text: str) -> list[tuple[str, str]]:
         (sg.Lark('start: text "."\ntext[capture, suffix=/[!?]+-/, stop_capture="end"]: /[^.]*/'), "oh!?-.",
          [("text", "oh"), ("end", "!?-")]),
         (sg.Lark('start: text "."\ntext[suffix="!", stop_capture=e]: /[^.]*/'), "oh!.", [("e", "!")]),
+        (sg.Sequence(sg.Text(stop=";", until="!", name="x"), sg.Text(stop=";", until="!", name="x")), "a;b!",
+         [("x", "a"), ("x", "b!")]),
         (sg.Sequence(sg.Text(stop=["ab", "b"], name="x"), sg.Text(stop="\n", name="y")), "aaab-\n",
          [("x", "aa"), ("y", "-")]),
         (sg.Lark('start: v+\nv[capture]: "<" %json {"type": "integer"} ">" | %lark { start: "a" start "b" | "c" }'),
