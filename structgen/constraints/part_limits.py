@@ -17,7 +17,8 @@ from structgen.arguments import MAX_INTEGER, is_number, is_whole, require
 from structgen.automaton.table_format import TARGET
 from structgen.endings.closing import Closing
 from structgen.errors import OptionError
-from structgen.masks.grammar import Counted, Grammar
+from structgen.masks.budgets import Counted
+from structgen.masks.grammar import Grammar
 from structgen.memo import cached_method, cached_up_to
 from structgen.parts.composed import Composed
 from structgen.parts.parts import Part, PartLimits, Texts
@@ -42,7 +43,7 @@ _WITHIN = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))
 
 
 class PartBudgets:
-    """The limits of the parts of a grammar; see `masks.grammar.Budgets`.
+    """The limits of the parts of a grammar; see `masks.budgets`.
 
     Raises:
         OptionError: a part has no text of so few tokens.

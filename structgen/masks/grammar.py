@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import index
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from structgen.automaton.table_format import COUNT_SHIFT, YES
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.alike import alike
+from structgen.masks.budgets import Budgets, Counted
 from structgen.masks.tested import Snapshot, TestedMask
 from structgen.masks.string_slices import Uint32
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
@@ -28,8 +29,6 @@ from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 T = TypeVar("T")
-Counted = tuple[tuple[object, int], ...]
-"""The tokens that have begun in each part with limits in which a text is."""
 Filled = tuple[Uint32, bool, TestedMask | None]
 """A mask; whether the text may end; and, if the mask depends on tests, the object that corrects it for a text."""
 NOTHING_ALLOWED = 2
@@ -42,28 +41,6 @@ FEW = 12
 """If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
 FEWEST_MASKS = 64
 """The number of masks that one grammar always caches, whatever their size."""
-
-
-class Budgets(Protocol):
-    """Keeps the parts of a text within limits that count tokens, of which the automaton knows nothing.
-
-    Attributes:
-        temperatures: those that parts ask for.
-    """
-
-    temperatures: frozenset[float]
-
-    def after(self, before: int, token: int, position: int, counted: Counted) -> tuple[int, Counted]:
-        """Returns the position after a token, from which parts that are at their limit only end, and the new counts."""
-        ...
-
-    def cut(self, before: int, token: int, counted: Counted) -> int | None:
-        """Returns the limit that let a part only end behind a token; None for none."""
-        ...
-
-    def temperature(self, position: int) -> float | None:
-        """Returns the temperature of the part that is read at a position; None for that of the request."""
-        ...
 
 
 class Grammar(Transitions):

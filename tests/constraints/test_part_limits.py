@@ -1,4 +1,7 @@
-"""Limits of single parts: at most so many tokens begin in each, and they are drawn with its temperature."""
+"""Limits of single parts: at most so many tokens begin in each, and they are drawn with its temperature.
+
+Covers `masks.budgets`.
+"""
 
 from __future__ import annotations
 
