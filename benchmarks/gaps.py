@@ -5,7 +5,8 @@
 Some streams of free text run in one open batch, as in the server; then a prompt of so many tokens joins. Measured are
 the gaps between two tokens of a stream until the prompt's first token, by the usual gap (the median before the prompt
 came), and the seconds to that token by those of the same prompt alone. "at once" is the same code told to read every
-prompt at once, as it was before prompts were read in parts. One thread; all texts have to be those of rows alone.
+prompt at once, as it was before prompts were read in parts. One thread; in torch all texts have to be those of rows
+alone (llama.cpp rounds by the number of tokens in a pass).
 
 `smollm2` runs in torch, `smollm2.gguf` in llama.cpp. `--write` writes its section of results/gaps.md beside this file.
 """
@@ -115,7 +116,7 @@ def table(model: sg.Model, options: argparse.Namespace) -> Iterator[str]:
         for name in ("at once", "in parts"):
             with at_once() if name == "at once" else nullcontext():
                 found, usual, first, said = gaps(model, prompt, options.streams)
-            assert said == text, (said, text)
+            assert said == text or isinstance(model.module, Host), (said, text)
             shares = [statistics.median(found), sorted(found)[int(0.95 * (len(found) - 1))], max(found)]
             figures = " | ".join(f"{each / usual:.1f}" for each in shares)
             yield f"| {tokens} | {name} | {len(found)} | {1e3 * usual:.0f} | {figures} | {first / expected:.2f} |"
