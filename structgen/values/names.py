@@ -22,7 +22,7 @@ MAX_DOUBTFUL = 8
 """The largest number of patterns that are tested at the end of a name. Each doubles the number of possible marks."""
 
 
-@lru_cache(65536)
+@lru_cache(8192)
 def is_named(names: Strings, name: str) -> bool:
     """Is `name` among `names`?"""
     holds = string_predicate(names)
