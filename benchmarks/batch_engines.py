@@ -9,7 +9,8 @@ takes text after text, as llama-cpp-python does. vLLM, where it is installed (it
 with structgen as back end, float32, one thread. One process, CPU time of all its threads. Nothing is remembered from
 one batch to the next.
 
-`--write` replaces the rows of the same engine and model in results/batch-engines.json and the page beside it.
+`--write` replaces the rows of the same engine, model and number of rows in results/batch-engines.json and the page
+beside it. vLLM starts in one process only as often as it has back ends: take each number of rows in a run of its own.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "STRUCTGEN_VLLM": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 os.environ |= {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+os.environ |= {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 
 import torch
 from jsonschema import Draft202012Validator
@@ -85,8 +87,11 @@ def llama_cpp_ways(file: Path, rows: int) -> dict[str, Way]:
 
 
 def vllm_ways(folder: Path, rows: int, backend: str) -> dict[str, Way]:
+    from llvmlite.binding import ffi
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
+
+    ffi._lib_fn_wrapper.get = lambda *_: None  # vLLM looks for kernels in all that is imported, and asks this one, too
 
     engine = LLM(
         str(folder), dtype="float32", max_model_len=1024, max_num_seqs=rows, enable_prefix_caching=False,
@@ -178,8 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 found.append(row)
     if options.write:
         known = [Row(**row) for row in json.loads(RESULT.read_text())] if RESULT.exists() else []
-        made = {(row.engine, row.model, row.way) for row in found}
-        kept = [row for row in known if (row.engine, row.model, row.way) not in made] + found
+        made = {(row.engine, row.model, row.rows) for row in found}
+        kept = [row for row in known if (row.engine, row.model, row.rows) not in made] + found
         RESULT.write_text(json.dumps([asdict(row) for row in kept], indent=1) + "\n")
         RESULT.with_suffix(".md").write_text("\n".join([*page(kept), ""]))
 

@@ -53,6 +53,9 @@ class PromptParts:
             first = next(session for session in long if session in held)
             most = self._tokens_in(PART * len(held), LEAST)  # where many wait, what each pass costs counts more
             self._tokens = forward.read_part(first.row, min(max(most, LEAST), MOST))
+            if not self._tokens:  # what is left of it is no more than a part: the step reads it
+                held.remove(first)
+                self._tokens = len(first.row.ids) - first.row.valid
             self._pending.pop(first, None)  # more may be remembered by now
         return frozenset(held)
 

@@ -106,6 +106,8 @@ class Reads(Forward):
         raise AssertionError
 
     def read_part(self, row, most):
+        if len(row.ids) - row.valid <= most:
+            return 0
         self.parts.append(most)
         row.valid += most
         return most
@@ -143,3 +145,19 @@ def test_a_part_takes_two_usual_steps_and_short_prompts_are_read_at_once():
         parts.read(forward, [decoding, long])
         parts.ended(10.0)
     assert forward.parts[-1] == LEAST
+
+
+def test_the_last_part_is_read_by_a_step_however_long_it_takes():
+    """As with quantised weights on a CPU: 128 tokens take 12 usual steps. The last of them waited for ever."""
+    forward, parts = Reads(), PromptParts()
+    decoding, long = (Waiting(row=Row(range(n))) for n in (1, 2048))
+    decoding.row.valid = 1
+    parts.read(forward, [decoding])
+    parts.ended(0.075)
+    steps = 0
+    while parts.read(forward, [decoding, long]):
+        steps += 1
+        parts.ended(1.0)
+        assert steps < 2048 / LEAST
+    assert len(long.row.ids) - long.row.valid <= LEAST
+    assert parts._tokens == len(long.row.ids) - long.row.valid
