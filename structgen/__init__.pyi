@@ -26,6 +26,7 @@ from structgen.calling.turns import Reply as Reply
 from structgen.calling.turns import call as call
 from structgen.chat.call_format import CallFormat as CallFormat
 from structgen.chat.known import call_format as call_format
+from structgen.chat.structural import StructuralTag as StructuralTag
 from structgen.classifying import Calibration as Calibration
 from structgen.classifying import Classification as Classification
 from structgen.classifying import calibrate as calibrate
@@ -46,7 +47,6 @@ from structgen.constraints.languages import ByteMachine as ByteMachine
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.languages import Machine as Machine
 from structgen.constraints.quotes import Quote as Quote
-from structgen.constraints.structural import StructuralTag as StructuralTag
 from structgen.endings.closing import closing_tokens as closing_tokens
 from structgen.errors import BudgetExhausted as BudgetExhausted
 from structgen.errors import BudgetWarning as BudgetWarning

@@ -57,7 +57,7 @@ def _tagged(opening: str, closing: str, body: Spelling = ()) -> Spellings:
     )  # fmt: skip
 
 
-def _keyed(before: Pieces, after: Pieces, separator: str = "", **writers: ValueWriter) -> KeyedArguments:
+def keyed(before: Pieces, after: Pieces, separator: str = "", **writers: ValueWriter) -> KeyedArguments:
     """Arguments that are written alike for all types; strings as they are, and other values as JSON."""
     formats = {
         type_: ArgumentFormat(before, writers.get(type_, Raw() if type_ == "string" else JsonLayout()), after)
@@ -155,7 +155,7 @@ NATIVE = (
             between=(_MARK + "</invoke>", Blank("\n"), _MARK + '<invoke name="'),
             closing=(_MARK + "</invoke>", Blank("\n"), _MARK + "</tool_call>"),
         ),
-        arguments=_keyed(
+        arguments=keyed(
             (_MARK + "<", KEY, ">"), (_MARK + "</", KEY, ">"),
             array=Elements(_MARK + "<", _MARK + "</", ">"), object=Elements(_MARK + "<", _MARK + "</", ">"),
         ),
@@ -168,7 +168,7 @@ NATIVE = (
             between=spelled("\n</function>\n", maybe("</seed:tool_call>\n<seed:tool_call>\n"), "<function="),
             closing=spelled("\n</function>\n</seed:tool_call>"),
         ),
-        arguments=_keyed(("\n<parameter=", KEY, ">"), ("</parameter>",)),
+        arguments=keyed(("\n<parameter=", KEY, ">"), ("</parameter>",)),
         thinking=Tags("<seed:think>", "</seed:think>"),
     ),
     Native(
@@ -179,7 +179,7 @@ NATIVE = (
             between=spelled("\n</function>", maybe("\n</tool_call>"), maybe("\n<tool_call>"), "\n<function="),
             closing=spelled("\n</function>", maybe("\n</tool_call>")),
         ),
-        arguments=_keyed(("\n<parameter=", KEY, ">\n"), ("\n</parameter>",)),
+        arguments=keyed(("\n<parameter=", KEY, ">\n"), ("\n</parameter>",)),
     ),
     Native(
         "glm-4.5", ("<arg_key>", "<arg_value>"),
@@ -189,7 +189,7 @@ NATIVE = (
             between=spelled("\n</tool_call>\n<tool_call>"),
             closing=spelled("\n</tool_call>"),
         ),
-        arguments=_keyed(("\n<arg_key>", KEY, "</arg_key>\n<arg_value>"), ("</arg_value>",)),
+        arguments=keyed(("\n<arg_key>", KEY, "</arg_key>\n<arg_value>"), ("</arg_value>",)),
     ),
     Native("longcat", ("<longcat_tool_call>",), _tagged("<longcat_tool_call>\n", "\n</longcat_tool_call>"),
            without=("<longcat_arg_key>",), thinking=Tags("<longcat_think>\n", "\n</longcat_think>\n")),
@@ -201,7 +201,7 @@ NATIVE = (
             between=spelled("\n</longcat_tool_call>\n<longcat_tool_call>"),
             closing=spelled("\n</longcat_tool_call>"),
         ),
-        arguments=_keyed(
+        arguments=keyed(
             ("\n<longcat_arg_key>", KEY, "</longcat_arg_key>\n<longcat_arg_value>"), ("</longcat_arg_value>",)
         ),
         thinking=Tags("<longcat_think>\n", "\n</longcat_think>\n"),
@@ -219,7 +219,7 @@ NATIVE = (
             ),
             closing=spelled("</steptml:invoke><｜tool_call_end｜>", maybe("<｜tool_calls_end｜>")),
         ),
-        arguments=_keyed(('<steptml:parameter name="', KEY, '">'), ("</steptml:parameter>",)),
+        arguments=keyed(('<steptml:parameter name="', KEY, '">'), ("</steptml:parameter>",)),
     ),
     Native(
         "gigachat-3", ("<|role_sep|>", "function"),

@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
-from structgen.automaton.machine import Automaton
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, one_of
 from structgen.chat.spellings import ALLOWED_BLANKS
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Words
-from structgen.parts.special import Special
+from structgen.parts.parts import Either, Loop, Plan, Series, Words
+from structgen.parts.special import Fixed, Special
 from structgen.regular.chardfa import from_pattern
 from structgen.vocabulary.vocabulary import special_text
-
-
-@dataclass(frozen=True, eq=False)
-class Fixed(Part):
-    """One fixed text. Its states are made when a generated text reaches it, because few of a hundred tools are called.
-
-    Attributes:
-        text: the bytes of the text, at least one.
-    """
-
-    late = True
-    text: bytes
-
-    def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
-
-    def _write(self, automaton: Automaton, state: int) -> None:
-        after = automaton.tables.chain(self.text[1:], automaton.pop(0))
-        automaton.tables.ranges(state, [(self.text[0], self.text[0], after)])
 
 
 class Literals:
     """Makes parts of literal text.
 
     Args:
-        tokens: the names of the vocabulary's special tokens, without those that end a text.
+        tokens: the names of the vocabulary's special tokens, without those that end a text; None if the vocabulary is
+            not known yet.
     """
 
-    def __init__(self, tokens: Collection[str]) -> None:
-        self._tokens = one_of(tokens)
+    def __init__(self, tokens: Collection[str] | None) -> None:
+        self._tokens, self._named = one_of(tokens or ()), tokens is None
 
     @cached_method
     def plan(self, text: str) -> Plan:
@@ -53,7 +33,7 @@ class Literals:
 
     @cached_method
     def _piece(self, text: str) -> Plan:
-        return Special(text, special_text(text)) if self.is_token(text) else Fixed(text.encode())
+        return Special(text, special_text(text)) if self.is_token(text) else Fixed(text, self._named)
 
     @cached_method
     def spelling(self, spelling: Spelling) -> Plan:

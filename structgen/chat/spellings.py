@@ -20,7 +20,7 @@ Read = Generator[None, str, T]
 
 WHITE = "[ \\t\\r\\n]"
 """The pattern of one blank."""
-ALLOWED_BLANKS = " {0,16}\n{0,2} {0,16}"
+ALLOWED_BLANKS = "[ \\t]{0,16}\n{0,2}[ \\t]{0,16}"
 """The pattern of the white space that a mask allows in one place. The parser reads any."""
 _WORDS = re.compile(r"""\s+|\]<\][^<>\s]*\[>\[<[^<>\s]*>?|<[^<>\s]*>?|\[/?[A-Z_]+\]|[\[\]{}(),:>]|[^\s<>\[\]{}(),:]+""")
 _JSON = frozenset("{}[](),:=")

@@ -14,7 +14,7 @@ from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
 from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Words, parts_of
-from structgen.parts.special import Special, StoppedText, tokens_of, with_tokens
+from structgen.parts.special import Fixed, Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
 from structgen.vocabulary import Vocabulary, require_vocabulary, special_text
@@ -51,16 +51,17 @@ class Composition(ABC):
         require_vocabulary(vocabulary)
         plan = self.plan()
         parts = list(parts_of(plan))
-        tokens = [token for part in parts for token in tokens_of(part)]
-        if not tokens:
-            return _grammar(plan, vocabulary)
         known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
+        tokens = [token for part in parts for token in tokens_of(part, known)]
+        named = any(isinstance(part, Fixed) and part.named for part in parts)
+        if not tokens and not named:
+            return _grammar(plan, vocabulary)
         numbered = {token: _numbered(token, vocabulary) for token in tokens if token.ids}
         for token in tokens:
             if token.needed and not token.ids and token.name not in known:
                 raise _unknown(token.name, vocabulary)
-        if numbered or any(isinstance(part, StoppedText) for part in parts):
-            plan = with_tokens(plan, known, numbered)
+        if numbered or named or any(isinstance(part, StoppedText) for part in parts):
+            plan = with_tokens(plan, known, vocabulary.special_names.keys() - known, numbered)
         there = bool(numbered) or not known.isdisjoint(token.name for token in tokens)
         return _grammar(plan, vocabulary.with_special_text if there else vocabulary)
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.chat.structural import StructuralTag
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.constraints.languages import grammar_of
-from structgen.constraints.structural import StructuralTag
 from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
 from structgen.integrations.followed_rows import matcher_of

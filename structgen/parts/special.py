@@ -6,17 +6,19 @@ the vocabulary has. So masks, rollback and closing treat it like any other token
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either, Entered, Families, Loop, Part, PartLimits, Plan, RulePlan, Series, Switch, Words, more_bytes,
+    Either, Entered, Families, Loop, Part, PartLimits, Plan, RulePlan, Series, Switch, Unordered, Words, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
+from structgen.vocabulary.vocabulary import special_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +81,50 @@ class StoppedText(Part):
         return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum, limits=self.limits)
 
 
+@dataclass(frozen=True, eq=False)
+class Fixed(Part):
+    """One fixed text. Its states are made when a generated text reaches it, because few of a hundred tools are called.
+
+    Attributes:
+        text: at least one character.
+        named: are the names of special tokens in it these tokens, in a vocabulary that has them? A token that ends the
+            model's texts may then be left out.
+    """
+
+    late = True
+    text: str
+    named: bool = False
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
+
+    def _write(self, automaton: Automaton, state: int) -> None:
+        text = self.text.encode()
+        after = automaton.tables.chain(text[1:], automaton.pop(0))
+        automaton.tables.ranges(state, [(text[0], text[0], after)])
+
+    def tokens(self, names: Iterable[str]) -> tuple[Special, ...]:
+        """The special tokens with these names in it."""
+        return tuple(Special(name, special_text(name)) for name in self._split(names)[1::2]) if self.named else ()
+
+    def among(self, names: Iterable[str], ends: Iterable[str]) -> Plan:
+        """The text in a vocabulary that has special tokens with these names, and ends texts with others."""
+        if not self.named:
+            return self
+        plans: list[Plan] = []
+        for place, text in enumerate(self._split((*names, *ends))):
+            if text:
+                end = place % 2 and text in ends
+                plan: Plan = Special(text, special_text(text)) if place % 2 and not end else Fixed(text)
+                plans.append(Loop(plan, 0, 1) if end else plan)
+        return plans[0] if len(plans) == 1 else Series(tuple(plans))
+
+    def _split(self, names: Iterable[str]) -> list[str]:
+        """The text in pieces: every second one is one of these names."""
+        found = sorted((name for name in names if name and name in self.text), key=len, reverse=True)
+        return re.split(f"({'|'.join(map(re.escape, found))})", self.text) if found else [self.text]
+
+
 def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
     """The state that reads one of these spellings and then leaves the frame. No spelling is a prefix of another."""
     state, end = automaton.tables.stub(), automaton.pop(0)
@@ -86,15 +132,18 @@ def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
     return state
 
 
-def tokens_of(part: Part) -> tuple[Special, ...]:
-    """The special tokens in a part."""
+def tokens_of(part: Part, names: Iterable[str]) -> tuple[Special, ...]:
+    """The special tokens in a part. `names`: those of the vocabulary."""
+    if isinstance(part, Fixed):
+        return part.tokens(names)
     return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, StoppedText) else ()
 
 
-def with_tokens(plan: Plan, names: Iterable[str], numbered: Mapping[Special, Plan]) -> Plan:
+def with_tokens(plan: Plan, names: Iterable[str], ends: Iterable[str], numbered: Mapping[Special, Plan]) -> Plan:
     """The plan for a vocabulary that has only the special tokens with these names, including all needed ones.
 
     Args:
+        ends: the names of the tokens that end its texts.
         numbered: what stands for each token that is given by its number.
     """
 
@@ -113,8 +162,15 @@ def with_tokens(plan: Plan, names: Iterable[str], numbered: Mapping[Special, Pla
             return replace(plan, plans=tuple(map(changed, plan.plans)))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
+        if isinstance(plan, Unordered):
+            members = tuple(
+                ({text: changed(each) for text, each in begun.items()}, needed) for begun, needed in plan.members
+            )
+            return Unordered(members, changed(plan.prefix), plan.separator and changed(plan.separator), plan.taken)
         if isinstance(plan, Special):
             return numbered.get(plan, plan)
+        if isinstance(plan, Fixed):
+            return plan.among(names, ends)
         return plan.among(names) if isinstance(plan, StoppedText) else plan
 
     return changed(plan)

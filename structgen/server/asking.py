@@ -11,10 +11,10 @@ from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
 from structgen.chat.known import thinking_tags_of
+from structgen.chat.structural import StructuralTag
 from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import grammar_of
-from structgen.constraints.structural import StructuralTag
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare

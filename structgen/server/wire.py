@@ -170,7 +170,7 @@ class SchemaFormat(Strict):
 
 
 class TagFormat(BaseModel):
-    """The answer is text with tags in it: see `constraints.structural`, which checks the other fields."""
+    """The answer is text with tags in it: see `chat.structural`, which checks the other fields."""
 
     model_config = ConfigDict(extra="allow")
 

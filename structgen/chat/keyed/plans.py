@@ -9,13 +9,21 @@ from typing import Any
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
 from structgen.chat.json_values import json_values, members_of, types_of
 from structgen.chat.keyed.nested import Elements, Nested
-from structgen.chat.keyed.value_plans import ElementPlans, NestedPlans, raw_strings, scalar_words, separated
+from structgen.chat.keyed.value_plans import (
+    FREE_NAME,
+    ElementPlans,
+    NestedPlans,
+    raw_strings,
+    scalar_words,
+    separated,
+)  # fmt: skip
 from structgen.chat.literals import Literals, optional
 from structgen.chat.spellings import loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Plan, Series, Unordered
+from structgen.parts.parts import Either, Loop, Plan, Series, Unordered, Words
+from structgen.regular.chardfa import from_pattern
 from structgen.schema.normal import Shape
 
 
@@ -54,6 +62,13 @@ class KeyedPlans:
         if self._separator is None:
             return Series(tuple(plan if needed else optional(plan) for plan, needed in items))
         return separated(items, self._separator)
+
+    def of_any_name(self, tool: str) -> Plan:
+        """Returns arguments of any name and value, any number of them. No text behind a value may have its name."""
+        named = Words(from_pattern(FREE_NAME))
+        value = self._member("", {}, tool, needed=True)
+        assert value is not None, "every format writes something"
+        return Loop(Series((self._prefix, named, value)), 0, None)
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
         """Returns one argument behind its name, with an alternative for each spelling of its types; None if the schema

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from structgen.arguments import MAX_INTEGER, is_whole
-from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.chat.arguments import JSON_TYPES, ArgumentFormat, JsonLayout, KeyedArguments, Raw
+from structgen.chat.formats import keyed
+from structgen.chat.keyed.plans import KeyedPlans
+from structgen.chat.literals import Literals
+from structgen.chat.pieces import Slot
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Composition, Text
 from structgen.constraints.languages import grammar_of
 from structgen.errors import OptionError, quoted
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Loop, Plan, Series
-from structgen.parts.special import Special
+from structgen.parts.special import Fixed, Special
 from structgen.vocabulary import special_text
 
 MAX_DEPTH = 100
@@ -31,16 +36,18 @@ class StructuralTag(Composition):
         }})
 
     The kinds of `format` are `const_string`, `json_schema` (`style` "json" or a model's, as "qwen_xml"), `regex`,
-    `grammar`, `any_text`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`,
-    `tags_with_separator`, `dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`. Free text in a
-    tag ends before the tag's end. JSON may have white space wherever JSON allows it.
+    `grammar`, `any_text`, `any_tokens`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`,
+    `tags_with_separator`, `dispatch`, `token_dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`.
+    Free text in a tag ends before the tag's end, and has no special tokens. Where the vocabulary has special tokens
+    whose names stand in a fixed text or in the tags of a style, the model writes these tokens. JSON may have white
+    space wherever JSON allows it.
 
     Attributes:
         value: the structural tag, its `format` alone, or the older form with `structures` and `triggers`.
 
     Raises (when it is compiled):
-        OptionError: it is malformed, or it has what is not supported: `exclude_token`, `any_tokens`, `token_dispatch`,
-            other styles. The message says where.
+        OptionError: it is malformed, or it has what is not supported: `exclude_token`, excluded tokens that are not
+            special, other styles and fields. The message says where.
         SchemaError, UnsupportedSchema, UnsatisfiableSchema: what a JSON Schema inside raises.
     """
 
@@ -57,6 +64,8 @@ class StructuralTag(Composition):
 
 def _format_of(value: Format) -> Any:
     """The `format` of a structural tag in any of its forms."""
+    if not {"format", "structures"}.isdisjoint(value) and value.get("type", "structural_tag") != "structural_tag":
+        raise OptionError(f"type: expected 'structural_tag', found {quoted(value['type'])}")
     if "format" in value:
         return value["format"]
     tags = value.get("structures", value.get("tags") if "triggers" in value and "type" not in value else None)
@@ -64,12 +73,12 @@ def _format_of(value: Format) -> Any:
         if value.get("type") == "structural_tag":
             raise OptionError("the structural tag has neither a format nor structures")
         return value
-    older = [tag if "content" in tag else {**tag, "content": _older(tag)} for tag in tags]
+    older = [tag if not isinstance(tag, Mapping) or "content" in tag else _newer(**tag) for tag in tags]
     return {"type": "triggered_tags", "triggers": value.get("triggers"), "tags": older}
 
 
-def _older(tag: Format) -> Format:
-    return {"type": "json_schema", "json_schema": tag.get("schema", True)}
+def _newer(schema: Any = True, **tag: Any) -> Format:
+    return {**tag, "content": {"type": "json_schema", "json_schema": schema}}
 
 
 def _plan(given: Any, stops: tuple[str, ...], where: str) -> Plan:
@@ -88,15 +97,28 @@ def _plan(given: Any, stops: tuple[str, ...], where: str) -> Plan:
     if read is None:
         unsupported = "is not supported" if kind in _UNSUPPORTED else "is no kind of format"
         raise OptionError(f"{where}: the type {quoted(kind)} {unsupported}; known are {', '.join(sorted(_KINDS))}")
-    return read(_Fields(given, where), stops)
+    fields = _Fields(given, where)
+    plan = read(fields, stops)
+    fields.rest()
+    return plan
 
 
 @dataclass(frozen=True)
 class _Fields:
-    """The fields of one format, with its place for messages."""
+    """The fields of one format, with its place for messages.
+
+    Attributes:
+        read: the names of those that were asked for.
+    """
 
     given: Format
     where: str
+    read: set[str] = field(default_factory=lambda: {"type"})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field."""
+        self.read.add(name)
+        return self.given.get(name, default)
 
     def refuse(self, name: str, reason: str) -> NoReturn:
         """Raises an OptionError that names the field."""
@@ -104,41 +126,42 @@ class _Fields:
 
     def text(self, name: str) -> str:
         """A field that is a text."""
-        value = self.given.get(name)
+        value = self.get(name)
         return value if isinstance(value, str) else self.refuse(name, "expected a text")
 
     def texts(self, name: str, *, needed: bool = False) -> list[str]:
         """A field that is a list of texts."""
-        value = self.given.get(name, None if needed else [])
+        value = self.get(name, None if needed else [])
         if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
             self.refuse(name, "expected a list of texts, none of them empty")
         return value
 
     def flag(self, name: str) -> bool:
         """A field that is true or false; false by default."""
-        value = self.given.get(name, False)
+        value = self.get(name, False)
         return value if isinstance(value, bool) else self.refuse(name, "expected true or false")
 
-    def count(self, name: str) -> int | None:
+    def count(self, name: str, least: int = 0) -> int | None:
         """A field that is a whole number or null; null by default."""
-        value = self.given.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            self.refuse(name, "expected a whole number")
+        value: int | None = self.get(name)
+        if value is not None and not is_whole(value, least, MAX_INTEGER):
+            self.refuse(name, f"expected a whole number of at least {least}")
         return value
 
     def listed(self, name: str) -> list[Any]:
         """A field that is a list, not empty."""
-        value = self.given.get(name)
+        value = self.get(name)
         return value if isinstance(value, list) and value else self.refuse(name, "expected a list, not empty")
 
     def inner(self, name: str, stops: tuple[str, ...] = ()) -> Plan:
         """The plan of a format in a field."""
-        return _plan(self.given.get(name), stops, f"{self.where}.{name}")
+        return _plan(self.get(name), stops, f"{self.where}.{name}")
 
-    def none(self, name: str) -> None:
-        """Refuses a field that is not supported."""
-        if self.given.get(name) is not None:
-            self.refuse(name, "this is not supported")
+    def rest(self) -> None:
+        """Refuses the fields that nobody has asked for."""
+        more = [name for name, value in self.given.items() if name not in self.read and value not in (None, [], False)]
+        if more:
+            self.refuse(more[0], f"this is no field of {quoted(self.given.get('type'))} that is supported")
 
 
 def _const_string(fields: _Fields, stops: tuple[str, ...]) -> Plan:
@@ -146,82 +169,74 @@ def _const_string(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _literal(text: str) -> Plan:
-    return Choice((text,)).plan() if text else Series(())
+    return Fixed(text, named=True) if text else Series(())
 
 
 def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    style = fields.given.get("style", "json")
-    if style in _TAGS:
-        return _tagged(fields, style)
+    style = fields.get("style", "json")
+    if style in _STYLES:
+        return _styled(fields, style)
     if style != "json":
-        fields.refuse("style", f"expected 'json' or one of {', '.join(_TAGS)}")
-    if "json_schema" not in fields.given:
+        fields.refuse("style", f"expected 'json' or one of {', '.join(_STYLES)}")
+    schema = fields.get("json_schema")
+    if not isinstance(schema, (bool, Mapping)):
         fields.refuse("json_schema", "expected a JSON Schema")
-    order = "any" if fields.flag("any_order") else "schema"
-    return JsonSchema(fields.given["json_schema"], order=order, whitespace=Whitespace.FLEXIBLE).plan()
+    most, whitespace = fields.count("max_whitespace_cnt"), Whitespace.FLEXIBLE
+    if most is not None:
+        whitespace = replace(whitespace, bound=min(most, whitespace.bound)) if most else Whitespace.COMPACT
+    return JsonSchema(schema, order="any" if fields.flag("any_order") else "schema", whitespace=whitespace).plan()
 
 
-_BLANK = "[ \\n\\r\\t]*"
-_TAGS: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
-    "qwen_xml": (("<parameter={}>",), (), "</parameter>"),
-    "minimax_xml": (('<parameter name="{}">',), (), "</parameter>"),
-    "glm_xml": (("<arg_key>{}</arg_key>", "<arg_value>"), (), "</arg_value>"),
-    "deepseek_xml": (
-        ('<｜DSML｜parameter name="{}" string="true">',), ('<｜DSML｜parameter name="{}" string="false">',),
-        "</｜DSML｜parameter>",
+def _by_type(before: str, name_ends: str, behind: str, words: Mapping[str, str]) -> KeyedArguments:
+    """Arguments in whose tag a word tells the type of the value. Values of other types cannot be written."""
+    writers = {"string": Raw()}
+    formats = {
+        type_: ArgumentFormat((before, Slot.KEY, name_ends.format(word)), writers.get(type_, JsonLayout()), (behind,))
+        for type_, word in words.items()
+    }
+    return KeyedArguments(tuple(formats.items()))
+
+
+_IS_TEXT = {type_: "true" if type_ == "string" else "false" for type_ in JSON_TYPES}
+_STYLES: dict[str, KeyedArguments] = {
+    "qwen_xml": keyed(("<parameter=", Slot.KEY, ">"), ("</parameter>",)),
+    "minimax_xml": keyed(('<parameter name="', Slot.KEY, '">'), ("</parameter>",)),
+    "glm_xml": keyed(("<arg_key>", Slot.KEY, "</arg_key><arg_value>"), ("</arg_value>",)),
+    "deepseek_xml": _by_type('<｜DSML｜parameter name="', '" string="{}">', "</｜DSML｜parameter>", _IS_TEXT),
+    "deepseek_v4_1_xml": _by_type('<｜DSML｜ parameter name="', '" string="{}">', "</｜DSML｜ parameter>", _IS_TEXT),
+    "cohere_xml": _by_type(
+        '<cofl:value name="', '" type="{}">', "</cofl:value>",
+        {"string": "raw", "number": "json", "boolean": "json", "null": "json"},  # others are elements
     ),
-    "deepseek_v4_1_xml": (
-        ('<｜DSML｜ parameter name="{}" string="true">',), ('<｜DSML｜ parameter name="{}" string="false">',),
-        "</｜DSML｜ parameter>",
+    "kimi_k3_xml": _by_type(
+        '<|open|>argument key="', '" type="{}"<|sep|>', "<|close|>argument<|sep|>", {each: each for each in JSON_TYPES},
     ),
 }  # fmt: skip
-"""By style: the pieces that open a property that is a text, those that open another one (empty: the same), and what
-closes both. White space may stand between the pieces."""
+"""How each property of an object is written, by xgrammar's names of styles."""
 
 
-def _tagged(fields: _Fields, style: str) -> Plan:
+def _styled(fields: _Fields, style: str) -> Plan:
     """Each property between tags, as `<parameter=name>value</parameter>`; texts as they are, other values as JSON."""
-    schema = fields.given.get("json_schema")
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(schema, Mapping) or not isinstance(properties, Mapping):
-        fields.refuse("json_schema", "expected an object's schema with properties")
-    blank, (of_text, of_other, end) = Regex(_BLANK).plan(), _TAGS[style]
-    definitions = {name: schema[name] for name in ("$defs", "definitions") if name in schema}
-    members: list[Plan] = []
-    for name, inner in properties.items():
-        whole = {**definitions, **inner} if isinstance(inner, Mapping) else inner
-        word, is_string = _word(whole), isinstance(inner, Mapping) and inner.get("type") == "string"
-        free = word is None and is_string and not set(inner) & _RESTRICTING
-        if free:
-            value = Text(until=end).plan()
-        else:
-            written = JsonSchema(whole, whitespace=Whitespace.FLEXIBLE).plan() if word is None else word
-            exact = word is not None and bool(of_other)  # white space would be part of the text
-            value = Series((written, _literal(end)) if exact else (blank, written, blank, _literal(end)))
-        pieces = of_text if free or word is not None or not of_other else of_other
-        opening = Series(tuple(part for piece in pieces for part in (blank, _literal(piece.replace("{}", name)))))
-        member = Series((opening, value))
-        members.append(member if name in schema.get("required", ()) else Either((member, Series(()))))
-    return Series((*members, blank))
+    schema = fields.get("json_schema")
+    if schema is not True and not isinstance(schema, Mapping):
+        fields.refuse("json_schema", "expected the JSON Schema of an object")
+    if fields.count("max_whitespace_cnt") is not None:
+        fields.refuse("max_whitespace_cnt", f"the style {style} has bounds of its own")
+    literal, order = Literals(None), "any" if fields.flag("any_order") else "schema"
+    texts = Raw(frozenset(fields.texts("excludes")))
+    formats = [
+        (type_, replace(each, writer=texts) if type_ == "string" else each) for type_, each in _STYLES[style].formats
+    ]
+    plans = KeyedPlans(KeyedArguments(tuple(formats)), literal)
+    if schema is True or not schema.keys() - {"type", "title", "description"}:
+        return Series((plans.of_any_name(fields.where), literal.blank))
+    if any(set(name) & set('<>&"') for name in schema.get("properties", ())):
+        fields.refuse("json_schema", "names of properties with <, >, & or quotes cannot stand in a tag")
+    return Series((plans.plan(schema, fields.where, order), literal.blank))
 
 
 def _qwen_xml(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    return _tagged(fields, "qwen_xml")
-
-
-_RESTRICTING = {"enum", "const", "pattern", "format", "minLength", "maxLength"}
-
-
-def _word(schema: Any) -> Plan | None:
-    """The plan of a listed text or one with a pattern, which stands without quotes; None for other values."""
-    listed = (
-        schema.get("enum", [schema["const"]] if "const" in schema else None) if isinstance(schema, Mapping) else None
-    )
-    if listed and all(isinstance(each, str) and each for each in listed):
-        return Choice(listed).plan()
-    if isinstance(schema, Mapping) and isinstance(schema.get("pattern"), str) and schema.get("type") == "string":
-        return Regex(schema["pattern"]).plan()
-    return None
+    return _styled(fields, "qwen_xml")
 
 
 def _grammar(fields: _Fields, stops: tuple[str, ...]) -> Plan:
@@ -233,17 +248,26 @@ def _regex(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _any_text(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    most = fields.count("max_tokens")
-    return Series(()) if most == 0 else _text(fields, stops, most)
+    return _text(fields, stops, fields.count("max_tokens"))
 
 
 def _text(fields: _Fields, stops: tuple[str, ...], max_tokens: int | None = None) -> Plan:
     before = tuple(dict.fromkeys((*fields.texts("excludes"), *stops)))
-    return Text(before=before, max_chars=fields.count("max_chars"), max_tokens=max_tokens).plan()
+    most = fields.count("max_chars")
+    return Series(()) if max_tokens == 0 else Text(before=before, max_chars=most, max_tokens=max_tokens).plan()
+
+
+def _any_tokens(fields: _Fields, stops: tuple[str, ...]) -> Plan:
+    """Free text: no special token stands in it, so those that are excluded need only be ones."""
+    excluded, most = fields.get("exclude_tokens") or [], fields.count("max_tokens")
+    if not isinstance(excluded, list):
+        fields.refuse("exclude_tokens", "expected a list of names or numbers")
+    text = Series(()) if most == 0 else Text(before=stops, max_tokens=most).plan()
+    return Series((text, *(Loop(_special(each, fields), 0, 0) for each in excluded)))
 
 
 def _token(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    return _special(fields.given.get("token"), fields)
+    return _special(fields.get("token"), fields)
 
 
 def _special(name: Any, fields: _Fields) -> Plan:
@@ -269,7 +293,7 @@ def _or(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _tag(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    begin, end = fields.given.get("begin"), fields.given.get("end")
+    begin, end = fields.get("begin"), fields.get("end")
     opening = _literal(begin) if isinstance(begin, str) else fields.inner("begin")
     if isinstance(end, Mapping):
         return Series((opening, fields.inner("content"), fields.inner("end")))
@@ -300,9 +324,14 @@ def _triggered_tags(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _token_triggered_tags(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    if fields.given.get("exclude_tokens"):
-        fields.refuse("exclude_tokens", "this is not supported")
-    return _dispatched(fields, Text(before=stops).plan(), _tags(fields))
+    triggers = fields.listed("trigger_tokens")
+    for i, tag in enumerate(fields.listed("tags")):
+        begin = tag.get("begin") if isinstance(tag, Mapping) else None
+        if not isinstance(begin, Mapping) or begin.get("token") not in triggers:
+            raise OptionError(
+                f"{fields.where}.tags[{i}].begin: expected one of the trigger_tokens, found {quoted(begin)}"
+            )
+    return _dispatched(fields, _any_tokens(fields, stops), _tags(fields))
 
 
 def _dispatched(fields: _Fields, text: Plan, tags: list[Plan]) -> Plan:
@@ -322,18 +351,31 @@ def _tags_with_separator(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _dispatch(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    rules = fields.listed("rules")
-    if not all(
-        isinstance(rule, (list, tuple)) and len(rule) == 2 and rule[0] and isinstance(rule[0], str) for rule in rules
-    ):
+    rules = _rules(fields)
+    if not all(isinstance(pattern, str) and pattern for pattern, _ in rules):
         fields.refuse("rules", "expected pairs of a text and a format")
-    plans = [
-        Series((_literal(pattern), _plan(inner, stops, f"{fields.where}.rules[{i}]")))
-        for i, (pattern, inner) in enumerate(rules)
-    ]
     text = _text(fields, (*(pattern for pattern, _ in rules), *stops))
-    one = Either(tuple(plans))
-    if fields.given.get("loop", True):
+    return _by_rules(fields, stops, text, [_literal(pattern) for pattern, _ in rules])
+
+
+def _token_dispatch(fields: _Fields, stops: tuple[str, ...]) -> Plan:
+    return _by_rules(
+        fields, stops, _any_tokens(fields, stops), [_special(token, fields) for token, _ in _rules(fields)]
+    )
+
+
+def _rules(fields: _Fields) -> list[Any]:
+    rules = fields.listed("rules")
+    if not all(isinstance(rule, (list, tuple)) and len(rule) == 2 for rule in rules):
+        fields.refuse("rules", "expected pairs of what begins a format, and the format")
+    return rules
+
+
+def _by_rules(fields: _Fields, stops: tuple[str, ...], text: Plan, begins: list[Plan]) -> Plan:
+    """Free text with formats in it, each behind what begins it."""
+    inner = [_plan(format_, stops, f"{fields.where}.rules[{i}]") for i, (_, format_) in enumerate(_rules(fields))]
+    one = Either(tuple(map(Series, zip(begins, inner, strict=True))))
+    if fields.get("loop", True):
         return Series((text, Loop(Series((one, text)), 0, None)))
     return Series((text, Either((one, Series(())))))
 
@@ -343,8 +385,8 @@ def _repeated(minimum: int, maximum: int | None) -> Callable[[_Fields, tuple[str
 
 
 def _repeat(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    least, most = fields.count("min") or 0, fields.count("max")
-    if most is None or least < 0 or most < -1 or (most != -1 and most < least):
+    least, most = fields.count("min") or 0, fields.count("max", -1)
+    if most is None or -1 < most < least:
         fields.refuse("max", "expected whole numbers, 0 <= min <= max, or max -1 for no bound")
     return Loop(fields.inner("content"), least, None if most == -1 else most)
 
@@ -353,7 +395,8 @@ _KINDS: dict[str, Callable[[_Fields, tuple[str, ...]], Plan]] = {
     "const_string": _const_string, "json_schema": _json_schema, "qwen_xml_parameter": _qwen_xml, "grammar": _grammar,
     "regex": _regex, "any_text": _any_text, "token": _token, "sequence": _sequence, "or": _or, "tag": _tag,
     "triggered_tags": _triggered_tags, "token_triggered_tags": _token_triggered_tags,
-    "tags_with_separator": _tags_with_separator, "dispatch": _dispatch, "optional": _repeated(0, 1),
+    "tags_with_separator": _tags_with_separator, "dispatch": _dispatch,
+    "any_tokens": _any_tokens, "token_dispatch": _token_dispatch, "optional": _repeated(0, 1),
     "plus": _repeated(1, None), "star": _repeated(0, None), "repeat": _repeat,
 }  # fmt: skip
-_UNSUPPORTED = {"exclude_token", "any_tokens", "token_dispatch"}
+_UNSUPPORTED = {"exclude_token"}

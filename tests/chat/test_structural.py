@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.constraints.structural import StructuralTag
+from structgen.chat.structural import StructuralTag
 from structgen.errors import OptionError
+from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, takes_exactly
 
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
@@ -121,6 +122,97 @@ def test_the_styles_of_arguments(style, text):
     assert [accepts(theirs, each) for each in [text, *bad]] == [True] + [False] * len(bad)
 
 
+VALUES = [
+    ({"anyOf": [{"const": "a"}, {"const": 3}, {"type": "null"}]}, ["a", "3", "null"], ["b", '"a"', "4"]),
+    ({"type": ["string", "integer"]}, ["so it is", "12", " 12 "], []),
+    ({"$ref": "#/$defs/Unit"}, ["m", "km"], ["mm"]),
+    ({"enum": ['"\\', 1]}, ['"\\', "1"], ['"', "2"]),
+    ({"type": "array", "items": {"type": "integer"}}, ["[1, 2]", " [ 1,2 ] "], ["1"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), VALUES, ids=str)
+def test_a_value_between_tags_is_any_that_its_schema_allows(schema, good, bad):
+    """Texts stand without quotes, as xgrammar's own tests of `enum`, `const` and `anyOf` in this style have them."""
+    whole = {"type": "object", "$defs": {"Unit": {"enum": ["m", "km"]}}, "properties": {"v": schema}, "required": ["v"]}
+    tag = StructuralTag({"type": "json_schema", "style": "qwen_xml", "json_schema": whole})
+    takes_exactly(tag, *([f"<parameter=v>{text}</parameter>" for text in texts] for texts in (good, bad)))
+
+
+def test_the_type_in_a_tag_is_that_of_the_value():
+    """As xgrammar's tests of Kimi K3's and Cohere's styles have it."""
+    schema = {"type": "object", "properties": {"v": {"type": ["string", "boolean"]}}, "required": ["v"]}
+    for style, text in (
+        ("kimi_k3_xml", '<|open|>argument key="v" type="{}"<|sep|>{}<|close|>argument<|sep|>'),
+        ("cohere_xml", '<cofl:value name="v" type="{}">{}</cofl:value>'),
+    ):
+        words = ("string", "boolean") if style == "kimi_k3_xml" else ("raw", "json")
+        good = [text.format(words[0], "so"), text.format(words[1], "true")]
+        tag = StructuralTag({"type": "json_schema", "style": style, "json_schema": schema})
+        takes_exactly(tag, good, [text.format(words[1], "so"), text.format("object", "{}")])
+
+
+def test_arguments_in_any_order_of_any_name_and_without_some_texts():
+    value = {"type": "json_schema", "style": "qwen_xml", "json_schema": XML["json_schema"], "any_order": True}
+    text = "<parameter=unit>km</parameter><parameter=name>x</parameter>"
+    takes_exactly(StructuralTag(value), [text], [text + text])
+    value = {"type": "json_schema", "style": "qwen_xml", "json_schema": True, "excludes": ["no"]}
+    good = ["", "<parameter=a>x</parameter>\n<parameter=b>[1]</parameter>"]
+    takes_exactly(StructuralTag(value), good, ["<parameter=a>no</parameter>"])
+
+
+def test_json_with_fewer_blanks():
+    takes_exactly(StructuralTag({**JSON, "max_whitespace_cnt": 2}), ['{"a":  1}'], ['{"a":   1}'])
+    takes_exactly(StructuralTag({**JSON, "max_whitespace_cnt": 0}), ['{"a":1}'], ['{"a": 1}'])
+
+
+CHANNEL, SAID, CALL, END = 257, 258, 259, 260
+HARMONY = Vocabulary.from_tokens(
+    [*(bytes([byte]) for byte in range(256)), *[None] * 5], [256, CALL],
+    names={"<|channel|>": CHANNEL, "<|message|>": SAID, "<|call|>": CALL, "<|end|>": END},
+)  # fmt: skip
+CALLED = {"begin": "<|channel|>to=f<|message|>", "content": JSON, "end": ["<|call|>", "<|end|>"]}
+
+
+def follows(value, *said):
+    """Takes a text of characters and special tokens; returns what may come next."""
+    matcher = StructuralTag(value).compile(HARMONY).matcher()
+    for part in said:
+        for token in [part] if isinstance(part, int) else part.encode():
+            assert token in matcher.allowed_tokens(), (bytes(matcher.text), token)
+            matcher.advance(token)
+    return set(matcher.allowed_tokens())
+
+
+def test_special_tokens_in_a_fixed_text_are_these_tokens():
+    """As the models write them that have such tokens; what ends the model's text need not be written."""
+    value = {"type": "triggered_tags", "triggers": ["<|channel|>to="], "tags": [CALLED]}
+    assert CHANNEL in follows(value, "so")
+    assert follows(value, "so", CHANNEL) == {ord("t")}
+    assert follows(value, CHANNEL, "to=f") == {SAID}
+    assert {256, CALL, END} <= follows(value, CHANNEL, "to=f", SAID, '{"a": 1}')
+    assert {256, CHANNEL, ord("x")} <= follows(value, CHANNEL, "to=f", SAID, '{"a": 1}', END)
+    style = {"type": "json_schema", "style": "kimi_k3_xml", "json_schema": ADD}
+    named = Vocabulary.from_tokens([bytes([i]) for i in range(256)] + [None] * 2, [256], names={"<|sep|>": 257})
+    matcher = StructuralTag(style).compile(named).matcher()
+    for byte in b'<|open|>argument key="a" type="number"':
+        matcher.advance(byte)
+    assert set(matcher.allowed_tokens()) == {257, *b" \t\n"}  # white space may stand between tags
+
+
+def test_tokens_that_begin_a_format():
+    value = {"type": "token_dispatch", "rules": [["<|channel|>", const("a")], [SAID, const("b")]]}
+    assert follows({**value, "exclude_tokens": ["<|end|>"]}, "so", CHANNEL, "a", SAID, "b") >= {256, CHANNEL, ord("x")}
+    assert follows({**value, "loop": False}, SAID, "b") == {256, CALL}
+    assert follows({"type": "any_tokens", "max_tokens": 2}, "ab") == {256, CALL}
+    with pytest.raises(OptionError, match="65 is no special token"):
+        follows({"type": "any_tokens", "exclude_tokens": [65]})
+    tag = {"begin": {"type": "token", "token": SAID}, "content": const("a"), "end": ""}
+    value = {"type": "token_triggered_tags", "trigger_tokens": ["<|channel|>"], "tags": [tag]}
+    with pytest.raises(OptionError, match="expected one of the trigger_tokens"):
+        follows(value)
+
+
 @pytest.mark.parametrize(("value", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
 def test_the_kinds_of_format(value, good, bad):
     takes_exactly(StructuralTag(value), good, bad)
@@ -130,8 +222,10 @@ def test_the_kinds_of_format(value, good, bad):
     ("value", "message"),
     [
         ({"type": "structural_tag"}, "neither a format nor structures"),
+        ({"type": "wrong", "format": TEXT}, "type: expected 'structural_tag', found 'wrong'"),
+        ({**TEXT, "max_words": 3}, "format.max_words: this is no field of 'any_text' that is supported, found 3"),
         ({"type": "wrong"}, "format: the type 'wrong' is no kind of format; known are any_text"),
-        ({"type": "any_tokens"}, "the type 'any_tokens' is not supported"),
+        ({"type": "exclude_token"}, "the type 'exclude_token' is not supported"),
         (
             {"type": "sequence", "elements": [const("a"), {"type": "or"}]},
             r"format.elements\[1\].elements: expected a list",
