@@ -95,7 +95,7 @@ def _plan(given: Any, stops: tuple[str, ...], where: str) -> Plan:
     kind = given.get("type")
     read = _KINDS.get(kind) if isinstance(kind, str) else None
     if read is None:
-        unsupported = "is not supported" if kind in _UNSUPPORTED else "is no kind of format"
+        unsupported = "is not supported" if kind == "exclude_token" else "is no kind of format"
         raise OptionError(f"{where}: the type {quoted(kind)} {unsupported}; known are {', '.join(sorted(_KINDS))}")
     fields = _Fields(given, where)
     plan = read(fields, stops)
@@ -399,4 +399,3 @@ _KINDS: dict[str, Callable[[_Fields, tuple[str, ...]], Plan]] = {
     "any_tokens": _any_tokens, "token_dispatch": _token_dispatch, "optional": _repeated(0, 1),
     "plus": _repeated(1, None), "star": _repeated(0, None), "repeat": _repeat,
 }  # fmt: skip
-_UNSUPPORTED = {"exclude_token"}

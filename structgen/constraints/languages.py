@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike, fspath
+from typing import Any
 
 from structgen.arguments import require, require_unicode, several
 from structgen.constraints.basic import JsonSchema
@@ -19,6 +20,7 @@ from structgen.constraints.grammars.lark import read_lark
 from structgen.constraints.grammars.lexis import EXTENSIONS
 from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
+from structgen.options import Whitespace
 from structgen.parts.lalr.grammar import LarkRefusal, read_grammar
 from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
@@ -46,8 +48,8 @@ class Lark(Composition):
     Attributes:
         grammar: rules, terminals, `%import`, `%ignore`. In an LALR grammar also templates, priorities, flags. In the
             dialect also `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`,
-            special tokens `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `lazy`, `stop=`,
-            `suffix=`, `max_tokens=`, `temperature=` (as in `Text`; of one terminal) and `capture` of a rule.
+            special tokens `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `capture` and
+            `temperature=` of a rule, or `lazy`, `stop=`, `suffix=` and `max_tokens=` of one that is one terminal.
         start: the rule of a whole text.
         import_paths: folders in which `%import` looks for your own grammars, if the grammar is LALR.
 
@@ -163,7 +165,30 @@ def grammar_of(text: str) -> Lark | GBNF | EBNF:
 
 @lru_cache(maxsize=64)
 def _read_lark(grammar: str, start: str) -> Plan:
-    return plan_of(read_lark(grammar, start, plan_of, lambda schema: JsonSchema(schema).plan()))
+    return plan_of(read_lark(grammar, start, plan_of, _json))
+
+
+_LAYOUTS = {
+    (True, ",", ":"): Whitespace.FLEXIBLE,
+    (False, ",", ":"): Whitespace.COMPACT,
+    (False, ", ", ": "): Whitespace.SPACED,
+}  # fmt: skip
+"""By `whitespace_flexible`, `item_separator` and `key_separator` of `x-guidance`."""
+_NO_EFFECT = {"coerce_one_of", "lenient", "json_allow_general_unicode_escapes"}
+"""Options of `x-guidance` with which llguidance allows more texts than it must."""
+
+
+def _json(schema: Any) -> Plan:
+    """The plan of a JSON Schema in a grammar, which may have llguidance's options."""
+    options = schema.get("x-guidance") if isinstance(schema, dict) else None
+    if options is None:
+        return JsonSchema(schema).plan()
+    known = {"whitespace_flexible": True, "item_separator": ",", "key_separator": ":"}
+    given = tuple({**known, **options}[name] for name in known)
+    more = sorted(options.keys() - known - _NO_EFFECT)
+    if more or given not in _LAYOUTS:
+        raise OptionError(f"x-guidance: {quoted(options)}: {more[0] if more else 'this layout'} is not supported")
+    return JsonSchema(schema, whitespace=_LAYOUTS[given]).plan()
 
 
 @lru_cache(maxsize=64)

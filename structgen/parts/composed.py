@@ -442,7 +442,8 @@ def refuse(check: Check, taken: bool) -> bool:
     """
     raise UnsupportedSchema(
         f"{type(check).__name__}: such a check needs to know where its JSON value begins, and the text before it may "
-        "have no clear end; end the part before it with a fixed text, as Text(until=...) does"
+        "have no clear end, or the value has a temperature of its own; end the part before it with a fixed text, as "
+        "Text(until=...) does"
     )
 
 

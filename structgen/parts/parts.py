@@ -8,9 +8,9 @@ when a walk that began in frame 0 leaves this frame. A *plan* is a part, or seve
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -161,6 +161,7 @@ class JsonValue(Part):
     any_order: bool = False
     algebra: Algebra | None = None
     finite: bool = True
+    limits: PartLimits | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         key = self.whitespace, self.any_order, self.finite
@@ -172,7 +173,8 @@ class JsonValue(Part):
             )
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()
-        return Entered(family.start_of(self.root), extends, NUMBER_STARTS, self.root, family, begun=True)
+        start = family.start_of(self.root)
+        return Entered(start, extends, NUMBER_STARTS, self.root, family, begun=True, limits=self.limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,6 +362,38 @@ def plans_in(plan: Plan) -> Iterator[Plan]:
             seen.add(each)
             yield each
             todo += reversed(children(each))
+
+
+def mapped(plan: Plan, of_part: Callable[[Part], Plan], kept: Collection[RulePlan] = ()) -> Plan:
+    """A plan with other parts. Equal ones stay equal.
+
+    Args:
+        of_part: gives what stands in the place of a part.
+        kept: rules that stay as they are.
+    """
+    rules: dict[RulePlan, RulePlan] = {}
+
+    @cache
+    def changed(plan: Plan) -> Plan:
+        if isinstance(plan, RulePlan):
+            if plan in kept:
+                return plan
+            if plan not in rules:
+                rules[plan] = replace(plan)  # first: the body may lead to the rule again
+                rules[plan].body = changed(plan.body)
+            return rules[plan]
+        if isinstance(plan, (Series, Either)):
+            return replace(plan, items=tuple(map(changed, plan.items)))
+        if isinstance(plan, Switch):
+            return replace(plan, plans=tuple(map(changed, plan.plans)))
+        if isinstance(plan, Loop):
+            return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
+        if isinstance(plan, Unordered):
+            members = [({text: changed(each) for text, each in begun.items()}, need) for begun, need in plan.members]
+            return Unordered(tuple(members), changed(plan.prefix), plan.separator and changed(plan.separator))
+        return of_part(plan)
+
+    return changed(plan)
 
 
 def parts_of(plan: Plan) -> Iterator[Part]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Either, Entered, Families, Loop, Part, PartLimits, Plan, RulePlan, Series, Switch, Unordered, Words, more_bytes,
+    Entered, Families, Loop, Part, PartLimits, Plan, Series, Words, mapped, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.vocabulary.vocabulary import special_text
@@ -147,30 +147,11 @@ def with_tokens(plan: Plan, names: Iterable[str], ends: Iterable[str], numbered:
         numbered: what stands for each token that is given by its number.
     """
 
-    rules: dict[RulePlan, RulePlan] = {}
+    def of_part(part: Part) -> Plan:
+        if isinstance(part, Special):
+            return numbered.get(part, part)
+        if isinstance(part, Fixed):
+            return part.among(names, ends)
+        return part.among(names) if isinstance(part, StoppedText) else part
 
-    @cache
-    def changed(plan: Plan) -> Plan:
-        if isinstance(plan, RulePlan):
-            if plan not in rules:
-                rules[plan] = replace(plan)  # first: the body may lead to the rule again
-                rules[plan].body = changed(plan.body)
-            return rules[plan]
-        if isinstance(plan, (Series, Either)):
-            return replace(plan, items=tuple(map(changed, plan.items)))
-        if isinstance(plan, Switch):
-            return replace(plan, plans=tuple(map(changed, plan.plans)))
-        if isinstance(plan, Loop):
-            return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
-        if isinstance(plan, Unordered):
-            members = tuple(
-                ({text: changed(each) for text, each in begun.items()}, needed) for begun, needed in plan.members
-            )
-            return Unordered(members, changed(plan.prefix), plan.separator and changed(plan.separator), plan.taken)
-        if isinstance(plan, Special):
-            return numbered.get(plan, plan)
-        if isinstance(plan, Fixed):
-            return plan.among(names, ends)
-        return plan.among(names) if isinstance(plan, StoppedText) else plan
-
-    return changed(plan)
+    return mapped(plan, of_part)

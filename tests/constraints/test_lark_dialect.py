@@ -222,3 +222,40 @@ def test_the_notation_is_known_by_its_signs_and_explained(text, kind, why):
     constraint = grammar_of(text)
     assert type(constraint) is kind
     assert [(rule.how, rule.why) for rule in sg.explain(constraint).rules] == [("masked", why)]
+
+
+def test_white_space_is_ignored_behind_what_stands_inside():
+    grammar = r"""
+        start: "BEGIN" (payload | sub) "END"
+        payload: %json {"type": "null"}
+        sub: %lark { start: "a" "b" %ignore / / }
+        %ignore /[ \n]+/
+    """
+    good, bad = ["BEGINnullEND", "BEGIN null  END", "BEGINa b \n END\n"], ["BE GINnullEND", "BEGINa\nbEND"]
+    takes_exactly(Lark(grammar), good, bad)
+
+
+def test_what_is_ignored_may_stand_once():
+    grammar = 'start: "A" "!"\n%ignore / {1,2}/'
+    takes_exactly(Lark(grammar), ["A!", "A   !"], [])
+    takes_exactly(Lark(grammar + '\n%llguidance {"ignore_once": true}'), ["A!", "A  !"], ["A   !"])
+
+
+@pytest.mark.parametrize(
+    ("options", "good", "bad"),
+    [
+        ("{}", '{ "a" :\n1}', '{"b":1}'),
+        ('{"whitespace_flexible": false}', '{"a":1}', '{"a": 1}'),
+        ('{"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}', '{"a": 1}', '{"a":1}'),
+    ],
+)
+def test_json_inside_has_the_layout_that_its_options_name(options, good, bad):
+    schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "x-guidance": ' + options
+    takes_exactly(Lark(f"start: %json {schema}}}"), [good], [bad])
+
+
+def test_options_of_json_that_change_the_texts_are_refused():
+    with pytest.raises(OptionError, match=r"x-guidance: .*json_allowed_escapes is not supported"):
+        Lark('start: %json {"x-guidance": {"json_allowed_escapes": "n"}}').compile(byte_vocabulary())
+    with pytest.raises(OptionError, match=r"line 1: <.7-3.>: the last number of a range is smaller than the first"):
+        Lark("start: <[7-3]>").compile(byte_vocabulary())

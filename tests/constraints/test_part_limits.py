@@ -135,6 +135,28 @@ def test_the_temperature_holds_for_the_tokens_that_begin_in_the_part() -> None:
     assert len(set(texts)) == 3
 
 
+RULES = """
+    start: "A" list " " other " B"
+    list[capture, temperature=0.25]: %json {"type": "array", "items": {"type": "integer"}}
+    other[temperature=0.5]: "[" ("a" inner)* "]" | %lark { start: "<" WORD ">" WORD: /[a-z]+/ }
+    inner[temperature=0]: "b" more
+    more: "c" | "d" other
+"""
+
+
+def test_the_temperature_of_a_rule_holds_for_all_that_it_calls() -> None:
+    """The rule around a token that has a temperature decides, the innermost one first."""
+    grammar = sg.Lark(RULES).compile(VOCABULARY)
+    assert grammar.budgets is not None
+    names = {None: ".", 0.25: "w", 0.5: "h", 0: "c"}
+    for text, wanted in (("A[1, 2] [abcabd[]] B", "wwwwww.hhcchcchhh..."), ("A[] <ab> B", "ww.hhhh...")):
+        matcher, found = grammar.matcher(), ""
+        for byte in text.encode():
+            matcher.advance(byte)
+            found += names[grammar.budgets.temperature(matcher.position)]
+        assert found == wanted
+
+
 WARM = sg.Sequence("A", sg.Text(temperature=0.5))
 
 
@@ -148,7 +170,7 @@ WARM = sg.Sequence("A", sg.Text(temperature=0.5))
         (lambda: sg.Lark("start: a\na[max_tokens=x]: /.*/").compile(VOCABULARY), "line 2: .*expected numbers"),
         (lambda: sg.Lark("start: a\na[max_tokens=0]: /.*/").compile(VOCABULARY), "line 2: max_tokens=0: expected"),
         (lambda: sg.Lark("start: A\nA[max_tokens=3]: /.*/").compile(VOCABULARY), "line 2: the terminal A has options"),
-        (lambda: sg.Lark("start: a\na[temperature=1]: %json {}").compile(VOCABULARY), "%json cannot be used"),
+        (lambda: sg.Lark("start: a\na[max_tokens=9]: %json {}").compile(VOCABULARY), "%json cannot be used"),
         (lambda: sg.generate(scripted("A"), "p", schema=WARM, beams=2), "leave out temperature= of parts"),
         (lambda: sg.generate(scripted("A"), "p", schema=SAID, sampling=sg.Sampling(temperature=1, exact=True)),
          "leave out max_tokens= and temperature= of parts"),

@@ -71,6 +71,7 @@ def read_lark(
 
 _NO_EFFECT = ("no_forcing", "allow_initial_skip")
 """Options of `%llguidance` that do not change the texts here."""
+_OF_ANY_RULE = {"capture", "temperature"}
 _OPTIONS = ("capture", "lazy", "stop", "suffix", "stop_capture", "max_tokens", "temperature")
 
 
@@ -111,7 +112,7 @@ class _Reader:
         for key, expression in written_out(self._rules, self._parametric).items():
             name = key.partition("::")[0]
             options, at = self._options.get(name, ({}, 0))
-            optional = options.keys() - {"capture"}
+            optional = options.keys() - _OF_ANY_RULE
             rules.expressions[key] = self._lazy(name, expression, rules) if optional else expression
             if "capture" in options:
                 rules.captures[key] = options["capture"].strip('"') or name
@@ -155,6 +156,8 @@ class _Reader:
         for name, value in options.items():
             if name == "skip_repetition" and value in ("once", "repeat"):
                 self._skips = 1 if value == "once" else None
+            elif name == "ignore_once" and isinstance(value, bool):
+                self._skips = 1 if value else None
             elif not isinstance(value, bool) or (value and name not in _NO_EFFECT):
                 self._cursor.refuse(f"{quoted(name)}: {quoted(value)} of %llguidance is not supported", at)
 
@@ -182,10 +185,10 @@ class _Reader:
             if terminal:
                 cursor.refuse(f"the terminal {name} has options: they are for rules, whose names are in lower case", at)
             self._options[name] = self._attributes(head["attributes"][1:-1], at), at
-        options = self._options.get(name, ({}, 0))[0].keys() - {"capture"}
+        options = self._options.get(name, ({}, 0))[0].keys() - _OF_ANY_RULE
         if head["parameter"]:
             if terminal or options:
-                cursor.refuse(f"{name}::_ is a rule, with no option but capture", at)
+                cursor.refuse(f"{name}::_ is a rule, with no option but capture and temperature", at)
             self._parametric.add(name)
         self._in_terminal = terminal or bool(options)
         known = self._terminals if terminal else self._rules
@@ -383,6 +386,8 @@ class _Reader:
             self._cursor.refuse(f"{name}: {why}", at)
         pairs = [each.partition("-") for each in re.sub(r"[<>\[\]\s]", "", name).split(",")]
         ids = tuple((int(first), int(last or first)) for first, _, last in pairs)
+        if any(first > last for first, last in ids):
+            self._cursor.refuse(f"{name}: the last number of a range is smaller than the first", at)
         return Embedded(Special(name, special_text(name), ids=ids))
 
     def _inline(self) -> Expression:
@@ -393,12 +398,13 @@ class _Reader:
         if kind == "regex":
             return self._lexed(substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at)))
         if self._in_terminal:
-            cursor.refuse(f"%{kind} cannot be used in a terminal", at)
+            cursor.refuse(f"%{kind} cannot be used in a terminal, or with options but capture and temperature", at)
         if kind == "json":
             return Embedded(self._json_plan(self._json("%json")))
         if kind != "lark":
             cursor.refuse(f"%{kind} is not supported; %json, %regex and %lark are", at)
         inner = _Reader(self._braced(at), "start", self._plan_of, self._json_plan).rules()
+        inner.inside = True
         return Embedded(self._plan_of(inner))
 
     def _json(self, what: str) -> Any:

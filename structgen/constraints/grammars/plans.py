@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from structgen.constraints.grammars.rules import (
@@ -25,7 +26,19 @@ from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
 from structgen.parts.composed import Composed
 from structgen.parts.lalr.part import LarkPart
-from structgen.parts.parts import Either, Loop, PartLimits, Plan, RulePlan, Series, Words, plans_in
+from structgen.parts.parts import (
+    Either,
+    JsonValue,
+    Loop,
+    Part,
+    PartLimits,
+    Plan,
+    RulePlan,
+    Series,
+    Words,
+    mapped,
+    plans_in,
+)  # fmt: skip
 from structgen.regular.chardfa import CharDfa, from_tree, literals
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
 
@@ -68,7 +81,7 @@ class _Plans:
     def __init__(self, rules: Productions) -> None:
         self._rules = rules
         self._productive = self._with_texts()
-        self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=True)
+        self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=not rules.inside)
         self._made: dict[str, RulePlan] = {}
         self._open: set[str] = set()
         self._parts: dict[Hashable, Plan] = {}
@@ -80,6 +93,7 @@ class _Plans:
         if start not in self._productive:
             raise OptionError(f"no text matches the rule {start}: every way to complete it needs the rule again")
         plan = self._plan(Ref(start))
+        self._limit()
         return plan if self._ignored is None else Series((self._ignored, plan))
 
     def _with_texts(self) -> set[str]:
@@ -105,7 +119,7 @@ class _Plans:
         if isinstance(expression, Language):
             return self._language(expression.language)
         if isinstance(expression, Embedded):
-            return expression.plan
+            return expression.plan if self._ignored is None else Series((expression.plan, self._ignored))
         if isinstance(expression, Concatenation):
             return self._series(expression.items)
         if isinstance(expression, Alternation):
@@ -180,9 +194,13 @@ class _Plans:
             captures = rules.captures.get(name, ""), rules.stops.get(name), rules.stop_captures.get(name, "")
             rule = self._made[name] = RulePlan(name, Series(()), *captures)
             rule.body = self._plan(self._rules.expressions[name])
-            if name in self._rules.limits:
-                rule.body = _limited(rule.body, self._rules.limits[name])
         return rule
+
+    def _limit(self) -> None:
+        """Gives the parts of rules with limits these limits, once all rules are there."""
+        of_rules = {self._made[name]: limits for name, limits in self._rules.limits.items() if name in self._made}
+        for rule, limits in of_rules.items():
+            rule.body = mapped(rule.body, partial(_limited, limits=limits), of_rules.keys())
 
     def _token(self, token: Lexeme) -> Plan:
         words = self._greedy(token.language, token.lazy)
@@ -201,6 +219,7 @@ class _Plans:
         if key not in self._parts:
             language = _automata.kept(key, _automaton, tree)
             blank = language is self._blank or (self._blank is None and _is_blank(language))
+            blank = blank and not self._rules.inside
             if blank:
                 self._blank = language
             self._parts[key] = Series(()) if tree == EMPTY else Words(language, blank=blank)
@@ -257,12 +276,11 @@ class _Plans:
         return expression
 
 
-def _limited(terminal: Plan, limits: PartLimits) -> Plan:
-    """The plan of a terminal, which blanks may follow, with limits."""
-    if isinstance(terminal, Series):
-        return Series((_limited(terminal.items[0], limits), *terminal.items[1:]))
-    assert isinstance(terminal, Words), "only terminals have limits"
-    return replace(terminal, limits=limits)
+def _limited(part: Part, limits: PartLimits) -> Part:
+    """A part with limits, if it may have some and has none of its own."""
+    if isinstance(part, (Words, JsonValue)) and part.limits is None and not (isinstance(part, Words) and part.blank):
+        return replace(part, limits=limits)
+    return part
 
 
 def _unwrapped(tree: Node) -> Node:

@@ -76,7 +76,8 @@ class Productions:
         captures: by the name of a rule, the name of its capture.
         stops: by the name of a rule, what its capture leaves out at the end.
         stop_captures: by the name of a rule, the name of the capture of that end.
-        limits: by the name of a rule that is one terminal, the limits of its tokens.
+        limits: by the name of a rule, the limits of the tokens in it.
+        inside: does it stand in another grammar? White space of two grammars is not one.
     """
 
     start: str
@@ -86,6 +87,7 @@ class Productions:
     stops: dict[str, CharDfa] = field(default_factory=dict)
     stop_captures: dict[str, str] = field(default_factory=dict)
     limits: dict[str, PartLimits] = field(default_factory=dict)
+    inside: bool = False
 
 
 def literal(text: str) -> Node:
