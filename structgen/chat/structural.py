@@ -181,10 +181,10 @@ def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     schema = fields.get("json_schema")
     if not isinstance(schema, (bool, Mapping)):
         fields.refuse("json_schema", "expected a JSON Schema")
-    most, whitespace = fields.count("max_whitespace_cnt"), Whitespace.FLEXIBLE
+    most, blanks = fields.count("max_whitespace_cnt"), Whitespace.FLEXIBLE
     if most is not None:
-        whitespace = replace(whitespace, bound=min(most, whitespace.bound)) if most else Whitespace.COMPACT
-    return JsonSchema(schema, order="any" if fields.flag("any_order") else "schema", whitespace=whitespace).plan()
+        blanks = replace(blanks, bound=min(most, blanks.bound)) if most else Whitespace.COMPACT
+    return JsonSchema(schema, order="any" if fields.flag("any_order") else "schema", whitespace=blanks).plan()
 
 
 def _by_type(before: str, name_ends: str, behind: str, words: Mapping[str, str]) -> KeyedArguments:

@@ -365,12 +365,7 @@ def plans_in(plan: Plan) -> Iterator[Plan]:
 
 
 def mapped(plan: Plan, of_part: Callable[[Part], Plan], kept: Collection[RulePlan] = ()) -> Plan:
-    """A plan with other parts. Equal ones stay equal.
-
-    Args:
-        of_part: gives what stands in the place of a part.
-        kept: rules that stay as they are.
-    """
+    """A plan with other parts, as `of_part` gives them. `kept`: rules that stay as they are."""
     rules: dict[RulePlan, RulePlan] = {}
 
     @cache

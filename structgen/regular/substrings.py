@@ -9,6 +9,7 @@ that no quote comes to are left out then.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from structgen.errors import LimitExceeded
 from structgen.kernels import inner_kernel, kernel
 from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
-from structgen.schema.quotes import Flags, MissingSource, Quotation
+from structgen.schema.quotes import Flags, MissingSource, Quotable, Quotation
 
 Int32 = npt.NDArray[np.int32]
 Uint8 = npt.NDArray[np.uint8]
@@ -57,7 +58,10 @@ class Substrings:
 @lru_cache(8)
 def substrings(quotation: Quotation) -> Substrings:
     """The quotes of a source. Characters are numbered in the order of what spells them in JSON."""
-    texts = quotation.texts
+    return _substrings(quotation.texts)
+
+
+def _substrings(texts: Sequence[Quotable]) -> Substrings:
     marked = texts[0].starts is not None if texts else False
     codes = np.frombuffer("".join(each.text for each in texts).encode("utf-32-le"), np.int32)
     different = [chr(code) for code in np.unique(codes).tolist()]
@@ -83,7 +87,26 @@ def quote_language(quotation: Quotation) -> CharDfa:
     """
     if quotation.source is None:
         raise MissingSource
-    own = substrings(quotation)
+    return _language(substrings(quotation))
+
+
+def pieces_language(chunks: Sequence[str]) -> CharDfa:
+    """Any number of neighbouring chunks of a text, which may be none.
+
+    Args:
+        chunks: two neighbouring characters tell whether a chunk ends between them, as it is for words.
+
+    Raises:
+        LimitExceeded: the text has more than `STATE_LIMIT` states.
+    """
+    text = "".join(chunks)
+    marks = np.zeros(len(text) + 1, np.bool_)
+    marks[np.cumsum([0, *map(len, chunks)])] = True
+    return _language(_substrings((Quotable("", text, None, marks, marks),)), empty=True)
+
+
+def _language(own: Substrings, *, empty: bool = False) -> CharDfa:
+    """The automaton of substrings. `empty`: is the empty one among them? No edge leads back to the start."""
     count = len(own.least)
     if count > STATE_LIMIT:
         told = f"found a source with {count:,} states; where quotes stand without quotation marks,"
@@ -97,6 +120,7 @@ def quote_language(quotation: Quotation) -> CharDfa:
     table[states, columns[own.edges[:, SYMBOL] - FIRST_CHARACTER]] = own.edges[:, TO]
     classes = np.array([kinds.get(code, 0) for code in bounds], np.int32)
     final = (own.least[1:] == 0).astype(int).tolist()
+    final[:1] = [1] if empty else final[:1]
     return tidied(np.array(bounds, np.int32), classes, table, (0, *final))
 
 

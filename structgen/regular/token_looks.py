@@ -95,6 +95,8 @@ class _Marked:
         start = min(starts)
         inside = self._reached(start) if start else set[int]()
         verdicts = {state: self._verdicts(state) for state in inside}
+        if starts == {0}:
+            return self._dfa  # no text is a token
         if len(starts) > 1 or any(len(each) > 1 for each in verdicts.values()):
             return None
         order = [0, start, *(state for state in range(1, len(self._final)) if state != start)]

@@ -6,6 +6,9 @@ Covers `constraints.grammars.lark`, `constraints.grammars.lexis`, `constraints.g
 
 from __future__ import annotations
 
+import json
+import random
+import re
 from itertools import product
 
 import pytest
@@ -254,8 +257,30 @@ def test_json_inside_has_the_layout_that_its_options_name(options, good, bad):
     takes_exactly(Lark(f"start: %json {schema}}}"), [good], [bad])
 
 
+def test_a_pattern_without_texts_is_refused():
+    with pytest.raises(OptionError, match="no text matches the rule start"):
+        Lark("start: /a(?=b)c/\n%llguidance {}").compile(byte_vocabulary())
+
+
 def test_options_of_json_that_change_the_texts_are_refused():
     with pytest.raises(OptionError, match=r"x-guidance: .*json_allowed_escapes is not supported"):
         Lark('start: %json {"x-guidance": {"json_allowed_escapes": "n"}}').compile(byte_vocabulary())
     with pytest.raises(OptionError, match=r"line 1: <.7-3.>: the last number of a range is smaller than the first"):
         Lark("start: <[7-3]>").compile(byte_vocabulary())
+
+
+@pytest.mark.parametrize("kind", ["chars", "words"])
+def test_pieces_of_a_text(kind):
+    """All pieces and no other text, of texts with repetitions; and a text of a page."""
+    draw = random.Random(3)
+    for _ in range(12):
+        text = "".join(draw.choice("ab ,") for _ in range(draw.randint(0, 7)))
+        chunks = list(text) if kind == "chars" else re.findall(r"\w+|\W", text)
+        good = {
+            "".join(chunks[first:past]) for first in range(len(chunks) + 1) for past in range(first, len(chunks) + 1)
+        }
+        bad = {"".join(draw.choice("ab ,") for _ in range(draw.randint(1, 3))) for _ in range(20)} - good
+        takes_exactly(Lark(f'start: %regex {{"substring_{kind}": {json.dumps(text)}}}'), good, bad)
+    page = "".join(draw.choice(["one ", "two ", "three, "]) for _ in range(1500))
+    pieces = Lark(f'start: %regex {{"substring_{kind}": {json.dumps(page)}}}')
+    takes_exactly(pieces, [page[:400].rpartition(" ")[0]], [page[:399] + "?"])

@@ -396,7 +396,8 @@ class _Reader:
         at, word = cursor.at, cursor.take(lexis.STATEMENT)
         kind = word[1] if word else ""
         if kind == "regex":
-            return self._lexed(substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at)))
+            language = substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at))
+            return Language(language) if self._in_terminal else Lexeme(language)
         if self._in_terminal:
             cursor.refuse(f"%{kind} cannot be used in a terminal, or with options but capture and temperature", at)
         if kind == "json":

@@ -26,6 +26,7 @@ from structgen.parts.lalr.grammar import BUNDLED, tree_of
 from structgen.regular.chardfa import CharDfa, complement, from_tree, intersect, literals, tidied, union
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.nodes import Alternation, Concatenation, Node, Repetition, children, everywhere, rebuilt
+from structgen.regular.substrings import pieces_language
 from structgen.regular.texts import first_end
 
 MAX_STATES = 20_000
@@ -180,7 +181,7 @@ def stopped(language: CharDfa, stop: CharDfa) -> CharDfa:
     return tidied(whole.bounds, whole.classes, whole.next, final)
 
 
-def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> Node:
+def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> CharDfa:
     """What `%regex {"substring_...": ...}` stands for: neighbouring pieces of a text."""
     kinds: dict[str, Any] = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
     if not isinstance(value, dict) or len(value) != 1 or not set(value) <= set(kinds):
@@ -188,15 +189,16 @@ def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> Node:
     kind, given = next(iter(value.items()))
     if not isinstance(given, kinds[kind]) or not all(isinstance(chunk, str) for chunk in given):
         refuse(f"{kind} of %regex takes {'a list of texts' if kinds[kind] is list else 'a text'}")
-    chunks = given if kind == "substring_chunks" else list(given) if kind == "substring_chars" else _words(given)
-    if len(chunks) > MAX_CHUNKS:
-        refuse(f"{kind} of %regex has {len(chunks):,} pieces; at most {MAX_CHUNKS} are supported")
+    if kind != "substring_chunks":
+        return pieces_language(_words(given) if kind == "substring_words" else given)
+    if len(given) > MAX_CHUNKS:
+        refuse(f"{kind} of %regex has {len(given):,} pieces; at most {MAX_CHUNKS} are supported")
 
     def before(rest: Node, chunk: str) -> Node:
         return Concatenation((literal(chunk), Repetition(rest, 0, 1)))
 
     empty: Node = EMPTY
-    return Alternation(tuple(accumulate(reversed(chunks), before, initial=empty)))
+    return language_of(Alternation(tuple(accumulate(reversed(given), before, initial=empty))))
 
 
 def _words(text: str) -> list[str]:
