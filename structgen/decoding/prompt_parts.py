@@ -17,12 +17,14 @@ PART = 1.0
 """How long a part of a prompt takes, in steps of rows that decode, beside the forward pass itself. So a step with a
 part takes three times as long as one without."""
 WHOLE = 8.0
-"""How long prompts that are read at once may take, in such steps. Parts of them would cost more than they are worth."""
+"""How long whole prompts that are read at once may take, in such steps. Parts of them would not be worth their cost."""
 LEAST, MOST = 128, 2048
 """The fewest and the most tokens of a part. On a CPU 16 take as long as 128: 1,024 tokens of SmolLM2 took 6 times the
 time of a prompt alone in parts of 16 to 30, and 1.2 times in parts of 128, with equal gaps in the streams beside."""
-FIRST_WHOLE = 512
-"""Tokens of prompts that are read at once as long as nothing is measured; their parts have `LEAST`."""
+FEW = 12
+"""The fewest where each token has its price, as in llama.cpp, whose passes cost little beside their tokens."""
+FIRST_WHOLE = 4
+"""How many of the smallest parts are read at once as long as nothing is measured."""
 NEWEST = 0.3
 """How much the newest step counts in what is known of earlier ones."""
 
@@ -33,26 +35,30 @@ class PromptParts:
     def __init__(self) -> None:
         self._usual: float | None = None  # seconds of a step without prompts
         self._each: float | None = None  # seconds of each token of a prompt, beside those of a forward pass
+        self._passes = 2  # in the time of a step with a part: its own costs little where each token has its price
         self._tokens: int | None = None  # of prompts, in this step; None where nothing can be learnt from it
         self._pending: WeakKeyDictionary[Session, int] = WeakKeyDictionary()  # of prompts that have not begun
 
     def read(self, forward: Forward, sessions: Sequence[Session]) -> frozenset[Session]:
         """Reads a part of a prompt where all would take too long. Returns the sessions that this step must not read."""
+        self._passes = 1 if forward.price else 2
         long = [session for session in sessions if len(session.row.ids) - session.row.valid > SHORT]
         self._tokens = None if len(long) == len(sessions) else 0
         if not long or self._tokens is None:
             return frozenset()
         pending = {session: self._count(forward, session) for session in long}
-        room, held = self._tokens_in(WHOLE, FIRST_WHOLE), []
+        least = _least(forward)
+        room, held = self._tokens_in(WHOLE, FIRST_WHOLE * least), []
         for session in sorted(long, key=lambda each: pending[each]):
-            if forward.reads_parts and session.row.inputs is None and self._tokens + pending[session] > room:
+            apart = session.row.valid or self._tokens + pending[session] > room  # what is left of a long one, too
+            if forward.reads_parts and session.row.inputs is None and apart:
                 held.append(session)
             else:
                 self._tokens += pending[session]
         if held and not self._tokens:
             first = next(session for session in long if session in held)
-            most = self._tokens_in(PART * len(held), LEAST)  # where many wait, what each pass costs counts more
-            self._tokens = forward.read_part(first.row, min(max(most, LEAST), MOST))
+            most = self._tokens_in(PART * len(held), least)  # where many wait, what each pass costs counts more
+            self._tokens = forward.read_part(first.row, min(max(most, least), MOST))
             if not self._tokens:  # what is left of it is no more than a part: the step reads it
                 held.remove(first)
                 self._tokens = len(first.row.ids) - first.row.valid
@@ -64,7 +70,7 @@ class PromptParts:
         if self._tokens == 0:
             self._usual = _mean(self._usual, seconds)
         elif self._tokens and self._usual is not None:
-            self._each = _mean(self._each, max(seconds / self._usual - 2, 0.1) * self._usual / self._tokens)
+            self._each = _mean(self._each, max(seconds / self._usual - self._passes, 0.1) * self._usual / self._tokens)
 
     def _tokens_in(self, steps: float, first: int) -> int:
         """How many tokens of prompts are read in the time of so many steps."""
@@ -76,6 +82,11 @@ class PromptParts:
         if row.valid:
             return len(row.ids) - row.valid
         return self._pending.setdefault(session, len(row.ids) - forward.remembers(row))
+
+
+def _least(forward: Forward) -> int:
+    """The fewest tokens of a part: those that cost as much as the pass that reads them."""
+    return min(max(round(1 / forward.price), FEW), LEAST) if forward.price else LEAST
 
 
 def _mean(known: float | None, new: float) -> float:

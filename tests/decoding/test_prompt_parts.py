@@ -13,7 +13,7 @@ import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.loop import Execution
 from structgen.decoding.open_batch import OpenBatch
-from structgen.decoding.prompt_parts import FIRST_WHOLE, LEAST, PART, WHOLE, PromptParts
+from structgen.decoding.prompt_parts import FEW, LEAST, PART, WHOLE, PromptParts
 from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.evaluation_mode import evaluating
@@ -52,7 +52,7 @@ def test_rows_decode_while_a_long_prompt_is_read_and_say_what_they_say_alone(mod
         while not seats[2].session.token_count:
             batch.step()
             steps += 1
-        assert steps == 1 + overlap + -(-(len(LONG) - FIRST_WHOLE) // LEAST)
+        assert steps == overlap + -(-len(LONG) // LEAST)
         for seat, before in zip(seats[:2], at_first, strict=False):
             assert seat.session.token_count >= min(before + steps - 1, 30)
         while not all(seat.session.done for seat in seats):
@@ -145,6 +145,17 @@ def test_a_part_takes_two_usual_steps_and_short_prompts_are_read_at_once():
         parts.read(forward, [decoding, long])
         parts.ended(10.0)
     assert forward.parts[-1] == LEAST
+
+
+@pytest.mark.parametrize(("price", "fewest"), [(0.0, LEAST), (0.02, 50), (0.5, FEW), (0.001, LEAST)])
+def test_where_tokens_have_their_price_parts_are_small(price, fewest):
+    forward, parts = Reads(), PromptParts()
+    forward.price = price
+    decoding, short, long = (Waiting(row=Row(range(n))) for n in (1, 4 * fewest - 1, 10_000))
+    decoding.row.valid = 1
+    assert parts.read(forward, [decoding, short]) == set()
+    assert parts.read(forward, [decoding, long]) == {long}
+    assert forward.parts == [fewest]
 
 
 def test_the_last_part_is_read_by_a_step_however_long_it_takes():
