@@ -1,15 +1,17 @@
 """CPU time per finished value of a real model, by the number of rows and by the length of the prompt.
 
     python benchmarks/batches.py [--rows 1 8 32] [--tokens 512 2048] [--texts 8] [--write]
+    python benchmarks/batches.py --model qwen --gguf FILE --tokens [--write]
 
-SmolLM2-135M in float32 extracts books from texts of `benchmarks/quality.py`, all rows of a batch at once: with one
-schema for all rows, and with a schema for each that nobody has used before, whose compilation counts. Longer prompts
-have words before the text. Beside it, in the same process and on one thread, transformers' `generate` without a
-constraint: plain, with prompt lookup (one row only), and with a static cache; it writes as many tokens as the tokenizer
-makes of the longest of structgen's texts, since what the model writes freely is another text. Batches of few rows are
-repeated with other texts. Nothing is remembered of one batch in the next.
+SmolLM2-135M, or the model of a GGUF file, in float32 extracts books from texts of `benchmarks/quality.py`, all rows
+of a batch at once: with one schema for all rows, and with a schema for each that nobody has used before, whose
+compilation counts. Longer prompts have words before the text. Beside it, in the same process and on one thread,
+transformers' `generate` without a constraint: plain, with prompt lookup (one row only), and with a static cache; it
+writes as many tokens as the tokenizer makes of the longest of structgen's texts, since what the model writes freely
+is another text. Batches of few rows are repeated with other texts. Nothing is remembered of one batch in the next.
 
-`--write` writes results/batches.md beside this file, and docs/images/batches.svg.
+`--write` writes results/batches.md beside this file, and docs/images/batches.svg; of another model
+results/batches-NAME.md.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from generate_cases import Case
 from quality_picture import FREE as GREY
 from quality_picture import OURS as GREEN
 from quality_texts import cases
+from structgen.models.known import converted_folder
 
 RESULT = Path(__file__).resolve().parent / "results" / "batches.md"
 PICTURE = RESULT.parents[2] / "docs" / "images" / "batches.svg"
@@ -173,12 +176,14 @@ def _panel(title: str, points: Sequence[tuple[int, Cell]]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
+    parser.add_argument("--tokens", type=int, nargs="*", default=[512, 2048], help="lengths of further prompts")
+    parser.add_argument("--model", default="smollm2", help="its name; a packaged one needs no file")
+    parser.add_argument("--gguf", type=Path, help="its file")
     parser.add_argument("--texts", type=int, default=8)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    model = sg.load("smollm2")
+    model = sg.load(str(converted_folder(options.model, options.gguf)) if options.gguf else options.model)
     by_rows = [(rows, contest(model, rows, 0, options.texts)) for rows in options.rows]
     longer = [contest(model, 1, tokens, options.texts) for tokens in options.tokens]
     by_tokens = [(cell.tokens, cell) for cell in (by_rows[0][1], *longer)]
@@ -186,8 +191,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n".join(lines))
     if options.write:
         setting = ", ".join(f"{key} {value}" for key, value in machine(1).items())
-        setting += "; SmolLM2-135M in float32. Passes: of a batch."
-        RESULT.write_text("\n".join(["# Batches of a real model", "", setting, "", *lines, ""]))
+        setting += f"; {options.model} in float32. Passes: of a batch."
+        result = RESULT.with_stem(f"{RESULT.stem}-{options.model}") if options.gguf else RESULT
+        result.write_text("\n".join(["# Batches of a real model", "", setting, "", *lines, ""]))
+    if options.write and not options.gguf:
         panels = {"CPU time a value, by rows": by_rows, "CPU time a value, by tokens of the prompt": by_tokens}
         PICTURE.write_text(picture(panels), encoding="utf-8")
 
