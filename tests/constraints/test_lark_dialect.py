@@ -1,7 +1,7 @@
 """Lark grammars that are not LALR, and llguidance's dialect.
 
-Covers `constraints.grammars.lark`, `constraints.grammars.lexis`, `constraints.grammars.parametric` and
-`constraints.grammars.terminals`.
+Covers `constraints.grammars.lark`, `constraints.grammars.lexis`, `constraints.grammars.options`,
+`constraints.grammars.parametric` and `constraints.grammars.terminals`.
 """
 
 from __future__ import annotations

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from structgen.errors import OptionError, quoted
+
+_BRACED = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|[{}]|.', re.S)
+"""Texts, patterns, comments, braces and other characters of a grammar."""
 
 
 class Cursor:
@@ -50,6 +54,29 @@ class Cursor:
         """Reads a sign that must come next."""
         if not self.accept(sign):
             self.refuse(f"expected {quoted(sign)} {where}, found {self.rest()}")
+
+    def json(self, what: str) -> Any:
+        """Reads a JSON value."""
+        try:
+            value, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
+        except ValueError as error:
+            self.refuse(f"{what}: expected JSON, {error}")
+        self.skip()
+        return value
+
+    def braced(self, what: str, at: int) -> str:
+        """Reads the text of a grammar in braces."""
+        depth, end = 0, self.at
+        for match in _BRACED.finditer(self.text, self.at):
+            depth += {"{": 1, "}": -1}.get(match[0], 0)
+            end = match.end()
+            if not depth:
+                break
+        if depth or not self.text.startswith("{", self.at):
+            self.refuse(f"{what}: expected a grammar in braces", at)
+        inner, self.at = self.text[self.at + 1 : end - 1], end
+        self.skip()
+        return inner
 
     @property
     def over(self) -> bool:

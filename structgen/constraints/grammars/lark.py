@@ -6,13 +6,13 @@ where several tokens can be read, all of them are tried.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from structgen.constraints.grammars import lexis
 from structgen.constraints.grammars.cursor import Cursor
+from structgen.constraints.grammars.options import RuleOptions, unescaped
 from structgen.constraints.grammars.parametric import Call, Guarded, read_condition, read_value, written_out
 from structgen.constraints.grammars.rules import (
     EMPTY,
@@ -40,9 +40,8 @@ from structgen.constraints.grammars.terminals import (
     substrings,
     terminal_language,
 )  # fmt: skip
-from structgen.constraints.part_limits import part_limits
 from structgen.errors import OptionError, quoted
-from structgen.parts.parts import PartLimits, Plan
+from structgen.parts.parts import Plan
 from structgen.parts.special import Special
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import folded
@@ -69,10 +68,9 @@ def read_lark(
     return _Reader(text, start, plan_of, json_plan).rules()
 
 
+_ENDS = lexis.STATEMENTS, lexis.HEAD
 _NO_EFFECT = ("no_forcing", "allow_initial_skip")
 """Options of `%llguidance` that do not change the texts here."""
-_OF_ANY_RULE = {"capture", "temperature"}
-_OPTIONS = ("capture", "lazy", "stop", "suffix", "stop_capture", "max_tokens", "temperature")
 
 
 class _Reader:
@@ -83,7 +81,8 @@ class _Reader:
         self._plan_of, self._json_plan = plan_of, json_plan
         self._terminals: dict[str, Expression] = {}
         self._rules: dict[str, Expression] = {}
-        self._options: dict[str, tuple[dict[str, str], int]] = {}
+        self._options: dict[str, RuleOptions] = {}
+        self._no_options = RuleOptions({}, self._cursor, 0)
         self._ignored: list[Expression] = []
         self._calls: dict[str, int] = {}
         self._parametric: set[str] = set()
@@ -111,12 +110,11 @@ class _Reader:
             rules.expressions[name] = Lexeme(self._language(Ref(name)))
         for key, expression in written_out(self._rules, self._parametric).items():
             name = key.partition("::")[0]
-            options, at = self._options.get(name, ({}, 0))
-            optional = options.keys() - _OF_ANY_RULE
-            rules.expressions[key] = self._lazy(name, expression, rules) if optional else expression
-            if "capture" in options:
-                rules.captures[key] = options["capture"].strip('"') or name
-            limits = self._limits(options, at)
+            options = self._options.get(name, self._no_options)
+            rules.expressions[key] = self._lazy(name, expression, rules) if options.of_terminal else expression
+            if "capture" in options.given:
+                rules.captures[key] = options.text("capture") or name
+            limits = options.limits()
             if limits is not None:
                 rules.limits[key] = limits
         if self._start not in rules.expressions:
@@ -148,7 +146,7 @@ class _Reader:
             self._ignored.append(self._alternatives())
             self._in_terminal = False
         else:
-            self._require_options(self._json("%llguidance"), at)
+            self._require_options(cursor.json("%llguidance"), at)
 
     def _require_options(self, options: Any, at: int) -> None:
         if not isinstance(options, dict):
@@ -184,8 +182,8 @@ class _Reader:
         if head["attributes"]:
             if terminal:
                 cursor.refuse(f"the terminal {name} has options: they are for rules, whose names are in lower case", at)
-            self._options[name] = self._attributes(head["attributes"][1:-1], at), at
-        options = self._options.get(name, ({}, 0))[0].keys() - _OF_ANY_RULE
+            self._options[name] = RuleOptions.read(head["attributes"][1:-1], cursor, at)
+        options = self._options.get(name, self._no_options).of_terminal
         if head["parameter"]:
             if terminal or options:
                 cursor.refuse(f"{name}::_ is a rule, with no option but capture and temperature", at)
@@ -197,30 +195,6 @@ class _Reader:
         if not (cursor.over or cursor.text[cursor.at] == "%" or cursor.sees(lexis.HEAD)):
             cursor.refuse(f"expected the end of {name}, found {cursor.rest()}")
         self._in_terminal = False
-
-    def _attributes(self, text: str, at: int) -> dict[str, str]:
-        """The options in brackets behind a rule's name."""
-        options, end = dict[str, str](), 0
-        while end < len(text):
-            match = lexis.ATTRIBUTE.match(text, end)
-            if match is None:
-                self._cursor.refuse(f"expected options as [lazy, stop=...], found {quoted(text[end:])}", at)
-            options[match[1]] = match[2] or ""
-            end = match.end()
-        for name in options:
-            if name == "stop_capture" and "suffix" not in options:
-                self._cursor.refuse(f"the option {name}= of a rule is not supported without suffix=", at)
-            if name not in _OPTIONS:
-                self._cursor.refuse(f"unknown option {quoted(name)}: {', '.join(_OPTIONS)} are known", at)
-        return options
-
-    def _limits(self, options: Mapping[str, str], at: int) -> PartLimits | None:
-        """The limits that options give; None for none."""
-        given = {name: options[name] for name in ("max_tokens", "temperature") if name in options}
-        try:
-            return part_limits(**{name: json.loads(text) for name, text in given.items()})
-        except (OptionError, ValueError) as error:
-            self._cursor.refuse(str(error) if isinstance(error, OptionError) else f"{given}: expected numbers", at)
 
     def _alternatives(self) -> Expression:
         self._depth += 1
@@ -251,7 +225,7 @@ class _Reader:
 
     def _sequence(self) -> Expression:
         cursor, items = self._cursor, list[Expression]()
-        while not (cursor.over or cursor.text[cursor.at] in "|)]&" or self._at_statement() or cursor.sees(lexis.HEAD)):
+        while not (cursor.over or cursor.text[cursor.at] in "|)]&" or any(map(cursor.sees, _ENDS))):
             if not cursor.take(lexis.ALIAS):
                 items.append(self._item())
         left = series(items)
@@ -261,9 +235,6 @@ class _Reader:
             cursor.refuse("& is for terminals only, whose names are in upper case")
         cursor.accept("&")
         return Intersection(left, self._sequence())
-
-    def _at_statement(self) -> bool:
-        return self._cursor.sees(lexis.STATEMENTS) is not None
 
     def _item(self) -> Expression:
         cursor = self._cursor
@@ -332,22 +303,16 @@ class _Reader:
         return Ref(word[0])
 
     def _text(self, match: re.Match[str], at: int) -> Expression:
-        first = self._unescaped(match[1], at)
+        first = unescaped(self._cursor, match[1], at)
         until = self._cursor.take(lexis.RANGE)
         if until:
-            last = self._unescaped(until[1], at)
+            last = unescaped(self._cursor, until[1], at)
             if len(first) != 1 or len(last) != 1 or last < first:
                 self._cursor.refuse('a range is written with two characters in order, as "a".."z"', at)
             return self._lexed(Chars(((ord(first), ord(last)),)))
         if not match[2]:
             return self._lexed(literal(first)) if first else EMPTY
         return self._lexed(Concatenation(tuple(Chars(folded(((ord(char), ord(char)),))) for char in first)))
-
-    def _unescaped(self, text: str, at: int) -> str:
-        try:
-            return lexis.unescaped(text)
-        except ValueError:
-            self._cursor.refuse(f"the text {quoted(text)} has an escape that is none", at)
 
     def _pattern(self, match: re.Match[str], at: int) -> Expression:
         letters = "".join(sorted(set(match[2]) - {"u"}))
@@ -382,8 +347,7 @@ class _Reader:
         if not name.startswith("<["):
             return Embedded(Special(name, special_text(name)))
         if not lexis.NUMBERS.fullmatch(name):
-            why = "any token at all, and any token but some, are not supported; use a pattern for text"
-            self._cursor.refuse(f"{name}: {why}", at)
+            self._cursor.refuse(f"{name}: any token at all, and any token but some, are not supported", at)
         pairs = [each.partition("-") for each in re.sub(r"[<>\[\]\s]", "", name).split(",")]
         ids = tuple((int(first), int(last or first)) for first, _, last in pairs)
         if any(first > last for first, last in ids):
@@ -396,44 +360,17 @@ class _Reader:
         at, word = cursor.at, cursor.take(lexis.STATEMENT)
         kind = word[1] if word else ""
         if kind == "regex":
-            language = substrings(self._json("%regex"), lambda reason: cursor.refuse(reason, at))
+            language = substrings(cursor.json("%regex"), lambda reason: cursor.refuse(reason, at))
             return Language(language) if self._in_terminal else Lexeme(language)
         if self._in_terminal:
             cursor.refuse(f"%{kind} cannot be used in a terminal, or with options but capture and temperature", at)
         if kind == "json":
-            return Embedded(self._json_plan(self._json("%json")))
+            return Embedded(self._json_plan(cursor.json("%json")))
         if kind != "lark":
             cursor.refuse(f"%{kind} is not supported; %json, %regex and %lark are", at)
-        inner = _Reader(self._braced(at), "start", self._plan_of, self._json_plan).rules()
+        inner = _Reader(cursor.braced("%lark", at), "start", self._plan_of, self._json_plan).rules()
         inner.inside = True
         return Embedded(self._plan_of(inner))
-
-    def _json(self, what: str) -> Any:
-        cursor = self._cursor
-        try:
-            value, end = json.JSONDecoder().raw_decode(cursor.text, cursor.at)
-        except ValueError as error:
-            cursor.refuse(f"{what}: expected JSON, {error}")
-        cursor.at = end
-        cursor.skip()
-        return value
-
-    def _braced(self, at: int) -> str:
-        """The text of a grammar in braces."""
-        cursor = self._cursor
-        parts = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?!/)(?:\\.|[^/\\\n])+/|//[^\n]*|[{}]|.', re.S)
-        depth, end = 0, cursor.at
-        for match in parts.finditer(cursor.text, cursor.at):
-            depth += {"{": 1, "}": -1}.get(match[0], 0)
-            end = match.end()
-            if not depth:
-                break
-        if depth or not cursor.text.startswith("{", cursor.at):
-            cursor.refuse("%lark: expected a grammar in braces", at)
-        inner = cursor.text[cursor.at + 1 : end - 1]
-        cursor.at = end
-        cursor.skip()
-        return inner
 
     # The meaning of terminals, once all names are known.
 
@@ -447,24 +384,17 @@ class _Reader:
 
     def _lazy(self, name: str, expression: Expression, rules: Productions) -> Expression:
         """A rule with options, which is one terminal."""
-        options, at = self._options[name]
+        options = self._options[name]
         language = self._language(expression)
         for option in ("suffix", "stop"):
-            if options.get(option, '""') == '""':
+            stop = options.stop(option)
+            if stop is None:
                 continue
-            end = self._language(self._stop(options[option], at))
+            end = self._language(stop)
             if option == "stop":
                 return Language(stopped(language, end))
             language, rules.stops[name] = concatenated(language, end), end
-            if "stop_capture" in options:
-                rules.stop_captures[name] = options["stop_capture"].strip('"')
-        return Lexeme(first_end(language), lazy=True) if {"lazy", "suffix"} & options.keys() else Lexeme(language)
-
-    def _stop(self, text: str, at: int) -> Expression:
-        """The text, pattern or terminal that `stop=` or `suffix=` names."""
-        match = lexis.TEXT.fullmatch(text)
-        if match:
-            return literal(self._unescaped(match[1], at))
-        if lexis.PATTERN.fullmatch(text):
-            return parse_python(text[1 : text.rindex("/")])
-        return Ref(text)
+            if "stop_capture" in options.given:
+                rules.stop_captures[name] = options.text("stop_capture")
+        lazy = {"lazy", "suffix"} & options.given.keys()
+        return Lexeme(first_end(language), lazy=True) if lazy else Lexeme(language)
