@@ -223,11 +223,9 @@ def _styled(fields: _Fields, style: str) -> Plan:
     if fields.count("max_whitespace_cnt") is not None:
         fields.refuse("max_whitespace_cnt", f"the style {style} has bounds of its own")
     literal, order = Literals(None), "any" if fields.flag("any_order") else "schema"
-    texts = Raw(frozenset(fields.texts("excludes")))
-    formats = [
-        (type_, replace(each, writer=texts) if type_ == "string" else each) for type_, each in _STYLES[style].formats
-    ]
-    plans = KeyedPlans(KeyedArguments(tuple(formats)), literal)
+    formats = dict(_STYLES[style].formats)
+    formats["string"] = replace(formats["string"], writer=Raw(frozenset(fields.texts("excludes"))))
+    plans = KeyedPlans(KeyedArguments(tuple(formats.items())), literal)
     if schema is True or not schema.keys() - {"type", "title", "description"}:
         return Series((plans.of_any_name(fields.where), literal.blank))
     if any(set(name) & set('<>&"') for name in schema.get("properties", ())):
