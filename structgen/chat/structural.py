@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from structgen.arguments import MAX_INTEGER, is_whole
-from structgen.chat.arguments import JSON_TYPES, ArgumentFormat, JsonLayout, KeyedArguments, Raw
-from structgen.chat.formats import keyed
+from structgen.chat.arguments import KeyedArguments, Raw
 from structgen.chat.keyed.plans import KeyedPlans
+from structgen.chat.keyed.styles import STYLES
 from structgen.chat.literals import Literals
-from structgen.chat.pieces import Slot
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Composition, Text
 from structgen.constraints.languages import grammar_of
 from structgen.errors import OptionError, quoted
 from structgen.options import Whitespace
-from structgen.parts.parts import Either, Loop, Plan, Series
+from structgen.parts.parts import Either, Loop, Plan, Series, Switch, Texts
 from structgen.parts.special import Fixed, Special
 from structgen.vocabulary import special_text
 
@@ -174,10 +173,10 @@ def _literal(text: str) -> Plan:
 
 def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     style = fields.get("style", "json")
-    if style in _STYLES:
+    if style in STYLES:
         return _styled(fields, style)
     if style != "json":
-        fields.refuse("style", f"expected 'json' or one of {', '.join(_STYLES)}")
+        fields.refuse("style", f"expected 'json' or one of {', '.join(STYLES)}")
     schema = fields.get("json_schema")
     if not isinstance(schema, (bool, Mapping)):
         fields.refuse("json_schema", "expected a JSON Schema")
@@ -185,34 +184,6 @@ def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     if most is not None:
         blanks = replace(blanks, bound=min(most, blanks.bound)) if most else Whitespace.COMPACT
     return JsonSchema(schema, order="any" if fields.flag("any_order") else "schema", whitespace=blanks).plan()
-
-
-def _by_type(before: str, name_ends: str, behind: str, words: Mapping[str, str]) -> KeyedArguments:
-    """Arguments in whose tag a word tells the type of the value. Values of other types cannot be written."""
-    writers = {"string": Raw()}
-    formats = {
-        type_: ArgumentFormat((before, Slot.KEY, name_ends.format(word)), writers.get(type_, JsonLayout()), (behind,))
-        for type_, word in words.items()
-    }
-    return KeyedArguments(tuple(formats.items()))
-
-
-_IS_TEXT = {type_: "true" if type_ == "string" else "false" for type_ in JSON_TYPES}
-_STYLES: dict[str, KeyedArguments] = {
-    "qwen_xml": keyed(("<parameter=", Slot.KEY, ">"), ("</parameter>",)),
-    "minimax_xml": keyed(('<parameter name="', Slot.KEY, '">'), ("</parameter>",)),
-    "glm_xml": keyed(("<arg_key>", Slot.KEY, "</arg_key><arg_value>"), ("</arg_value>",)),
-    "deepseek_xml": _by_type('<｜DSML｜parameter name="', '" string="{}">', "</｜DSML｜parameter>", _IS_TEXT),
-    "deepseek_v4_1_xml": _by_type('<｜DSML｜ parameter name="', '" string="{}">', "</｜DSML｜ parameter>", _IS_TEXT),
-    "cohere_xml": _by_type(
-        '<cofl:value name="', '" type="{}">', "</cofl:value>",
-        {"string": "raw", "number": "json", "boolean": "json", "null": "json"},  # others are elements
-    ),
-    "kimi_k3_xml": _by_type(
-        '<|open|>argument key="', '" type="{}"<|sep|>', "<|close|>argument<|sep|>", {each: each for each in JSON_TYPES},
-    ),
-}  # fmt: skip
-"""How each property of an object is written, by xgrammar's names of styles."""
 
 
 def _styled(fields: _Fields, style: str) -> Plan:
@@ -223,7 +194,7 @@ def _styled(fields: _Fields, style: str) -> Plan:
     if fields.count("max_whitespace_cnt") is not None:
         fields.refuse("max_whitespace_cnt", f"the style {style} has bounds of its own")
     literal, order = Literals(None), "any" if fields.flag("any_order") else "schema"
-    formats = dict(_STYLES[style].formats)
+    formats = dict(STYLES[style].formats)
     formats["string"] = replace(formats["string"], writer=Raw(frozenset(fields.texts("excludes"))))
     plans = KeyedPlans(KeyedArguments(tuple(formats.items())), literal)
     if schema is True or not schema.keys() - {"type", "title", "description"}:
@@ -291,23 +262,49 @@ def _or(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 
 
 def _tag(fields: _Fields, stops: tuple[str, ...]) -> Plan:
+    return _begun([_opened(fields, stops)])
+
+
+def _opened(fields: _Fields, stops: tuple[str, ...]) -> tuple[str | Plan, Plan]:
+    """What a tag begins with, and what follows."""
     begin, end = fields.get("begin"), fields.get("end")
-    opening = _literal(begin) if isinstance(begin, str) else fields.inner("begin")
+    opening: str | Plan = begin if isinstance(begin, str) else fields.inner("begin")
     if isinstance(end, Mapping):
-        return Series((opening, fields.inner("content"), fields.inner("end")))
+        return opening, Series((fields.inner("content"), fields.inner("end")))
     ends = end if isinstance(end, list) else [end]
     if not ends or not all(isinstance(each, str) for each in ends):
         fields.refuse("end", "expected a text, texts or a token")
     closing = tuple(each for each in ends if each)
     content = fields.inner("content", closing or stops)
-    return Series((opening, content, Either(tuple(map(_literal, ends)))))
+    return opening, Series((content, Either(tuple(map(_literal, ends)))))
 
 
-def _tags(fields: _Fields) -> list[Plan]:
-    return [
-        _plan({"type": "tag", **each} if isinstance(each, Mapping) else each, (), f"{fields.where}.tags[{i}]")
-        for i, each in enumerate(fields.listed("tags"))
-    ]
+def _begun(each: list[tuple[str | Plan, Plan]]) -> Plan:
+    """One of several plans, each behind what it begins with. One automaton reads the texts among these."""
+    texts = dict[bytes, list[Plan]]()
+    others = list[Plan]()
+    for begin, plan in each:
+        if isinstance(begin, str) and begin:
+            texts.setdefault(begin.encode(), []).append(plan)
+        else:
+            others.append(plan if isinstance(begin, str) else Series((begin, plan)))
+    if texts:
+        plans = tuple(plans[0] if len(plans) == 1 else Either(tuple(plans)) for plans in texts.values())
+        others.append(Switch(Texts(tuple(texts), named=True), plans))
+    return others[0] if len(others) == 1 else Either(tuple(others))
+
+
+def _tags(fields: _Fields) -> Plan:
+    """Any one of the tags."""
+    each = []
+    for i, tag in enumerate(fields.listed("tags")):
+        where = f"{fields.where}.tags[{i}]"
+        if not isinstance(tag, Mapping) or tag.get("type", "tag") != "tag":
+            raise OptionError(f"{where}: expected a tag, found {quoted(tag)}")
+        inner = _Fields(tag, where)
+        each.append(_opened(inner, ()))
+        inner.rest()
+    return _begun(each)
 
 
 def _triggered_tags(fields: _Fields, stops: tuple[str, ...]) -> Plan:
@@ -332,9 +329,8 @@ def _token_triggered_tags(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     return _dispatched(fields, _any_tokens(fields, stops), _tags(fields))
 
 
-def _dispatched(fields: _Fields, text: Plan, tags: list[Plan]) -> Plan:
+def _dispatched(fields: _Fields, text: Plan, tag: Plan) -> Plan:
     """Free text with tags in it. If at least one is asked for, the first begins at once."""
-    tag = Either(tuple(tags))
     more = Loop(Series((tag, text)), 0, None)
     first, once = fields.flag("at_least_one"), fields.flag("stop_after_first")
     if once:
@@ -345,7 +341,7 @@ def _dispatched(fields: _Fields, text: Plan, tags: list[Plan]) -> Plan:
 def _tags_with_separator(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     separator = _literal(fields.text("separator"))
     most = 1 if fields.flag("stop_after_first") else None
-    return Loop(Either(tuple(_tags(fields))), int(fields.flag("at_least_one")), most, separator)
+    return Loop(_tags(fields), int(fields.flag("at_least_one")), most, separator)
 
 
 def _dispatch(fields: _Fields, stops: tuple[str, ...]) -> Plan:
@@ -353,7 +349,7 @@ def _dispatch(fields: _Fields, stops: tuple[str, ...]) -> Plan:
     if not all(isinstance(pattern, str) and pattern for pattern, _ in rules):
         fields.refuse("rules", "expected pairs of a text and a format")
     text = _text(fields, (*(pattern for pattern, _ in rules), *stops))
-    return _by_rules(fields, stops, text, [_literal(pattern) for pattern, _ in rules])
+    return _by_rules(fields, stops, text, [pattern for pattern, _ in rules])
 
 
 def _token_dispatch(fields: _Fields, stops: tuple[str, ...]) -> Plan:
@@ -369,10 +365,10 @@ def _rules(fields: _Fields) -> list[Any]:
     return rules
 
 
-def _by_rules(fields: _Fields, stops: tuple[str, ...], text: Plan, begins: list[Plan]) -> Plan:
+def _by_rules(fields: _Fields, stops: tuple[str, ...], text: Plan, begins: Sequence[str | Plan]) -> Plan:
     """Free text with formats in it, each behind what begins it."""
     inner = [_plan(format_, stops, f"{fields.where}.rules[{i}]") for i, (_, format_) in enumerate(_rules(fields))]
-    one = Either(tuple(map(Series, zip(begins, inner, strict=True))))
+    one = _begun(list(zip(begins, inner, strict=True)))
     if fields.get("loop", True):
         return Series((text, Loop(Series((one, text)), 0, None)))
     return Series((text, Either((one, Series(())))))

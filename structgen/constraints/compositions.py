@@ -13,7 +13,7 @@ from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
-from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Words, parts_of
+from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Texts, Words, parts_of
 from structgen.parts.special import Fixed, Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
@@ -53,7 +53,7 @@ class Composition(ABC):
         parts = list(parts_of(plan))
         known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
         tokens = [token for part in parts for token in tokens_of(part, known)]
-        named = any(isinstance(part, Fixed) and part.named for part in parts)
+        named = any(isinstance(part, (Fixed, Texts)) and part.named for part in parts)
         if not tokens and not named:
             return _grammar(plan, vocabulary)
         numbered = {token: _numbered(token, vocabulary) for token in tokens if token.ids}

@@ -197,10 +197,12 @@ class Texts(Part):
 
     Attributes:
         texts: the bytes of each text, at least one; no text is a prefix of another.
+        named: as of `special.Fixed`; then one may be a prefix of another until the vocabulary is known.
     """
 
     late = True
     texts: tuple[bytes, ...]
+    named: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
@@ -364,8 +366,8 @@ def plans_in(plan: Plan) -> Iterator[Plan]:
             todo += reversed(children(each))
 
 
-def mapped(plan: Plan, of_part: Callable[[Part], Plan], kept: Collection[RulePlan] = ()) -> Plan:
-    """A plan with other parts, as `of_part` gives them. `kept`: rules that stay as they are."""
+def mapped(plan: Plan, change: Callable[[Plan], Plan], kept: Collection[RulePlan] = ()) -> Plan:
+    """A plan with other parts and switches, as `change` gives them. `kept`: rules that stay as they are."""
     rules: dict[RulePlan, RulePlan] = {}
 
     @cache
@@ -380,13 +382,13 @@ def mapped(plan: Plan, of_part: Callable[[Part], Plan], kept: Collection[RulePla
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
         if isinstance(plan, Switch):
-            return replace(plan, plans=tuple(map(changed, plan.plans)))
+            return change(replace(plan, plans=tuple(map(changed, plan.plans))))
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
         if isinstance(plan, Unordered):
             members = [({text: changed(each) for text, each in begun.items()}, need) for begun, need in plan.members]
             return Unordered(tuple(members), changed(plan.prefix), plan.separator and changed(plan.separator))
-        return of_part(plan)
+        return change(plan)
 
     return changed(plan)
 

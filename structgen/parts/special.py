@@ -15,7 +15,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Entered, Families, Loop, Part, PartLimits, Plan, Series, Words, mapped, more_bytes,
+    Entered, Families, Loop, Part, PartLimits, Plan, Series, Switch, Texts, Words, by_text, mapped, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.vocabulary.vocabulary import special_text
@@ -103,26 +103,23 @@ class Fixed(Part):
         after = automaton.tables.chain(text[1:], automaton.pop(0))
         automaton.tables.ranges(state, [(text[0], text[0], after)])
 
-    def tokens(self, names: Iterable[str]) -> tuple[Special, ...]:
-        """The special tokens with these names in it."""
-        return tuple(Special(name, special_text(name)) for name in self._split(names)[1::2]) if self.named else ()
-
     def among(self, names: Iterable[str], ends: Iterable[str]) -> Plan:
         """The text in a vocabulary that has special tokens with these names, and ends texts with others."""
         if not self.named:
             return self
         plans: list[Plan] = []
-        for place, text in enumerate(self._split((*names, *ends))):
+        for place, text in enumerate(_split(self.text, (*names, *ends))):
             if text:
                 end = place % 2 and text in ends
                 plan: Plan = Special(text, special_text(text)) if place % 2 and not end else Fixed(text)
                 plans.append(Loop(plan, 0, 1) if end else plan)
         return plans[0] if len(plans) == 1 else Series(tuple(plans))
 
-    def _split(self, names: Iterable[str]) -> list[str]:
-        """The text in pieces: every second one is one of these names."""
-        found = sorted((name for name in names if name and name in self.text), key=len, reverse=True)
-        return re.split(f"({'|'.join(map(re.escape, found))})", self.text) if found else [self.text]
+
+def _split(text: str, names: Iterable[str]) -> list[str]:
+    """A text in pieces: every second one is one of these names."""
+    found = sorted((name for name in names if name and name in text), key=len, reverse=True)
+    return re.split(f"({'|'.join(map(re.escape, found))})", text) if found else [text]
 
 
 def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
@@ -134,8 +131,10 @@ def _spelled(automaton: Automaton, spellings: Iterable[bytes]) -> int:
 
 def tokens_of(part: Part, names: Iterable[str]) -> tuple[Special, ...]:
     """The special tokens in a part. `names`: those of the vocabulary."""
-    if isinstance(part, Fixed):
-        return part.tokens(names)
+    if isinstance(part, (Fixed, Texts)):
+        texts = [part.text] if isinstance(part, Fixed) else [text.decode() for text in part.texts]
+        found = [name for text in texts if part.named for name in _split(text, names)[1::2]]
+        return tuple(Special(name, special_text(name)) for name in found)
     return (part,) if isinstance(part, Special) else part.tokens if isinstance(part, StoppedText) else ()
 
 
@@ -147,11 +146,20 @@ def with_tokens(plan: Plan, names: Iterable[str], ends: Iterable[str], numbered:
         numbered: what stands for each token that is given by its number.
     """
 
-    def of_part(part: Part) -> Plan:
-        if isinstance(part, Special):
-            return numbered.get(part, part)
-        if isinstance(part, Fixed):
-            return part.among(names, ends)
-        return part.among(names) if isinstance(part, StoppedText) else part
+    def change(plan: Plan) -> Plan:
+        if isinstance(plan, Special):
+            return numbered.get(plan, plan)
+        if isinstance(plan, Fixed):
+            return plan.among(names, ends)
+        if isinstance(plan, StoppedText):
+            return plan.among(names)
+        if isinstance(plan, Switch) and plan.texts.named:
+            texts = [spelled(text.decode()) for text in plan.texts.texts]
+            return by_text(dict(zip(texts, plan.plans, strict=True)))
+        return plan
 
-    return mapped(plan, of_part)
+    def spelled(text: str) -> bytes:
+        pieces = enumerate(_split(text, names))
+        return b"".join(special_text(piece) if place % 2 else piece.encode() for place, piece in pieces)
+
+    return mapped(plan, change)

@@ -1,4 +1,7 @@
-"""Structural tags: texts with tags in them, as servers' clients ask for them."""
+"""Structural tags: texts with tags in them, as servers' clients ask for them.
+
+Covers `chat.keyed.styles`.
+"""
 
 from __future__ import annotations
 
@@ -198,6 +201,17 @@ def test_special_tokens_in_a_fixed_text_are_these_tokens():
     for byte in b'<|open|>argument key="a" type="number"':
         matcher.advance(byte)
     assert set(matcher.allowed_tokens()) == {257, *b" \t\n"}  # white space may stand between tags
+
+
+def test_many_tools_are_one_switch():
+    """All tags begin alike; as alternatives they would be more ways to read a text than are followed at once."""
+    tags = [{"begin": f"<f={n}>", "content": JSON, "end": "</f>"} for n in range(150)]
+    tags += [{"begin": "<|channel|>f", "content": const("a"), "end": "<|end|>"}, {**TAG, "content": const("b")}, TAG]
+    value = {"type": "triggered_tags", "triggers": ["<f=", "<|channel|>"], "tags": tags}
+    assert follows(value, "so <f=14") == {ord(">"), *b"0123456789"}
+    assert {CHANNEL, ord("x")} <= follows(value, "so ", '<f=149>{"a": 1}</f>')
+    assert follows(value, CHANNEL, "f", "a") == {END}
+    assert follows(value, "<f=add>") >= set(b"b{")
 
 
 def test_tokens_that_begin_a_format():

@@ -30,7 +30,6 @@ from structgen.parts.parts import (
     Either,
     JsonValue,
     Loop,
-    Part,
     PartLimits,
     Plan,
     RulePlan,
@@ -276,11 +275,11 @@ class _Plans:
         return expression
 
 
-def _limited(part: Part, limits: PartLimits) -> Part:
-    """A part with limits, if it may have some and has none of its own."""
-    if isinstance(part, (Words, JsonValue)) and part.limits is None and not (isinstance(part, Words) and part.blank):
-        return replace(part, limits=limits)
-    return part
+def _limited(plan: Plan, limits: PartLimits) -> Plan:
+    """A part with limits, if it may have some and has none of its own; other plans as they are."""
+    if isinstance(plan, (Words, JsonValue)) and plan.limits is None and not (isinstance(plan, Words) and plan.blank):
+        return replace(plan, limits=limits)
+    return plan
 
 
 def _unwrapped(tree: Node) -> Node:
