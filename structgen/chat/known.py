@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from structgen.chat.call_format import CallFormat, Tags
-from structgen.chat.derive import derive
-from structgen.chat.derive_thinking import CONTENT, tags_in, thinking_tags
+from structgen.chat.deriving.calls import derive
+from structgen.chat.deriving.probes import DECLARED, USER, Probes
+from structgen.chat.deriving.thinking import CONTENT, tags_in, thinking_tags
 from structgen.chat.formats import by_name, native_of
 from structgen.chat.native import Native
-from structgen.chat.probes import DECLARED, USER, Probes
 from structgen.chat.response_templates import response_format
 from structgen.chat.templates import CannotRender, ChatTemplate, JinjaTemplate, TokenizerTemplate
 from structgen.errors import OptionError, excerpt

@@ -14,10 +14,10 @@ from typing import Any
 
 from structgen.arguments import nearest
 from structgen.chat.call_format import CallFormat, WrittenCall
+from structgen.chat.deriving.probes import DECLARED, NAMES, USER
 from structgen.chat.formats import NATIVE, by_name
 from structgen.chat.known import call_format, told_format
 from structgen.chat.native import Native
-from structgen.chat.probes import DECLARED, NAMES, USER
 from structgen.chat.templates import CannotRender, TokenizerTemplate
 from structgen.errors import OptionError, quoted
 from structgen.memo import once_per_object

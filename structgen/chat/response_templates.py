@@ -16,8 +16,8 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout
 from structgen.chat.call_format import CallFormat, Tags, WrittenCall
+from structgen.chat.deriving.probes import NAMES, USER
 from structgen.chat.pieces import Slot, joined
-from structgen.chat.probes import NAMES, USER
 
 PROBE = {"kone": 'a "b" <c>\n', "ktwo": [7, -1.5, True, None, {"kaa": ["x", {}]}], "kaa": 3}
 _GROUP = re.compile(r"\(\?P<name>(?:[^()\\\[]|\\.|\[[^\]]*\])*\)")

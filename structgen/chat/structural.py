@@ -189,7 +189,7 @@ def _json_schema(fields: _Fields, stops: tuple[str, ...]) -> Plan:
 def _styled(fields: _Fields, style: str) -> Plan:
     """Each property between tags, as `<parameter=name>value</parameter>`; texts as they are, other values as JSON."""
     schema = fields.get("json_schema")
-    if schema is not True and not isinstance(schema, Mapping):
+    if schema is not True and not (isinstance(schema, Mapping) and schema.get("type", "object") == "object"):
         fields.refuse("json_schema", "expected the JSON Schema of an object")
     if fields.count("max_whitespace_cnt") is not None:
         fields.refuse("max_whitespace_cnt", f"the style {style} has bounds of its own")
@@ -227,7 +227,8 @@ def _text(fields: _Fields, stops: tuple[str, ...], max_tokens: int | None = None
 
 
 def _any_tokens(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    """Free text: no special token stands in it, so those that are excluded need only be ones."""
+    """Free text, in which no special token stands. So excluded tokens only have to be special ones of the vocabulary:
+    each is a part that is read zero times."""
     excluded, most = fields.get("exclude_tokens") or [], fields.count("max_tokens")
     if not isinstance(excluded, list):
         fields.refuse("exclude_tokens", "expected a list of names or numbers")

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from structgen.chat.call_format import Tags
-from structgen.chat.derive_thinking import CONTENT, FIELDS, THOUGHT
+from structgen.chat.deriving.probes import DECLARED, NAMES, USER
+from structgen.chat.deriving.thinking import CONTENT, FIELDS, THOUGHT
 from structgen.chat.known import thinking_tags_of
 from structgen.chat.pieces import TAG
-from structgen.chat.probes import DECLARED, NAMES, USER
 from structgen.chat.templates import CannotRender, ChatTemplate, TokenizerTemplate
 from structgen.errors import OptionError, quoted
 from structgen.memo import once_per_object

@@ -184,11 +184,12 @@ def _json(schema: Any) -> Plan:
     if options is None:
         return JsonSchema(schema).plan()
     known = {"whitespace_flexible": True, "item_separator": ",", "key_separator": ":"}
-    given = tuple({**known, **options}[name] for name in known)
-    more = sorted(options.keys() - known - _NO_EFFECT)
-    if more or given not in _LAYOUTS:
+    given = [{**known, **options}[name] for name in known] if isinstance(options, dict) else []
+    layout = next((layout for key, layout in _LAYOUTS.items() if list(key) == given), None)
+    more = sorted(options.keys() - known - _NO_EFFECT) if given else []
+    if more or layout is None:
         raise OptionError(f"x-guidance: {quoted(options)}: {more[0] if more else 'this layout'} is not supported")
-    return JsonSchema(schema, whitespace=_LAYOUTS[given]).plan()
+    return JsonSchema(schema, whitespace=layout).plan()
 
 
 @lru_cache(maxsize=64)

@@ -250,6 +250,8 @@ def test_the_kinds_of_format(value, good, bad):
             {**JSON, "style": "gemma"},
             "format.style: expected 'json' or one of qwen_xml, minimax_xml, glm_xml",
         ),
+        ({**JSON, "style": "qwen_xml", "json_schema": {"type": "string"}}, "expected the JSON Schema of an object"),
+        ({**JSON, "style": "cohere_xml", "max_whitespace_cnt": 2}, "the style cohere_xml has bounds of its own"),
         ({"type": "token", "token": "<think>"}, "SpecialToken"),
         ({"type": "repeat", "min": 2, "max": 1, "content": TEXT}, "format.max: expected whole numbers"),
     ],

@@ -265,6 +265,9 @@ def test_a_pattern_without_texts_is_refused():
 def test_options_of_json_that_change_the_texts_are_refused():
     with pytest.raises(OptionError, match=r"x-guidance: .*json_allowed_escapes is not supported"):
         Lark('start: %json {"x-guidance": {"json_allowed_escapes": "n"}}').compile(byte_vocabulary())
+    for layout in ("[]", '{"item_separator": ["x"]}', '{"key_separator": " : "}'):
+        with pytest.raises(OptionError, match=r"x-guidance: .*this layout is not supported"):
+            Lark(f'start: %json {{"x-guidance": {layout}}}').compile(byte_vocabulary())
     with pytest.raises(OptionError, match=r"line 1: <.7-3.>: the last number of a range is smaller than the first"):
         Lark("start: <[7-3]>").compile(byte_vocabulary())
 

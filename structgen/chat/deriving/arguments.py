@@ -15,9 +15,9 @@ from structgen.chat.arguments import (
     Raw,
     ValueWriter,
 )
+from structgen.chat.deriving.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.keyed.nested import NUMBER, OTHER, PYTHON, TRICKY, WORD, nested_writer
 from structgen.chat.pieces import Pieces, Slot, between, common_prefix, common_suffix, filled, read_off
-from structgen.chat.probes import KEYS, NAMES, Probes, Underivable
 from structgen.chat.templates import CannotRender
 
 SAMPLES: dict[str, Any] = {

@@ -9,10 +9,10 @@ from typing import Any
 
 from structgen.chat.arguments import ArgumentWriter
 from structgen.chat.call_format import CallFormat, Tags, WrittenCall, common_opening
-from structgen.chat.derive_arguments import argument_writer
-from structgen.chat.derive_thinking import CONTENT, thinking_tags, without_thinking
+from structgen.chat.deriving.arguments import argument_writer
+from structgen.chat.deriving.probes import KEYS, NAMES, NAMING_IDS, Probes, Underivable
+from structgen.chat.deriving.thinking import CONTENT, thinking_tags, without_thinking
 from structgen.chat.pieces import TAG, Piece, Slot, common_prefix, common_suffix, joined, read_off
-from structgen.chat.probes import KEYS, NAMES, NAMING_IDS, Probes, Underivable
 from structgen.chat.templates import CannotRender, ChatTemplate
 from structgen.errors import OptionError
 

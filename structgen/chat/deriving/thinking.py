@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from structgen.chat.call_format import Tags
+from structgen.chat.deriving.probes import Probes
 from structgen.chat.pieces import common_prefix
-from structgen.chat.probes import Probes
 from structgen.chat.templates import CannotRender
 
 CONTENT, THOUGHT = "QcontentQ", "QthoughtQ"

@@ -1,6 +1,6 @@
 """Call formats read off the chat templates of real models.
 
-Covers `pieces`.
+Covers `chat.pieces`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import pytest
 from structgen.chat import call_format
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import Tags, WrittenCall
-from structgen.chat.derive_thinking import thinking_tags
+from structgen.chat.deriving.probes import Probes
+from structgen.chat.deriving.thinking import thinking_tags
 from structgen.chat.pieces import shown
-from structgen.chat.probes import Probes
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, format_of, templates
