@@ -37,6 +37,7 @@ class PromptParts:
         self._each: float | None = None  # seconds of each token of a prompt, beside those of a forward pass
         self._passes = 2  # in the time of a step with a part: its own costs little where each token has its price
         self._tokens: int | None = None  # of prompts, in this step; None where nothing can be learnt from it
+        self._passed_over = False  # did the last step read other prompts only, while a long one waited?
         self._pending: WeakKeyDictionary[Session, int] = WeakKeyDictionary()  # of prompts that have not begun
 
     def read(self, forward: Forward, sessions: Sequence[Session]) -> frozenset[Session]:
@@ -55,13 +56,15 @@ class PromptParts:
                 held.append(session)
             else:
                 self._tokens += pending[session]
-        if held and not self._tokens:
+        self._passed_over = bool(held) and self._tokens > 0 and not self._passed_over
+        if held and not self._passed_over:
             first = next(session for session in long if session in held)
             most = self._tokens_in(PART * len(held), least)  # where many wait, what each pass costs counts more
-            self._tokens = forward.read_part(first.row, min(max(most, least), MOST))
-            if not self._tokens:  # what is left of it is no more than a part: the step reads it
+            read = forward.read_part(first.row, min(max(most, least), MOST))
+            if not read:  # what is left of it is no more than a part: the step reads it
                 held.remove(first)
-                self._tokens = len(first.row.ids) - first.row.valid
+                read = len(first.row.ids) - first.row.valid
+            self._tokens += read
             self._pending.pop(first, None)  # more may be remembered by now
         return frozenset(held)
 

@@ -172,3 +172,23 @@ def test_the_last_part_is_read_by_a_step_however_long_it_takes():
         assert steps < 2048 / LEAST
     assert len(long.row.ids) - long.row.valid <= LEAST
     assert parts._tokens == len(long.row.ids) - long.row.valid
+
+
+def test_a_long_prompt_goes_on_where_short_ones_come_with_every_step(model, monkeypatch):
+    """As in a busy server: it waited until no other request came."""
+    monkeypatch.setattr(PromptParts, "ended", lambda *_: None)  # nothing is measured
+    model.prefixes.bound = 0
+    expected = request(model, LONG, 5).results(record=False)[0].text
+    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+        stays = batch.join(request(model, SHORT_PROMPTS[0], 200).sessions[0], record=False)
+        batch.step()
+        long, steps = batch.join(request(model, LONG, 5).sessions[0], record=False), 0
+        while not long.session.token_count:
+            batch.join(request(model, f"{steps}: {LONG[:100]}", 1).sessions[0], record=False)
+            batch.step()
+            steps += 1
+        assert steps <= 2 * -(-len(LONG) // LEAST)
+        assert stays.session.token_count >= steps
+        while not long.session.done:
+            batch.step()
+    assert long.session.text() == expected
