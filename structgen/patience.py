@@ -106,6 +106,11 @@ class Patience:
         self._began: float | None = None
         self._outer: Patience | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        """May a block of it ever raise?"""
+        return self.seconds is not None or self.deadline.is_bounded
+
     def __enter__(self) -> None:
         """Begins a block.
 

@@ -171,8 +171,9 @@ class Batch(Run[Session]):
         forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
         if len(going) - forced < AHEAD_SHARE * len(sessions):
             return
-        late = [s for s in self._active if s.finish is None and not s.row.is_read and s not in self._held]
-        reading = [*(sessions[i] for i in going.values()), *late]
+        reading = [sessions[i] for i in going.values()]
+        if len(reading) < len(self._active):
+            reading += [s for s in self._active if s.finish is None and not s.row.is_read and s not in self._held]
         self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
 
     def _leave(self, session: Session) -> None:

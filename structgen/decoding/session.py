@@ -85,6 +85,7 @@ class Session(RowText):
         draws = not sampling.greedy or (budgets is not None and any(budgets.temperatures))
         self.seed = None if not draws else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
+        self._reads_text = sampling.reads_text
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
@@ -192,7 +193,7 @@ class Session(RowText):
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
         sampling = self._sampling_here()
-        if not sampling.reads_text:
+        if not self._reads_text:
             return Ask(words, sampling, uniform)
         own = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
@@ -322,6 +323,8 @@ class Session(RowText):
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; a `StructgenError` ends this row and no other. Any other exception ends it, too, and goes on."""
         try:
+            if not self.patience.is_bounded:
+                return step(*args, **kwargs)
             with self.patience:
                 return step(*args, **kwargs)
         except Stopped as stopped:
@@ -377,7 +380,9 @@ class Session(RowText):
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
         self._go_on()
-        if not self._is_refused_by(self._checks.guards):  # a vetoed text does not end
+        if not self._checks.watching:
+            self._end_if_over()
+        elif not self._is_refused_by(self._checks.guards):  # a vetoed text does not end
             self._end_if_over()
             vetoed = self.done and self._is_refused_by(self._checks.guards)
             if not (vetoed or self._is_refused_by(self._checks.absence)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from structgen.decoding.prompts.targets import Target
@@ -38,6 +38,8 @@ class Checks:
         phrases: keeps the row from ending before it has said them.
         absence: decides about members that may be null.
         stops: finds stop strings where they end a constrained text; it is no rule, and several rows may share it.
+        watching: those that read each token, if there are any, in this order.
+        keeping: those that are asked about each chosen token, in this order.
     """
 
     guards: Guarding | None = None
@@ -47,17 +49,14 @@ class Checks:
     phrases: PhraseRow | None = None
     stops: Stops | None = None
     absence: AbsenceRow | None = None
+    watching: Sequence[RowCheck] = field(init=False)
+    keeping: Sequence[RowRule] = field(init=False)
 
-    @property
-    def watching(self) -> list[RowCheck]:
-        """Those that read each token, if there are any, in this order."""
-        return [check for check in (self.guards, self.absence, self.validating) if check is not None]
-
-    @property
-    def keeping(self) -> list[RowRule]:
-        """Those that are asked about each chosen token, in this order."""
-        rules = self.absence, self.canonical, self.phrases, self.steering
-        return [rule for rule in rules if rule is not None]
+    def __post_init__(self) -> None:
+        watching = self.guards, self.absence, self.validating
+        keeping = self.absence, self.canonical, self.phrases, self.steering
+        object.__setattr__(self, "watching", [check for check in watching if check is not None])
+        object.__setattr__(self, "keeping", [rule for rule in keeping if rule is not None])
 
     @property
     def names(self) -> str:

@@ -54,6 +54,8 @@ class RowRefusals:
     def is_free(self) -> bool:
         """True if nothing but the constraint's own mask counts. It is never empty."""
         checks = self.checks
+        if not checks.keeping and not checks.watching:
+            return self.retries.is_empty
         if checks.canonical is not None or checks.phrases is not None or not self.retries.is_empty:
             return False
         if checks.absence is not None and len(self.transcript.tokens) in checks.absence.decided:
