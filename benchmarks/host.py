@@ -14,7 +14,8 @@ the copy of the chosen ids back, and the ids: a random token of those that the r
 Not in the times is what a driver adds to each launch, copy and pinned buffer. What would be launched is counted beside
 them, in a run on torch's "meta" device, without the pass; on CUDA each is some 2 to 5 us more for a host.
 
-Times are CPU time of the loop's thread, in which all masks are found. Of several rounds the one with the lowest median
+Times are CPU time of the loop's thread, in which all masks are found, and Python's garbage collector does not go
+through what was there before, as in the server. Of several rounds the one with the lowest median
 counts: others share the machine. "first" is the round in which no position is known yet. With `--before`, the code in
 another folder is measured in turns with this one.
 """
@@ -22,6 +23,7 @@ another folder is measured in turns with this one.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -41,6 +43,8 @@ ROOT = Path(__file__).resolve().parent.parent
 def work(options: argparse.Namespace) -> None:
     """Measures the code that is imported here, a line of JSON for each batch and workload."""
     pair = models(options.size)
+    gc.collect()
+    gc.freeze()  # as the server does
     for rows in options.batch:
         for workload in options.workloads:
             found = measured(pair, workload, rows, options.steps, options.rounds)

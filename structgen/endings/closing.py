@@ -74,7 +74,7 @@ class Closing:
         exit_ = self._end(position)
         if exit_ is None:
             return UNKNOWN
-        if not set(exit_.text) <= self.speller.single.keys():
+        if exit_.text.translate(None, self.speller.singles):  # some byte has no token of its own
             tokens = self.speller.spelled(exit_.text)
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
@@ -180,12 +180,14 @@ class Speller:
 
     Attributes:
         single: the token of each byte that has one.
+        singles: these bytes.
         longest: the number of bytes of the longest token, at most `LONGEST`.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         single = np.flatnonzero(np.diff(vocabulary.offsets) == 1).tolist()
         self.single: dict[int, int] = {vocabulary.token(i)[0]: i for i in reversed(single)}
+        self.singles = bytes(self.single)
         self.longest = min(LONGEST, int(np.diff(vocabulary.offsets).max()))
         self._offsets, self._data = vocabulary.offsets, vocabulary.data
         self._last: tuple[bytes, list[int], list[int], list[int]] = (b"", [0], [0], [-1])

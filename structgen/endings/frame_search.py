@@ -298,6 +298,12 @@ class FrameSearch:
 
     def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int) -> int:
         """Follows the edges of a state. Returns the bytes that the state's miss does not get."""
+        edges = self._tables.edges_of(state)
+        if len(edges) == 1 and not node[2] and 0 < edges[0][2] < INC:  # within a literal, as most states are
+            first, last, target = edges[0]
+            span = (1 << last + 1) - (1 << first)
+            self._push(key + 1, frame, (target, node[1], 0), node, _BYTES[_one_of(span)])
+            return span
         reached, taken = moves(self._tables, state, node[1], node[2])
         low = self._tables.row(state)[LO]
         missing = low - node[1]
