@@ -55,7 +55,7 @@ def _huge(text: str) -> Any:
     return (sign, digits, int(shift) + int(exponent)) if len(exponent) < _MAX_DIGITS else (sign, digits, exponent)
 
 
-@lru_cache(65536)
+@lru_cache(8192)
 def spelled(text: str) -> bytes:
     """What stands between the quotes where a string has one spelling only: that of `json.dumps`, in UTF-8.
 

@@ -28,6 +28,8 @@ from structgen.errors import LimitExceeded
 
 STATE_LIMIT = 50_000
 """How many states a pattern or a product may need while it is built."""
+_OBJECTS = 3_000
+"""The bytes of an automaton's objects and of its outline. Of a range of integers they are three times the arrays."""
 _GROUP = 32
 """The most sets that are combined at a time."""
 _JointFinals: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.int64]], "list[int]"]
@@ -51,8 +53,8 @@ class CharDfa:
 
     @property
     def nbytes(self) -> int:
-        """The size of the arrays."""
-        return self.bounds.nbytes + self.classes.nbytes + self.next.nbytes + 8 * len(self.final)
+        """The size for caches: of the arrays, and of what else there is about an automaton."""
+        return _OBJECTS + self.bounds.nbytes + self.classes.nbytes + self.next.nbytes + 8 * len(self.final)
 
     @cached_property
     def empty(self) -> bool:

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
 """A set with more members is not counted."""
-MAX_BYTES = 1 << 26
-"""The size of all cached languages together."""
+MAX_BYTES = 1 << 24
+"""The size of all cached languages together: some 4,000 ranges of integers."""
 _FEW = 1_000
 _ONE = Fraction(1)
 _BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
