@@ -17,7 +17,8 @@ from structgen.decoding.run import in_thread
 from structgen.decoding.stream import Event, in_one_run, warned_events, warned_events_in_thread
 from structgen.few_shot import example_turns
 from structgen.given_prompts import GivenPrompts
-from structgen.models.model import Model, as_model, load
+from structgen.models.loading import load
+from structgen.models.model import Model, as_model
 from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.patience import CancelEvent
 from structgen.reasking import results_asking_again

@@ -400,32 +400,6 @@ def test_a_stop_string_ends_plain_text_before_it_and_is_refused_with_a_schema():
         sg.generate(model, "x", schema=City, limits=sg.Limits(stop=("a",)))
 
 
-def test_loading_from_nowhere_is_an_option_error(tmp_path):
-    with pytest.raises(sg.OptionError, match="cannot load"):
-        sg.load(tmp_path / "missing")
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(sg.OptionError, match="cannot load"):
-        sg.load(tmp_path)
-
-
-def test_load_reads_a_saved_model_and_generates_a_typed_value(tmp_path, small_bpe):
-    """Save, load by path, generate: greedy and sampled values are of the type, in fp32 and bf16."""
-    module = tiny(vocab_size=len(small_bpe) + 5, eos_token_id=small_bpe.eos_token_id)
-    module.save_pretrained(tmp_path)
-    small_bpe.save_pretrained(tmp_path)
-
-    class Answer(BaseModel):
-        ok: bool
-        n: Literal[1, 20, 300]
-
-    for dtype in (torch.float32, torch.bfloat16):
-        model = sg.load(tmp_path, dtype=dtype)
-        assert model.module.dtype == dtype
-        for sampling in (sg.Sampling(), sg.Sampling(temperature=1.0, top_p=0.9, seed=1)):
-            value = sg.generate(model, "The city", schema=Answer, sampling=sampling)
-            assert isinstance(value, Answer)
-
-
 def test_a_scripted_model_speaks_any_vocabulary(small_bpe):
     """The fake says its text through a real tokenizer, with as few tokens as the longest ones allow."""
     vocabulary = sg.Vocabulary.from_tokenizer(small_bpe)

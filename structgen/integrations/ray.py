@@ -19,7 +19,8 @@ from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import Prompt, source_of
 from structgen.batch_jobs.settings import job_settings
 from structgen.errors import OptionError
-from structgen.models.model import Model, load
+from structgen.models.loading import load
+from structgen.models.model import Model
 from structgen.patience import CancelEvent
 
 COSTS = "tokens", "seconds"

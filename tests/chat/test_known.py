@@ -13,7 +13,7 @@ from structgen.chat.parser import CallEnded, TurnParser
 from structgen.chat.templates import JinjaTemplate
 from structgen.testing import scripted_chat
 from structgen.tools import Tool, ToolCall
-from tests.support.chat_templates import TOLD, byte_vocabulary, control_tokens, refused_at, templates
+from tests.support.chat_templates import TOLD, byte_vocabulary, control_tokens, refused_at, template_of
 
 HERMES_TOLD = """{% for m in messages %}<|im_start|>{{ m.role }}
 {% if loop.first and tools %}Tools: {{ tools | tojson }}
@@ -54,7 +54,7 @@ EXPECTED = {
 def source_of(name: str) -> str:
     if name == "hermes":
         return HERMES_TOLD
-    return templates().get(name) or pytest.skip("no chat templates")
+    return template_of(name)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -231,7 +231,7 @@ def allowed(format_: CallFormat, said: str, names: list[str], **rules: Any) -> b
 def test_what_models_write_is_taken_and_read(name, text, wanted):
     format_ = call_format(name)
     if name == "kimi-k3":
-        format_ = call_format(templates().get("Kimi-K3") or pytest.skip("no chat templates"))
+        format_ = format_of("Kimi-K3")
     for cuts in ([], list(range(1, len(text))), [len(text) // 3, len(text) // 2]):
         assert read(format_, text, cuts) == wanted
     control = sorted(
@@ -290,7 +290,7 @@ def test_templates_are_known_by_their_marks():
 
 
 def test_a_thought_is_no_text():
-    format_ = call_format(templates().get("Qwen-Qwen3-0.6B") or pytest.skip("no chat templates"))
+    format_ = format_of("Qwen-Qwen3-0.6B")
     call = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
     for text in (f"<think>\nWhy <tool_call>?\n</think>\n\n{call}", f"Why?\n</think>\n\n{call}"):
         (thought,), *rest = read(format_, text, list(range(1, len(text))))

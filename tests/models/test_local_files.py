@@ -98,24 +98,3 @@ def test_an_address_that_refuses_connections_does_not_answer(monkeypatch):
     assert not whereabouts._hub_answers()
     assert time.monotonic() - began < whereabouts.PATIENCE + 5
     assert http_backoff is whereabouts.http_backoff
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"zz": 3}, "zz=3"),
-        ({"dtype": "x"}, "dtype='x'"),
-        ({"device": [1]}, "device="),
-        ({"device": True}, "device=True"),
-        ({"tokenizer": ""}, "tokenizer=''"),
-    ],
-)
-def test_an_option_that_transformers_cannot_take_is_named(options, told):
-    with pytest.raises(sg.OptionError, match=told):
-        sg.load(DEMO, **options)
-
-
-def test_a_token_of_the_hub_is_not_told():
-    with pytest.raises(sg.OptionError) as found:
-        sg.load(DEMO, token="hf_secret", zz=3)
-    assert "hf_secret" not in str(found.value)

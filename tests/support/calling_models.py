@@ -9,7 +9,7 @@ from structgen.chat.pieces import TAG
 from structgen.models.model import Model
 from structgen.testing import HERMES, ScriptedModel
 from structgen.vocabulary import Vocabulary
-from tests.support.chat_templates import control_tokens, format_of, templates
+from tests.support.chat_templates import control_tokens, format_of, template_of
 from tests.support.small_tokenizers import byte_level_bpe
 
 MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]{{ message.content }}[/INST]\
@@ -108,7 +108,7 @@ def real_tokenizer(name: str) -> PreTrainedTokenizerFast:
     tokenizer = byte_level_bpe(TEXTS * 9, 400)
     special = sorted({*control_tokens(format_), *marks} - {end})
     tokenizer.add_special_tokens({"eos_token": end, "additional_special_tokens": special})
-    tokenizer.chat_template = templates()[name]
+    tokenizer.chat_template = template_of(name)
     return tokenizer
 
 

@@ -8,6 +8,8 @@ import tarfile
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from structgen.chat.arguments import KeyedArguments
 from structgen.chat.call_format import CallFormat
 from structgen.chat.known import call_format
@@ -55,10 +57,15 @@ def templates() -> dict[str, str]:
         return {path.stem: file.read().decode() for path, file in sorted(files.items()) if file is not None}
 
 
+def template_of(name: str) -> str:
+    """The source of one of these templates. Without the data, the test that asks is skipped."""
+    return templates().get(name) or pytest.skip(f"no template {name}: set STRUCTGEN_DATA to the folder with the data")
+
+
 @cache
 def format_of(name: str) -> CallFormat:
     """The call format of one of these templates."""
-    return call_format(templates()[name])
+    return call_format(template_of(name))
 
 
 def derivable() -> list[str]:
