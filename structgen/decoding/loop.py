@@ -31,7 +31,7 @@ from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
 from structgen.models.prefixes import prefixes_of
-from structgen.models.row import Foreseen, Over
+from structgen.models.row import Foreseen, Over, in_portions
 from structgen.models.transfer import device_of, upload_one
 from structgen.vocabulary import Vocabulary
 
@@ -157,8 +157,11 @@ class Batch(Run[Session]):
         still = [i for i, s in enumerate(sessions) if s.finish is None and s.row.is_read]
         if logits is None or not still:
             sessions, drafts = tuple(s for s in self._active if s not in self._held), self._drafts
-            logits = self._forward.read([s.row for s in sessions]) if drafts is None else drafts.read(sessions)
-        elif len(still) < len(sessions):
+            rows = [s.row for s in sessions]
+            with in_portions(self._forward, rows):
+                logits = self._forward.read(rows) if drafts is None else drafts.read(sessions)
+            still = [i for i, row in enumerate(rows) if row.is_read or row.error is not None]
+        if len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
         return sessions, without_padding(logits, self._vocabulary)
 
@@ -174,7 +177,9 @@ class Batch(Run[Session]):
         reading = [sessions[i] for i in going.values()]
         if len(reading) < len(self._active):
             reading += [s for s in self._active if s.finish is None and not s.row.is_read and s not in self._held]
-        self._ahead = reading, self._forward.read([s.row for s in reading], Foreseen(drawn.ids, going))
+        rows = [s.row for s in reading]
+        with in_portions(self._forward, rows, going):
+            self._ahead = reading, self._forward.read(rows, Foreseen(drawn.ids, going))
 
     def _leave(self, session: Session) -> None:
         """The session that follows takes over the row; if none does, the last row takes its place, as in the cache."""

@@ -64,6 +64,19 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     return [group for group in groups + packed(long, pending, spare) if group]
 
 
+def portion(pending: Sequence[int], spare: int) -> int:
+    """How many pending tokens of each row one pass should read: as many as let all rows together read most in its time.
+
+    The time of a pass is that of its tokens, padding included, and of `spare` others. Also compared are two passes, one
+    for the rows with one token, and one for the others. See `text_groups`.
+    """
+    several = [count for count in pending if count > 1]
+    apart = sum(pending) / (2 * spare + len(pending) - len(several) + len(several) * max(pending))
+    speeds = {most: sum(min(each, most) for each in pending) / (spare + len(pending) * most) for most in set(pending)}
+    best = max(speeds, key=lambda most: speeds[most])
+    return best if speeds[best] >= apart else max(pending)
+
+
 def packed(indexes: Iterable[int], lengths: Sequence[int], spare: int) -> list[list[int]]:
     """The indexes in groups of neighbours, as few as one forward pass each can read.
 

@@ -195,6 +195,14 @@ class HybridForward(SlotForward):
             self._read([row], None)
         return most
 
+    def portion(self, pending: Sequence[int]) -> int:
+        """See `Forward`. What a row has pending beyond the others takes a pass more, or one for each token."""
+        least, most, rows = min(pending), max(pending), len(pending)
+        longer = sum(count > least for count in pending)
+        passes = 2 if self._at_once.columns(most - least, longer) > 1 else 1 + most - least
+        whole = sum(pending) / (passes * self._spare + sum(pending))
+        return least if least * rows / (self._spare + least * rows) >= whole else most
+
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0: a state cannot go back behind a wrong draft."""
         return 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +33,10 @@ class Row:
         encoded: the encoder's output, once there is one.
         shift: how much larger the positions of generated tokens are than their indexes, since images count differently.
         error: why the model refuses to read the row; its logits mean nothing then.
+        is_cut: has it further ids, which are not read now, see `cut_to`?
     """
 
-    __slots__ = ("cached", "encoded", "error", "given", "ids", "inputs", "shift", "source", "valid")
+    __slots__ = ("cached", "encoded", "error", "given", "ids", "inputs", "is_cut", "shift", "source", "valid")
 
     def __init__(
         self, ids: Sequence[int], source: Sequence[int] | None = None, inputs: Mapping[str, Tensor] | None = None
@@ -46,6 +47,7 @@ class Row:
         self.valid = self.shift = self.cached = 0
         self.encoded: Any = None
         self.error: StructgenError | None = None
+        self.is_cut = False
 
     @property
     def pending(self) -> list[int]:
@@ -73,12 +75,14 @@ class Row:
     @contextmanager
     def cut_to(self, length: int) -> Iterator[None]:
         """A block in which the row has only its first `length` ids, so that a forward reads no more."""
-        behind = self.ids[length:]
+        behind, was_cut = self.ids[length:], self.is_cut
         del self.ids[length:]
+        self.is_cut = True
         try:
             yield
         finally:
             self.ids += behind
+            self.is_cut = was_cut
 
     def reread(self) -> None:
         """Makes the last id pending again; a whole prompt with inputs, if that is where the id is."""
@@ -170,6 +174,15 @@ class Forward(ABC):
         new row left out. Returns how many it has read."""
         raise AssertionError(f"{type(self).__name__} reads no parts")
 
+    def portion(self, pending: Sequence[int]) -> int:
+        """The most pending tokens that a row should read beside others with fewer, so that all rows together read the
+        most tokens in their time.
+
+        Args:
+            pending: of each row, how many tokens behind its prompt are pending.
+        """
+        return max(pending)
+
     def columns_for(self, rows: Sequence[Row]) -> int:
         """How many tokens of each row one forward pass reads at hardly more than the price of one token.
 
@@ -197,6 +210,26 @@ class Forward(ABC):
     def release(self, row: Row) -> None:
         """The row is not read any more; what is kept for it can go."""
         row.encoded = None
+
+
+@contextmanager
+def in_portions(forward: Forward, rows: Sequence[Row], foreseen: Collection[Row] = ()) -> Iterator[None]:
+    """A block in which rows with much forced text to read have no more of it than a forward should read at once.
+
+    A pass more for the tokens of few rows would make all rows wait; one by one they cost little. New prompts, which may
+    take a pass anyway, are read whole, and so is what is pending beside them.
+
+    Args:
+        foreseen: those of the rows that will have one more id pending, see `Foreseen`.
+    """
+    pending = [len(row.ids) - row.valid + (row in foreseen) for row in rows]
+    with ExitStack() as stack:
+        if pending and min(pending) < max(pending) and all(row.valid >= row.given for row in rows):
+            most = max(forward.portion(pending), min(pending))
+            for row, count in zip(rows, pending, strict=True):
+                if count > most:
+                    stack.enter_context(row.cut_to(row.valid + most))
+        yield
 
 
 class Over(Forward):

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
-from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, text_groups, twins_among
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, portion, text_groups, twins_among
 from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.prefixes import Remembered
@@ -95,6 +95,10 @@ class SlotForward(Forward):
                 return 0
             self._run_each([row], [()], None, most)
             return most
+
+    def portion(self, pending: Sequence[int]) -> int:
+        """See `Forward`. Long texts take a pass of their own."""
+        return portion(pending, self._spare) if max(pending) <= SHORT else max(pending)
 
     def columns_for(self, rows: Sequence[Row]) -> int:
         """See `Forward`. 0 where some rows have much to read and others little, or several begin alike.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MambaConfig
 
 import structgen as sg
+from structgen.decoding.call_options import CallOptions
+from structgen.decoding.loop import Execution
+from structgen.decoding.request import prepare
+from structgen.given_prompts import GivenPrompts
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.support.thinning import as_slow
 
@@ -35,6 +40,25 @@ def words_said(text: str) -> list[str]:
     """Pairs of letters in the second half of a text: banning them sends the row back after it has said them."""
     letters = [i for i in range(len(text) // 2, len(text) - 1) if text[i : i + 2].isalpha()]
     return [text[i : i + 2] for i in letters[:2]]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_forced_text_of_one_row_takes_no_further_passes_of_all(name):
+    """Its eight tokens are read one by one beside those of 39 rows: a pass for each step, as without it."""
+    model = make(name)
+    prompts, limits = [f"prompt {n}" for n in range(40)], sg.Limits(30)
+    forced, free = sg.Regex("[a-f]{4}XXXXXXXX[a-f]{9}"), sg.Regex("[a-f]{21}")
+
+    def told(schemas):
+        request = prepare(model, GivenPrompts.of(prompts), schemas, CallOptions(limits=limits))
+        run = replace(request, execution=Execution(drafts=False)).results(record=False)
+        return [each.text for each in run], run[0].stats.forwards
+
+    texts, passes = told([forced, *[free] * 39])
+    alone, passes_without = told([free] * 40)
+    assert texts[1:] == alone[1:]
+    assert texts[0] == sg.generate(model, prompts[0], forced)
+    assert passes == passes_without
 
 
 @pytest.mark.parametrize(

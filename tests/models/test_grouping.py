@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from structgen.models.grouping import MAX_READ, SHORT, beginnings, text_groups, twins_among
+from structgen.models.grouping import MAX_READ, SHORT, beginnings, portion, text_groups, twins_among
 from structgen.models.row import Row
 
 
@@ -45,3 +45,20 @@ def test_a_common_beginning_is_shared_where_it_saves_more_than_is_spared():
     rows[1].valid, rows[2].valid = 20, 9
     assert beginnings(rows, 17) == [([rows[1], rows[2], rows[0]], 29)]  # the one that knows most reads the rest for all
     assert beginnings(rows, 18) == []
+
+
+def test_the_forced_text_of_few_rows_is_read_bit_by_bit_and_that_of_many_at_once():
+    """A pass takes as long as 32 tokens more."""
+    assert (
+        portion([1] * 28 + [4] * 4, 32) == 1
+    )  # 32 tokens in the time of 64; with a pass for the four, 44 in that of 108
+    assert portion([1] * 16 + [8] * 16, 32) == 8  # in two passes
+    assert portion([1, 4], 32) == 4  # padded
+    assert portion([2] * 30 + [5, 9], 32) == 2
+    assert portion([1] * 60 + [4] * 4, 512) == 1
+    assert portion([1] * 48 + [4] * 16, 512) == 4
+    assert portion([3], 32) == 3
+    rng = random.Random(5)
+    for _ in range(300):
+        pending = [rng.choice([1, 1, 1, 2, 5, 16]) for _ in range(rng.randint(1, 40))]
+        assert portion(pending, rng.choice([32, 512])) in pending
