@@ -6,7 +6,8 @@ Requests come as soon as rows are free: with a prompt of their own, with one of 
 earlier prompt and its answer before it; with one schema, with a schema that no other request has, or without one;
 greedy or with a seed. A third is cancelled before its end. One in fifty of the others is generated once more, alone and
 by a second model that remembers no prefixes, and has to be the same text. Resident memory is that of the process,
-second model included. One thread.
+second model included, without pages that the C library has free and keeps: it gives them back before each look. One
+thread.
 
 `--write` adds a row to results/soak.md beside this file.
 """
@@ -14,13 +15,14 @@ second model included. One thread.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import gc
 import random
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,7 +139,9 @@ class Soak:
 
 
 def megabytes() -> float:
-    """Resident memory of this process."""
+    """Resident memory of this process, once the C library has given back the pages that it has free."""
+    with suppress(AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024
 

@@ -49,8 +49,8 @@ class Checks:
     phrases: PhraseRow | None = None
     stops: Stops | None = None
     absence: AbsenceRow | None = None
-    watching: Sequence[RowCheck] = field(init=False)
-    keeping: Sequence[RowRule] = field(init=False)
+    watching: Sequence[RowCheck] = field(init=False, compare=False, repr=False)
+    keeping: Sequence[RowRule] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         watching = self.guards, self.absence, self.validating
