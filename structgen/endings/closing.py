@@ -23,7 +23,7 @@ from structgen.endings.agreed import ByteLeads, Effort, EndSearch, Listener, agr
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.masks.words import pack
-from structgen.memo import BoundedCache, cached_method, cached_up_to, once_per_object
+from structgen.memo import BoundedCache, cached_method, once_per_object
 from structgen.patience import check_deadline
 from structgen.vocabulary import Vocabulary
 
@@ -50,6 +50,7 @@ class Closing:
 
     def __init__(self, grammar: Grammar) -> None:
         self.costs: BoundedCache[int, int] = BoundedCache(MAX_COSTS)
+        self._ends: BoundedCache[int, Exit | None] = BoundedCache(MAX_EXITS)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
@@ -70,6 +71,16 @@ class Closing:
         """
         return self.costs.kept(position, self._cost, position)
 
+    def cost_behind(self, token: bytes, before: int, position: int) -> int:
+        """`cost(position)`, given the position before a token that has led there.
+
+        If the end there begins with the token, what is left of it is the end here: there is no shorter one.
+        """
+        end = None if position in self._ends else self._ends.get(before)
+        if end is not None and not end.doubted and end.text.startswith(token):
+            self._ends.keep(position, Exit(end.text[len(token) :], 0, end.barred, False))
+        return self.cost(position)
+
     def _cost(self, position: int) -> int:
         exit_ = self._end(position)
         if exit_ is None:
@@ -79,8 +90,10 @@ class Closing:
             return UNKNOWN if tokens is None else len(tokens)
         return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
-    @cached_up_to(MAX_EXITS)
     def _end(self, position: int) -> Exit | None:
+        return self._ends.kept(position, self._searched, position)
+
+    def _searched(self, position: int) -> Exit | None:
         with self._grammar.lock, suppress(NoWayOut):
             return self._distances.end(position)
         return None

@@ -103,7 +103,7 @@ class Distances:
         """The cheapest end after an exit of a frame; None if there is none."""
         if not frame:
             return Exit(b"", 0, exit_.barred, False)
-        ret, parent, counter = (int(x) for x in self.automaton.tables.frames[frame, :3])
+        ret, parent, counter = self.automaton.tables.frames[frame, :3].tolist()
         state = self.known.returned(ret, exit_.outcome)
         if not state:
             return None
@@ -137,6 +137,14 @@ class Distances:
             exits.clear()
 
     def _first(self, node: Node) -> Exit:
+        """The cheapest exit from a node; within a literal, the rest of that and the cheapest exit behind it."""
+        text, behind = (b"", 0) if node[2] else self.automaton.tables.literal(node[0])
+        if text:
+            rest = self._searched((behind, node[1], 0))
+            return Exit(text + rest.text, rest.outcome, rest.barred, rest.doubted)
+        return self._searched(node)
+
+    def _searched(self, node: Node) -> Exit:
         least, same = self._uncounted.get(node[0], (0, None))
         if same is not None and node[1] >= least and not node[2]:
             return same

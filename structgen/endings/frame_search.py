@@ -302,7 +302,8 @@ class FrameSearch:
         if len(edges) == 1 and not node[2] and 0 < edges[0][2] < INC:  # within a literal, as most states are
             first, last, target = edges[0]
             span = (1 << last + 1) - (1 << first)
-            self._push(key + 1, frame, (target, node[1], 0), node, _BYTES[_one_of(span)])
+            rest, behind = self._tables.literal(target)
+            self._push(key + 1 + len(rest), frame, (behind, node[1], 0), node, _BYTES[_one_of(span)] + rest)
             return span
         reached, taken = moves(self._tables, state, node[1], node[2])
         low = self._tables.row(state)[LO]

@@ -221,3 +221,30 @@ def test_random_walks_end_validly_by_their_closing_tokens(vocabulary: Vocabulary
         assert_valid(schema, matcher.text)
         ended += 1
     assert ended > 35
+
+
+def test_what_is_left_of_an_end_is_as_short_as_a_new_search() -> None:
+    """Along random walks: behind a token with which the known end begins, the rest of it is the end."""
+    begun = 0
+    for seed in range(40):
+        schema = random_schema(random.Random(seed), 3)
+        matcher, twin = (JsonSchema(schema).compile(rich_vocabulary()).matcher() for _ in range(2))
+        known, draw = Closing.of(matcher.grammar), random.Random(seed)
+        known.cost(matcher.position)
+        for _ in range(20):
+            end = known.ending(matcher.position)
+            tokens = [token for token in tokens_of(matcher.mask()) if token != END]
+            if not tokens:
+                break
+            token = draw.choice(tokens)
+            text = matcher.grammar.vocabulary.token(token)
+            matcher.advance(token)
+            twin.advance(token)
+            cost = known.cost_behind(text, matcher.earlier(1), matcher.position)
+            assert cost <= Closing(twin.grammar).cost(twin.position), (schema, matcher.text)
+            if end and end.startswith(text):
+                begun += 1
+                rest = known.ending(matcher.position)
+                assert rest is not None
+                assert rest == end[len(text) :]
+    assert begun > 50

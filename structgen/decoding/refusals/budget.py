@@ -160,7 +160,8 @@ class Steering(RowRule):
             left = self._budget - len(text.tokens)
             cost = self._costs.get(matcher.position)  # without a call, since this runs for every token
             if cost is None:
-                cost = self._closing.cost(matcher.position)
+                token = self._grammar.vocabulary.token(text.tokens[-1])
+                cost = self._closing.cost_behind(token, matcher.earlier(1), matcher.position)
             spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
             if cost + spare > left and not self._fits_closely(matcher, text, cost, left):
                 return self._name

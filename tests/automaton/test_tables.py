@@ -1,0 +1,25 @@
+"""What tables tell from Python."""
+
+from __future__ import annotations
+
+from structgen.automaton.table_format import INC
+from structgen.automaton.tables import LONGEST_LITERAL, Tables
+
+
+def test_a_literal_ends_where_something_else_may_come() -> None:
+    tables = Tables()
+    fork = tables.ranges(tables.stub(), [(97, 97, 1), (98, 98, 1)])
+    first = tables.chain(b"abc", fork)
+    assert tables.literal(first) == (b"abc", fork)
+    assert tables.literal(first + 2) == (b"c", fork)
+    assert tables.literal(fork) == (b"", fork)
+    assert tables.literal(tables.chain(b"x", tables.stub()))[0] == b"x"
+    counts = tables.ranges(tables.stub(), [(97, 97, fork | INC)])
+    assert tables.literal(counts) == (b"", counts)
+
+
+def test_a_literal_that_goes_round_is_read_in_part() -> None:
+    tables = Tables()
+    state = tables.stub()
+    tables.ranges(state, [(97, 97, state)])
+    assert tables.literal(state) == (b"a" * LONGEST_LITERAL, state)
