@@ -126,14 +126,16 @@ class Batch(Run[Session]):
     def _advance(self) -> None:
         """Reads the pending tokens (prompts, chosen and forced tokens, rollbacks alike), and chooses the next."""
         for session in self._active:
-            session.end_if_late()
+            if session.patience.deadline.is_bounded:
+                session.end_if_late()
         walk_known(self._active)
         self._leave_done()
         if not self._active:
             return
         self._hold_back()
         ready, logits = self._read()
-        find_masks([s.matcher for s in ready if s.matcher is not None])  # on the host, while the device still runs
+        matchers = [s.matcher for s in ready]
+        find_masks([matcher for matcher in matchers if matcher is not None])  # on the host, while the device still runs
         self._choose(ready, logits, ahead=self._overlap)
         self._leave_done()  # a session that follows may choose from the same logits
         while back := [s for s in self._active if s.sent_back and not s.done]:  # its last token was taken back
@@ -170,11 +172,12 @@ class Batch(Run[Session]):
 
         Not if too many rows will end or have forced text behind the token.
         """
-        going = {s.row: i for i, s in enumerate(sessions) if s.has_room}
-        forced = sum(sessions[i].expects_forced(asks[i].words) for i in going.values())
-        if len(going) - forced < AHEAD_SHARE * len(sessions):
+        places = [i for i, s in enumerate(sessions) if s.has_room]
+        reading = [sessions[i] for i in places]
+        spans = [(s, i) for s, i in zip(reading, places, strict=True) if s.spans is not None]
+        if len(places) - sum(s.expects_forced(asks[i].words) for s, i in spans) < AHEAD_SHARE * len(sessions):
             return
-        reading = [sessions[i] for i in going.values()]
+        going = {s.row: i for s, i in zip(reading, places, strict=True)}
         if len(reading) < len(self._active):
             reading += [s for s in self._active if s.finish is None and not s.row.is_read and s not in self._held]
         rows = [s.row for s in reading]

@@ -27,6 +27,7 @@ from structgen.decoding.row_text import RowText
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, Stopped, StructgenError, quoted, unforeseen
 from structgen.masks import Matcher
+from structgen.masks.budgets import Budgets
 from structgen.masks.words import Words, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
@@ -81,8 +82,8 @@ class Session(RowText):
         self.recalled: Tensor | None = None
         self.before: Session | None = None
         self.patience = Patience()
-        budgets = None if matcher is None else matcher.grammar.budgets
-        draws = not sampling.greedy or (budgets is not None and any(budgets.temperatures))
+        self._budgets = None if matcher is None else matcher.grammar.budgets
+        draws = not sampling.greedy or (self._budgets is not None and any(self._budgets.temperatures))
         self.seed = None if not draws else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
         self._reads_text = sampling.reads_text
@@ -161,7 +162,7 @@ class Session(RowText):
     @property
     def has_room(self) -> bool:
         """True if a token may follow the next one."""
-        return self._transcript.has_room
+        return len(self._transcript.tokens) + 1 < self.budget
 
     @property
     def needs_measures(self) -> bool:
@@ -192,19 +193,16 @@ class Session(RowText):
                 return None
         self._asked = words
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
-        sampling = self._sampling_here()
+        sampling = self.sampling if self._budgets is None else self._sampling_here(self._budgets)
         if not self._reads_text:
             return Ask(words, sampling, uniform)
         own = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
         return Ask(words, sampling, uniform, before, own)
 
-    def _sampling_here(self) -> Sampling:
+    def _sampling_here(self, budgets: Budgets) -> Sampling:
         """How the next token is drawn: with the temperature of the part in which it begins, if it has one."""
-        budgets = None if self.matcher is None else self.matcher.grammar.budgets
-        if self.matcher is None or budgets is None:
-            return self.sampling
-        temperature = budgets.temperature(self.matcher.position)
+        temperature = None if self.matcher is None else budgets.temperature(self.matcher.position)
         return self.sampling if temperature is None else replace(self.sampling, temperature=temperature)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
@@ -339,7 +337,7 @@ class Session(RowText):
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None for every token. Goes back from a dead end first."""
-        matcher, refusals = self.matcher, self._refusals
+        matcher, refusals = self._transcript.matcher, self._refusals
         try:
             if refusals.is_free:
                 return None if matcher is None else matcher.mask()
@@ -365,12 +363,12 @@ class Session(RowText):
     def _advance(self, token: int, entry: Entry) -> None:
         text = self._transcript
         text.take(token, entry)
-        rules = self._checks.keeping
-        if not rules or all(rule.keeps(text) for rule in rules):
-            self.finish = "end" if token in self._vocabulary.end_ids else None
-            self._settle()
-        else:
-            self._untake()
+        for rule in self._checks.keeping:
+            if not rule.keeps(text):
+                self._untake()
+                return
+        self.finish = "end" if token in self._vocabulary.end_ids else None
+        self._settle()
 
     def _untake(self) -> None:
         """Takes back the last token: another one is chosen from the same logits."""
@@ -416,17 +414,17 @@ class Session(RowText):
                 text.cut(len(text.tokens) - 1)
 
     def _end_if_over(self) -> None:
-        if self.finish is None:
-            self._stop_when_complete()
+        matcher = self._transcript.matcher
+        if matcher is not None and self.finish is None and matcher.can_finish:
+            self._stop_when_complete(matcher)
         if self.finish is None and len(self._transcript.tokens) >= self.budget:
             self._stop_at_budget()
         if self.finish is not None and self._checks.steering is not None and self._checks.steering.closed_by_budget:
             self.finish = "closed_by_budget"
 
-    def _stop_when_complete(self) -> None:
-        """Ends a text that may end and cannot go on."""
-        matcher = self._transcript.matcher
-        if matcher is not None and matcher.can_finish and not (matcher.mask() & self._beyond_end).any():
+    def _stop_when_complete(self, matcher: Matcher) -> None:
+        """Ends a text that may end if it cannot go on."""
+        if not (matcher.mask() & self._beyond_end).any():
             self.finish = "complete"
 
     def _stop_at_budget(self) -> None:

@@ -37,20 +37,15 @@ LONGEST = 64
 """The number of bytes of the longest token that spells an end."""
 MAX_ENDS = 8
 """The number of ends that are tried until one fits into the tokens that are left."""
-MAX_COSTS, MAX_EXITS = 1 << 16, 1 << 12
-"""The numbers of costs and of ends that one grammar remembers."""
+MAX_ENDS_KEPT = 1 << 12
+"""The number of ends that one grammar remembers."""
 
 
 class Closing:
-    """The cheapest ends of the texts of one grammar. Safe for threads, as the grammar is.
-
-    Attributes:
-        costs: position -> cost, for the costs that are known; see `cost`.
-    """
+    """The cheapest ends of the texts of one grammar. Safe for threads, as the grammar is."""
 
     def __init__(self, grammar: Grammar) -> None:
-        self.costs: BoundedCache[int, int] = BoundedCache(MAX_COSTS)
-        self._ends: BoundedCache[int, Exit | None] = BoundedCache(MAX_EXITS)
+        self._ends: BoundedCache[int, Exit | None] = BoundedCache(MAX_ENDS_KEPT)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
         self.speller = Speller.of(grammar.vocabulary)
@@ -69,7 +64,13 @@ class Closing:
 
         If the shortest end depends on the text, the number has a margin for other ends. They may still be longer.
         """
-        return self.costs.kept(position, self._cost, position)
+        exit_ = self._end(position)
+        if exit_ is None:
+            return UNKNOWN
+        if exit_.text.translate(None, self.speller.singles):  # some byte has no token of its own
+            tokens = self.speller.spelled(exit_.text)
+            return UNKNOWN if tokens is None else len(tokens)
+        return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
     def cost_behind(self, token: bytes, before: int, position: int) -> int:
         """`cost(position)`, given the position before a token that has led there.
@@ -80,15 +81,6 @@ class Closing:
         if end is not None and not end.doubted and end.text.startswith(token):
             self._ends.keep(position, Exit(end.text[len(token) :], 0, end.barred, False))
         return self.cost(position)
-
-    def _cost(self, position: int) -> int:
-        exit_ = self._end(position)
-        if exit_ is None:
-            return UNKNOWN
-        if exit_.text.translate(None, self.speller.singles):  # some byte has no token of its own
-            tokens = self.speller.spelled(exit_.text)
-            return UNKNOWN if tokens is None else len(tokens)
-        return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
 
     def _end(self, position: int) -> Exit | None:
         return self._ends.kept(position, self._searched, position)

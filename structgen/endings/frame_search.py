@@ -31,8 +31,8 @@ MAX_PUSHED = 200_000
 """The number of entries that one search may queue: the exits of a callee go to all its callers."""
 LOOK_EVERY = 4
 """The number of nodes between two checks of the time limit."""
-MAX_LEARNED = 512
-"""An exit of at most this many bytes is remembered for all nodes on its path; a longer one only for its start."""
+MAX_LEARNED = 1024
+"""Of the nodes on the path of an exit those remember it that have at most this many bytes to go, and its start."""
 _PREFERRED = tuple(b"a0 ")
 """If several bytes lead to the same state, the search takes the first of these."""
 _BYTES = tuple(bytes([byte]) for byte in range(256))
@@ -260,7 +260,7 @@ class FrameSearch:
             self._automaton.expand(state)
         except RequestError:
             return  # no text can come there: the run would be refused
-        if self._short_cuts and self._is_covered(frame, node, state):
+        if node[1] and self._short_cuts and self._is_covered(frame, node, state):
             return
         _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
         taken = self._take_edges(frame, node, key, state) if n_edges else node[2]
@@ -283,7 +283,7 @@ class FrameSearch:
         on: a longer string cannot end otherwise than a shorter one, unless the upper bound sends it elsewhere.
         """
         counter = node[1]
-        if not counter or counter < self._tables.row(state)[LO] or not self._known.counts(state):
+        if counter < self._tables.row(state)[LO] or not self._known.counts(state):
             return False
         least = frame.counted.get((state, node[2]))
         if least is None or counter < least:
@@ -344,7 +344,7 @@ class FrameSearch:
             return
         if not frame.exits:
             self._known.learn(frame.start, exit_)
-            if not exit_.doubted and len(exit_.text) <= MAX_LEARNED:
+            if not exit_.doubted:
                 self._learn_on(frame, exit_, last)
         frame.exits.append(exit_)
         frame.waiting = [wants for wants in frame.waiting if wants(exit_)]
@@ -359,7 +359,7 @@ class FrameSearch:
             visited = before
         for node, size in reversed(nodes):
             left -= size
-            if size and left:
+            if size and 0 < left <= MAX_LEARNED:
                 self._known.learn(node, exit_._replace(text=exit_.text[-left:]))
 
 

@@ -39,7 +39,7 @@ def find_masks(matchers: Iterable[Matcher]) -> None:
     """
     unknown: dict[Grammar, list[Matcher]] = {}
     for matcher in matchers:
-        if not matcher.finished and matcher.grammar.known(matcher.position) is None:
+        if matcher.place.filled is None and not matcher.finished:
             unknown.setdefault(matcher.grammar, []).append(matcher)
     groups, ends = list(unknown.values()), time.perf_counter() + ALONE
     while _shares(groups) > 1 and time.perf_counter() < ends:

@@ -14,36 +14,20 @@ from structgen.arguments import is_whole
 from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import JsonReading
-from structgen.automaton.table_format import COUNT_SHIFT, YES
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
-from structgen.masks.alike import alike
 from structgen.masks.budgets import Budgets, Counted
-from structgen.masks.tested import Snapshot, TestedMask
+from structgen.masks.places import Place, Places
+from structgen.masks.tested import Snapshot
 from structgen.masks.string_slices import Uint32
-from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
-from structgen.masks.transitions import CheckAnswers, Transitions
-from structgen.masks.walk import TESTED
-from structgen.memo import cached_up_to
+from structgen.masks.transitions import CheckAnswers
 from structgen.masks.words import bits_of, ids_of, only_token, written
 from structgen.vocabulary import Vocabulary, require_vocabulary
 
 T = TypeVar("T")
-Filled = tuple[Uint32, bool, TestedMask | None]
-"""A mask; whether the text may end; and, if the mask depends on tests, the object that corrects it for a text."""
-NOTHING_ALLOWED = 2
-"""What `walk.fill` returns for a mask that allows nothing."""
-CACHE_BYTES = 64 << 20
-"""The bytes of masks that one grammar caches. The oldest masks are dropped first."""
-MAX_POSITIONS = 1 << 16
-"""The number of positions in one grammar's cache. Many positions may share one mask."""
-FEW = 12
-"""If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
-FEWEST_MASKS = 64
-"""The number of masks that one grammar always caches, whatever their size."""
 
 
-class Grammar(Transitions):
+class Grammar(Places):
     """A constraint compiled for one vocabulary: its automaton and a cache of masks.
 
     Any number of matchers share it, in any thread. A *position* is an int; equal positions have equal futures.
@@ -60,108 +44,15 @@ class Grammar(Transitions):
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         require_vocabulary(vocabulary)
         super().__init__(automaton, vocabulary)
-        self._rows: dict[int, Filled] = {}
-        self._most_rows = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
     def matcher(self) -> Matcher:
         """Returns a new matcher at the start."""
         return Matcher(self)
 
-    def mask(self, position: int) -> Filled:
-        """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.
-
-        If tests (see `automaton.checks`) decide about some tokens, the mask and the end assume that each test is
-        answered "yes". Then the third part of the result corrects the mask for a text.
-
-        Raises:
-            DeadEnd: nothing is allowed there.
-        """
-        filled = self._rows.get(position)
-        return filled if filled is not None else self._compute(position)
-
-    def known(self, position: int) -> Filled | None:
-        """The result of `mask` if it is in the cache; else None."""
-        return self._rows.get(position)
-
-    def _compute(self, position: int) -> Filled:
-        with self.lock:
-            filled = self._rows.get(position)  # another thread may have been faster
-            if filled is None:
-                if len(self._rows) > MAX_POSITIONS:
-                    self._forget()
-                filled = self._rows[position] = self._filled(position)
-        return filled
-
-    def _filled(self, position: int) -> Filled:
-        """Computes the mask at a position, from the mask of an equivalent or similar position if there is one.
-
-        See `masks.alike` and `masks.text_walk`.
-        """
-        tables = self.automaton.tables
-        if tables.counts_items:
-            other = self._answered(alike, position)
-            if other != position:
-                return self._cached(other) or self._walked(position)
-        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no free text
-            return self._walked(position)
-        main = self._answered(home, position)
-        spare, bare = spare_room(self._base, position), 0
-        if spare >= (FEW if tables.n_exits == 1 else 0):  # else some allowed token is probably longer than the room
-            bare = position & (1 << COUNT_SHIFT) - 1  # nothing is counted there
-            like = self._cached(bare)
-            # With `spills`, another edge may take a token that a bound refuses: any token may come.
-            if like is not None and spare >= (self._slices.max_depth if tables.spills else self._longest(bare)):
-                return like
-        if (main or bare) and not nearly_covered(self._base, position):
-            return self._walked(position, self._cached(main or bare))
-        return self._walked(position)
-
-    def _cached(self, position: int) -> Filled | None:
-        """Computes and caches the mask at another position; None if nothing is allowed there."""
-        filled = self._rows.get(position)
-        if filled is None:
-            try:
-                filled = self._rows[position] = self._filled(position)
-            except DeadEnd:
-                return None
-        return filled
-
-    @cached_up_to(MAX_POSITIONS)
-    def _longest(self, position: int) -> int:
-        """The number of bytes of the longest token that is allowed at a position."""
-        filled = self._cached(position)
-        return 0 if filled is None else int(longest_token(self._base, filled[0].ctypes.data))
-
-    def _walked(self, position: int, like: Filled | None = None) -> Filled:
-        """Computes the mask by a walk of the trie. The walk starts from the mask `like` if there is one."""
-        # A mask that depends on tests is no start: the walk would not meet these tests.
-        from_row = like[0] if like is not None and like[2] is None else None
-        if len(self._rows) >= self._most_rows:
-            self._forget()
-        row, address = self._slices.new_row()
-        ends = self._fill(position, address, YES, from_row)
-        if ends == NOTHING_ALLOWED:
-            raise DeadEnd("no token of the vocabulary spells what must come next")
-        row = self._slices.shared(row, address)
-        if ends < NOTHING_ALLOWED:
-            return row, ends == 1, None
-        ends -= TESTED
-        met = self.automaton.tables.met_tests()
-        return row, ends == 1, TestedMask(self, position, row, met, hopeless=ends == NOTHING_ALLOWED)
-
-    def _forget(self) -> None:
-        for position in list(self._rows)[: len(self._rows) // 2]:
-            del self._rows[position]
-
     @property
     def nbytes(self) -> int:
         """Bytes held by the automaton's tables, without the cached masks."""
         return self.automaton.tables.nbytes
-
-    @property
-    def mask_nbytes(self) -> int:
-        """Bytes held by the cached masks. Other grammars may hold the same ones."""
-        return 4 * self._slices.words * len({id(filled[0]) for filled in self._rows.values()})
 
 
 class Matcher:
@@ -172,25 +63,30 @@ class Matcher:
         finished: has an end token been accepted?
     """
 
-    __slots__ = ("_counted", "_positions", "_snapshot", "_tokens", "finished", "grammar")
+    __slots__ = ("_counted", "_places", "_snapshot", "_tokens", "finished", "grammar")
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.finished = False
-        # There is one position more than tokens. An exception may leave an extra token, so positions are counted.
-        self._positions = [grammar.start]
+        # There is one place more than tokens. An exception may leave an extra token, so places are counted.
+        self._places = [grammar.place(grammar.start)]
         self._tokens: list[int] = []
-        self._counted: list[Counted] = [()]  # as the positions; only with `Grammar.budgets`
+        self._counted: list[Counted] = [()]  # as the places; only with `Grammar.budgets`
         self._snapshot: Snapshot | None = None
+
+    @property
+    def place(self) -> Place:
+        """The current place of the grammar."""
+        return self._places[-1]
 
     @property
     def position(self) -> int:
         """The current position; equal positions have equal futures."""
-        return self._positions[-1]
+        return self._places[-1].position
 
     def earlier(self, count: int) -> int:
         """The position before the last `count` tokens."""
-        return self._positions[-1 - count]
+        return self._places[-1 - count].position
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -199,7 +95,7 @@ class Matcher:
 
     @property
     def _count(self) -> int:
-        return len(self._positions) - 1
+        return len(self._places) - 1
 
     @property
     def text(self) -> bytes:
@@ -209,10 +105,10 @@ class Matcher:
     @property
     def can_finish(self) -> bool:
         """May the text end here?"""
-        known = self.grammar.known(self._positions[-1])
-        if known is not None and known[2] is None:
-            return self.finished or known[1]
-        return self.finished or self.grammar.may_end(self._positions[-1], self.reading)
+        place = self._places[-1]
+        if place.filled is not None and place.filled[2] is None:
+            return self.finished or place.filled[1]
+        return self.finished or self.grammar.may_end(place.position, self.reading)
 
     def reading(self) -> JsonReading:
         """The text so far, in the form that checks read. Only JSON has one."""
@@ -243,7 +139,8 @@ class Matcher:
         if self.finished:
             raise DeadEnd("the text has ended: an end token was taken")
         try:
-            row, _, tested = self.grammar.mask(self._positions[-1])
+            place = self._places[-1]
+            row, _, tested = place.filled or self.grammar.fill_place(place)
             if tested is not None:
                 row = tested.corrected(self._read())
         except DeadEnd as error:
@@ -291,22 +188,38 @@ class Matcher:
             TokenRejected: the token is not allowed. The matcher has not moved.
             OptionError: `token_id` is not a whole number.
         """
-        grammar, positions = self.grammar, self._positions
+        places, place = self._places, None
+        if type(token_id) is int and not self.finished:
+            place = places[-1].after.get(token_id)
+        if place is None:
+            self._advance_anew(token_id)
+        else:
+            self._tokens[len(places) - 1 :] = (token_id,)
+            places.append(place)
+
+    def _advance_anew(self, token_id: int) -> None:
+        """`advance` by a token that nobody has taken at this place, or that depends on the text."""
+        grammar, places = self.grammar, self._places
         try:
             token_id = index(token_id)
         except TypeError:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
-            position = grammar.advance(positions[-1], token_id)
-            if position == ASKS:
-                position = grammar.follow(positions[-1], token_id, CheckAnswers(self.reading()))
+            before = places[-1]
+            position = grammar.advance(before.position, token_id)
+            depends = position == ASKS
+            if depends:
+                position = grammar.follow(before.position, token_id, CheckAnswers(self.reading()))
             if position >= 0:
-                self._tokens[len(positions) - 1 :] = (token_id,)
+                self._tokens[len(places) - 1 :] = (token_id,)
                 if grammar.budgets is not None:
-                    counted = self._counted[len(positions) - 1]
-                    position, counted = grammar.budgets.after(positions[-1], token_id, position, counted)
-                    self._counted[len(positions) :] = (counted,)
-                positions.append(position)
+                    counted = self._counted[len(places) - 1]
+                    position, counted = grammar.budgets.after(before.position, token_id, position, counted)
+                    self._counted[len(places) :] = (counted,)
+                if depends or grammar.budgets is not None:
+                    places.append(grammar.place(position))
+                else:
+                    places.append(grammar.lead_to(before, token_id, position))
                 return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
@@ -371,16 +284,16 @@ class Matcher:
 
     def _copy_to(self, twin: Matcher) -> None:
         """Gives another matcher of the grammar this one's place."""
-        twin._positions, twin._tokens, twin.finished = self._positions[:], self._tokens[:], self.finished
+        twin._places, twin._tokens, twin.finished = self._places[:], self._tokens[:], self.finished
         twin._snapshot, twin._counted = self._snapshot, self._counted[:]
 
     def cuts(self) -> list[tuple[int, int]]:
         """The parts that could only end because of their limits: the number of tokens until then, and the limit."""
         budgets, found = self.grammar.budgets, list[tuple[int, int]]()
-        for place in range(self._count if budgets is not None else 0):
-            before, token, counted = self._positions[place], self._tokens[place], self._counted[place]
+        for number in range(self._count if budgets is not None else 0):
+            before, token, counted = self._places[number].position, self._tokens[number], self._counted[number]
             limit = budgets.cut(before, token, counted) if budgets is not None else None
-            found += [] if limit is None else [(place + 1, limit)]
+            found += [] if limit is None else [(number + 1, limit)]
         return found
 
     def rollback(self, count: int) -> None:
@@ -399,5 +312,5 @@ class Matcher:
             left = self._count - count
             while self._snapshot is not None and self._snapshot.count > left:
                 self._snapshot = self._snapshot.before
-            del self._positions[left + 1 :]
+            del self._places[left + 1 :]
             del self._tokens[left:]

@@ -99,11 +99,9 @@ def planes(rows: Sequence[Row], lines: Sequence[int], places: Sequence[int], sha
     if not shape.picked:
         inputs[ROWS] = np.arange(shape.rows)[:, None]
     if shape.columns == 1:  # most steps: all rows at once
-        slots = np.array([row.valid for row in rows])
-        inputs[IDS, lines, 0] = [row.ids[-1] for row in rows]
-        inputs[POSITIONS, lines, 0] = slots + [row.shift for row in rows]
-        inputs[SLOTS, lines, 0] = inputs[WRITTEN, lines, 0] = slots
-        inputs[ROWS, lines, 0] = places
+        ids, valid = [row.ids[-1] for row in rows], [row.valid for row in rows]
+        positions = [row.valid + row.shift for row in rows]
+        inputs[:, lines, 0] = np.array([ids, positions, valid, valid, places])  # in the order of the planes
         return inputs
     for i, row, place in zip(lines, rows, places, strict=True):
         slots, new = np.arange(row.valid, len(row.ids)), slice(row.valid - len(row.ids), None)

@@ -15,8 +15,7 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.errors import DeadEnd
-from structgen.masks import Matcher, batch, fill_masks, find_masks
-from structgen.masks import grammar as grammar_module
+from structgen.masks import Matcher, batch, fill_masks, find_masks, places
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, rich_vocabulary
 
@@ -91,7 +90,7 @@ def test_a_batch_of_many_grammars_has_the_masks_that_one_thread_finds():
 def test_batches_in_many_threads_share_grammars_that_grow_and_forget(cached, monkeypatch):
     """Six callers, each with batches over the same grammars, started together; also with room for few masks only."""
     if cached is not None:
-        monkeypatch.setattr(grammar_module, "CACHE_BYTES", cached)
+        monkeypatch.setattr(places, "CACHE_BYTES", cached)
     made = constraints(8)
     rows = [i % len(made) for i in range(24)]
     seeds = [list(range(100 * caller, 100 * caller + 24)) for caller in range(6)]
@@ -137,10 +136,10 @@ def test_a_dead_end_is_raised_for_its_row_and_the_masks_of_the_others_are_found(
 def test_what_goes_wrong_on_another_thread_is_raised(monkeypatch):
     walks = [Regex(f"{letter}+").compile(VOCABULARY).matcher() for letter in "abcdefgh"]
 
-    def broken(self, position):
+    def broken(self, place):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(grammar_module.Grammar, "mask", broken)
+    monkeypatch.setattr(places.Places, "fill_place", broken)
     with pytest.raises(RuntimeError, match="broken"):
         find_masks(walks)
 
@@ -165,7 +164,7 @@ def test_a_walk_of_the_trie_leaves_python_s_lock_to_other_threads():
         other.start()
         given = 0
         for _ in range(200):
-            grammar._rows.clear()
+            matcher.place.filled = None
             began = time.perf_counter()
             matcher.mask()
             given += bool(ticks) and ticks[-1] > began
@@ -180,8 +179,8 @@ def test_rows_at_equal_positions_are_computed_once(monkeypatch):
     """Sixteen rows of one grammar, in step: as many masks are computed as for one row."""
     grammar = JsonSchema({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
     compiled, computed = grammar.compile(VOCABULARY), []
-    compute = grammar_module.Grammar._compute
-    monkeypatch.setattr(grammar_module.Grammar, "_compute", lambda self, p: computed.append(p) or compute(self, p))
+    fill = places.Places.fill_place
+    monkeypatch.setattr(places.Places, "fill_place", lambda self, p: computed.append(p.position) or fill(self, p))
     matchers = [compiled.matcher() for _ in range(16)]
     out = np.empty((16, VOCABULARY.words), np.uint32)
     for byte in b'{"key':

@@ -12,8 +12,7 @@ import pytest
 
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.errors import DeadEnd, TokenRejected
-from structgen.masks import fill_masks
-from structgen.masks import grammar as grammar_module
+from structgen.masks import Grammar, fill_masks
 from structgen.masks import slices as slices_module
 from structgen.masks.grammar import Matcher
 from structgen.masks.slices import Slices
@@ -224,7 +223,7 @@ def test_eight_threads_find_the_masks_that_one_finds() -> None:
     schema = {"type": "array", "items": {"anyOf": [item, {"enum": ["a", "ab", 1]}]}, "uniqueItems": True}
     texts = ['[{"a": "éx", "b": -1.5e3}, "ab", 1]', '["a", {"c": [null, {"d": true}]}]', '[{"a": "\\u00e9", "z": ""}]']
 
-    def masks(grammar: grammar_module.Grammar, turn: int) -> list[list[bytes]]:
+    def masks(grammar: Grammar, turn: int) -> list[list[bytes]]:
         found: list[list[bytes]] = [[] for _ in texts]
         for i in range(len(texts)):
             walk, text = grammar.matcher(), texts[(turn + i) % len(texts)]
@@ -240,19 +239,6 @@ def test_eight_threads_find_the_masks_that_one_finds() -> None:
         assert all(run.result() == alone for run in runs)
 
 
-def test_the_cache_of_masks_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest masks are forgotten, and come out the same when they are asked for again."""
-    monkeypatch.setattr(grammar_module, "CACHE_BYTES", 4 * byte_vocabulary().words * 64)
-    grammar = JsonSchema({"type": "string", "maxLength": 3000}).compile(byte_vocabulary())
-    walk, first = grammar.matcher(), []
-    for byte in b'"' + b"x" * 1000:
-        first.append((walk.position, walk.mask().copy()))
-        walk.advance(byte)
-        assert len(grammar._rows) <= 128
-    for position, mask in first[:50]:
-        assert np.array_equal(grammar.mask(position)[0], mask)
-
-
 def test_equal_masks_of_all_grammars_are_one_array() -> None:
     """Within a grammar and between grammars; it is freed with the last of them."""
     vocabulary = vocabulary_of((b"ab", b"cd"))
@@ -260,10 +246,11 @@ def test_equal_masks_of_all_grammars_are_one_array() -> None:
     first, second = ([fed(grammar.matcher(), text).mask() for text in (b"", b'{"')] for grammar in walks)
     assert first[0] is second[0]
     assert not np.array_equal(first[1], second[1])
-    assert walks[0].mask_nbytes == len({id(filled[0]) for filled in walks[0]._rows.values()}) * 4 * vocabulary.words
+    filled = [place.filled for place in walks[0]._places.values() if place.filled is not None]
+    assert walks[0].mask_nbytes == len({id(mask) for mask, _, _ in filled}) * 4 * vocabulary.words
     known = Slices.of(vocabulary)._known
     before = len(known)
-    del walks, first, second
+    del walks, first, second, filled
     gc.collect()
     assert before > 1
     assert not known

@@ -82,7 +82,7 @@ class MaskRows:
         self._known: OrderedDict[int, tuple[weakref.ref[Words], int]] = OrderedDict()
         self._everything = existing(vocabulary)
         rows = min(FIRST_ROWS, self._most)
-        self.table = torch.zeros((rows, vocabulary.words), dtype=torch.int32, device=device)
+        self.table = torch.empty((rows, vocabulary.words), dtype=torch.int32, device=device)
         self._fresh = EVERYTHING + 1
         self.uploaded = 0
 
@@ -135,7 +135,7 @@ class MaskRows:
         rows = len(self.table)
         if self._fresh + masks > rows and rows < max(self._most, masks + 1):
             grown = max(masks + 1, min(2 * rows, self._most))
-            table = self.table.new_zeros((grown, self.table.shape[1]))
+            table = self.table.new_empty((grown, self.table.shape[1]))
             table[:rows] = self.table
             self.table = table
 

@@ -236,8 +236,10 @@ class RecentLogits:
 
     def add(self, known: KnownLogits) -> None:
         """Adds a choice, in place of earlier ones at its length and beyond."""
-        self.truncate(known.length - 1)
-        self._known.append(known)
+        before, length = self._known, known.length
+        while before and before[-1].length >= length:
+            before.pop()
+        before.append(known)
 
     def at(self, length: int) -> KnownLogits | None:
         """The logits behind `length` tokens; None if they are not kept any more."""

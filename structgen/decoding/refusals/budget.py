@@ -83,7 +83,6 @@ class Steering(RowRule):
         plain: bool = False,
     ) -> None:
         self._grammar, self._closing = grammar, Closing.of(grammar)
-        self._costs = self._closing.costs
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
         self._guards, self._phrases, self._cap_reader = guards, phrases, cap_reader
@@ -158,10 +157,11 @@ class Steering(RowRule):
         assert matcher is not None, "limits are kept in texts of a grammar"
         if self._closes_in_time:
             left = self._budget - len(text.tokens)
-            cost = self._costs.get(matcher.position)  # without a call, since this runs for every token
+            place = matcher.place
+            cost = place.cost
             if cost is None:
                 token = self._grammar.vocabulary.token(text.tokens[-1])
-                cost = self._closing.cost_behind(token, matcher.earlier(1), matcher.position)
+                cost = place.cost = self._closing.cost_behind(token, matcher.earlier(1), place.position)
             spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
             if cost + spare > left and not self._fits_closely(matcher, text, cost, left):
                 return self._name

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 import torch
 from pydantic import BaseModel, model_validator
@@ -369,6 +368,8 @@ def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
         assert steering.exceeded(text) is None
         close = closing_tokens(matcher)
         assert close is not None
-        assert len(close) <= Closing.of(grammar).costs[matcher.position]
-    assert len(Closing.of(grammar).costs) <= 11
-    assert np.all(np.array(list(Closing.of(grammar).costs.values())) <= 20)
+        assert matcher.place.cost is not None
+        assert len(close) <= matcher.place.cost
+    costs = [place.cost for place in grammar._places.values() if place.cost is not None]
+    assert len(costs) <= 11
+    assert max(costs) <= 20

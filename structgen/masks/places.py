@@ -1,0 +1,176 @@
+"""The positions that the texts of a grammar have reached, with their masks and the ways between them."""
+
+from __future__ import annotations
+
+from structgen.automaton.machine import Automaton
+from structgen.automaton.table_format import COUNT_SHIFT, YES
+from structgen.errors import DeadEnd
+from structgen.masks.alike import alike
+from structgen.masks.string_slices import Uint32
+from structgen.masks.tested import TestedMask
+from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
+from structgen.masks.transitions import Transitions
+from structgen.masks.walk import TESTED
+from structgen.memo import cached_up_to
+from structgen.vocabulary import Vocabulary
+
+Filled = tuple[Uint32, bool, TestedMask | None]
+"""A mask; whether the text may end; and, if the mask depends on tests, the object that corrects it for a text."""
+NOTHING_ALLOWED = 2
+"""What `walk.fill` returns for a mask that allows nothing."""
+CACHE_BYTES = 64 << 20
+"""The bytes of masks that one grammar caches. The oldest masks are dropped first."""
+MAX_POSITIONS = 1 << 16
+"""The number of places of one grammar. Many may share one mask."""
+MAX_WAYS = 1 << 14
+"""The number of ways between places that one grammar remembers."""
+FEW = 12
+"""If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
+FEWEST_MASKS = 64
+"""The number of masks that one grammar always caches, whatever their size."""
+
+
+class Place:
+    """A position of a grammar, and what is known of it.
+
+    Attributes:
+        position: an int; equal positions have equal futures.
+        filled: the result of `Places.mask`; None while it is not in the cache.
+        after: the places to which tokens lead, of those that were taken here. None of them depends on the text.
+        cost: the number of tokens with which a text can end here, see `Closing.cost`; None while it was not asked for.
+    """
+
+    __slots__ = ("after", "cost", "filled", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.filled: Filled | None = None
+        self.after: dict[int, Place] = {}
+        self.cost: int | None = None
+
+
+class Places(Transitions):
+    """The places of a grammar. The oldest are forgotten first; who holds one can go on from it. Safe for threads."""
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        super().__init__(automaton, vocabulary)
+        self._places: dict[int, Place] = {}
+        self._ways = 0
+        self._most = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
+
+    def place(self, position: int) -> Place:
+        """The place of a position."""
+        place = self._places.get(position)
+        return self._places.setdefault(position, Place(position)) if place is None else place
+
+    def lead_to(self, before: Place, token_id: int, position: int) -> Place:
+        """The place of a position, to which a token leads from another place, whatever the text."""
+        place = before.after[token_id] = self.place(position)
+        self._ways += 1
+        if self._ways > MAX_WAYS:
+            with self.lock:
+                self._forget_ways()
+        return place
+
+    def mask(self, position: int) -> Filled:
+        """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.
+
+        If tests (see `automaton.checks`) decide about some tokens, the mask and the end assume that each test is
+        answered "yes". Then the third part of the result corrects the mask for a text.
+
+        Raises:
+            DeadEnd: nothing is allowed there.
+        """
+        place = self.place(position)
+        return place.filled or self.fill_place(place)
+
+    def known(self, position: int) -> Filled | None:
+        """The result of `mask` if it is in the cache; else None."""
+        place = self._places.get(position)
+        return None if place is None else place.filled
+
+    def fill_place(self, place: Place) -> Filled:
+        """`mask`, for the position of a place."""
+        with self.lock:
+            filled = place.filled  # another thread may have been faster
+            if filled is None:
+                if len(self._places) > MAX_POSITIONS:
+                    self._forget()
+                filled = self.known(place.position) or self._filled(place.position)
+                place.filled = self._places.setdefault(place.position, place).filled = filled
+        return filled
+
+    def _filled(self, position: int) -> Filled:
+        """Computes the mask at a position, from the mask of an equivalent or similar position if there is one.
+
+        See `masks.alike` and `masks.text_walk`.
+        """
+        tables = self.automaton.tables
+        if tables.counts_items:
+            other = self._answered(alike, position)
+            if other != position:
+                return self._cached(other) or self._walked(position)
+        if not position >> COUNT_SHIFT and tables.n_exits == 1:  # nothing is counted, and there is no free text
+            return self._walked(position)
+        main = self._answered(home, position)
+        spare, bare = spare_room(self._base, position), 0
+        if spare >= (FEW if tables.n_exits == 1 else 0):  # else some allowed token is probably longer than the room
+            bare = position & (1 << COUNT_SHIFT) - 1  # nothing is counted there
+            like = self._cached(bare)
+            # With `spills`, another edge may take a token that a bound refuses: any token may come.
+            if like is not None and spare >= (self._slices.max_depth if tables.spills else self._longest(bare)):
+                return like
+        if (main or bare) and not nearly_covered(self._base, position):
+            return self._walked(position, self._cached(main or bare))
+        return self._walked(position)
+
+    def _cached(self, position: int) -> Filled | None:
+        """Computes and caches the mask at another position; None if nothing is allowed there."""
+        filled = self.known(position)
+        if filled is None:
+            try:
+                filled = self._filled(position)
+            except DeadEnd:
+                return None
+            self.place(position).filled = filled
+        return filled
+
+    @cached_up_to(MAX_POSITIONS)
+    def _longest(self, position: int) -> int:
+        """The number of bytes of the longest token that is allowed at a position."""
+        filled = self._cached(position)
+        return 0 if filled is None else int(longest_token(self._base, filled[0].ctypes.data))
+
+    def _walked(self, position: int, like: Filled | None = None) -> Filled:
+        """Computes the mask by a walk of the trie. The walk starts from the mask `like` if there is one."""
+        # A mask that depends on tests is no start: the walk would not meet these tests.
+        from_row = like[0] if like is not None and like[2] is None else None
+        if len(self._places) >= self._most:
+            self._forget()
+        row, address = self._slices.new_row()
+        ends = self._fill(position, address, YES, from_row)
+        if ends == NOTHING_ALLOWED:
+            raise DeadEnd("no token of the vocabulary spells what must come next")
+        row = self._slices.shared(row, address)
+        if ends < NOTHING_ALLOWED:
+            return row, ends == 1, None
+        ends -= TESTED
+        met = self.automaton.tables.met_tests()
+        return row, ends == 1, TestedMask(self, position, row, met, hopeless=ends == NOTHING_ALLOWED)
+
+    def _forget(self) -> None:
+        """Forgets the older half of the places, and all ways: a forgotten place must not be found on one."""
+        for position in list(self._places)[: len(self._places) // 2]:
+            self._places.pop(position).filled = None
+        self._forget_ways()
+
+    def _forget_ways(self) -> None:
+        for place in list(self._places.values()):
+            place.after = {}
+        self._ways = 0
+
+    @property
+    def mask_nbytes(self) -> int:
+        """Bytes held by the cached masks. Other grammars may hold the same ones."""
+        masks = {id(place.filled[0]) for place in list(self._places.values()) if place.filled is not None}
+        return 4 * self._slices.words * len(masks)
