@@ -17,7 +17,7 @@ from structgen.automaton.reading import JsonReading
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.budgets import Budgets, Counted
-from structgen.masks.places import Place, Places
+from structgen.masks.places import TOKEN_BITS, Place, Places
 from structgen.masks.tested import Snapshot
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers
@@ -189,8 +189,8 @@ class Matcher:
             OptionError: `token_id` is not a whole number.
         """
         places, place = self._places, None
-        if type(token_id) is int and not self.finished:
-            place = places[-1].after.get(token_id)
+        if type(token_id) is int and not token_id >> TOKEN_BITS and not self.finished:
+            place = self.grammar.ways.get(places[-1].position << TOKEN_BITS | token_id)
         if place is None:
             self._advance_anew(token_id)
         else:
@@ -205,21 +205,19 @@ class Matcher:
         except TypeError:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
-            before = places[-1]
-            position = grammar.advance(before.position, token_id)
+            before = places[-1].position
+            position = grammar.advance(before, token_id)
             depends = position == ASKS
             if depends:
-                position = grammar.follow(before.position, token_id, CheckAnswers(self.reading()))
+                position = grammar.follow(before, token_id, CheckAnswers(self.reading()))
             if position >= 0:
                 self._tokens[len(places) - 1 :] = (token_id,)
                 if grammar.budgets is not None:
                     counted = self._counted[len(places) - 1]
-                    position, counted = grammar.budgets.after(before.position, token_id, position, counted)
+                    position, counted = grammar.budgets.after(before, token_id, position, counted)
                     self._counted[len(places) :] = (counted,)
-                if depends or grammar.budgets is not None:
-                    places.append(grammar.place(position))
-                else:
-                    places.append(grammar.lead_to(before, token_id, position))
+                    depends = True
+                places.append(grammar.place(position) if depends else grammar.lead_to(before, token_id, position))
                 return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True

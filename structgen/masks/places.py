@@ -24,6 +24,8 @@ MAX_POSITIONS = 1 << 16
 """The number of places of one grammar. Many may share one mask."""
 MAX_WAYS = 1 << 14
 """The number of ways between places that one grammar remembers."""
+TOKEN_BITS = 24
+"""The bits of a token in the key of a way."""
 FEW = 12
 """If a bounded text has room for fewer characters than this, its mask is not derived from that of unbounded text."""
 FEWEST_MASKS = 64
@@ -36,26 +38,28 @@ class Place:
     Attributes:
         position: an int; equal positions have equal futures.
         filled: the result of `Places.mask`; None while it is not in the cache.
-        after: the places to which tokens lead, of those that were taken here. None of them depends on the text.
         cost: the number of tokens with which a text can end here, see `Closing.cost`; None while it was not asked for.
     """
 
-    __slots__ = ("after", "cost", "filled", "position")
+    __slots__ = ("cost", "filled", "position")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.filled: Filled | None = None
-        self.after: dict[int, Place] = {}
         self.cost: int | None = None
 
 
 class Places(Transitions):
-    """The places of a grammar. The oldest are forgotten first; who holds one can go on from it. Safe for threads."""
+    """The places of a grammar. The oldest are forgotten first; who holds one can go on from it. Safe for threads.
+
+    Attributes:
+        ways: `position << TOKEN_BITS | token` -> the place to which a token has led, whatever the text.
+    """
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         super().__init__(automaton, vocabulary)
         self._places: dict[int, Place] = {}
-        self._ways = 0
+        self.ways: dict[int, Place] = {}
         self._most = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
     def place(self, position: int) -> Place:
@@ -63,13 +67,14 @@ class Places(Transitions):
         place = self._places.get(position)
         return self._places.setdefault(position, Place(position)) if place is None else place
 
-    def lead_to(self, before: Place, token_id: int, position: int) -> Place:
-        """The place of a position, to which a token leads from another place, whatever the text."""
-        place = before.after[token_id] = self.place(position)
-        self._ways += 1
-        if self._ways > MAX_WAYS:
-            with self.lock:
-                self._forget_ways()
+    def lead_to(self, before: int, token_id: int, position: int) -> Place:
+        """The place of a position, to which a token leads from another position, whatever the text."""
+        place = self._places.get(position)
+        if place is None:
+            place = self._places.setdefault(position, Place(position))
+        if len(self.ways) >= MAX_WAYS:
+            self.ways.clear()
+        self.ways[before << TOKEN_BITS | token_id] = place
         return place
 
     def mask(self, position: int) -> Filled:
@@ -96,7 +101,7 @@ class Places(Transitions):
             if filled is None:
                 if len(self._places) > MAX_POSITIONS:
                     self._forget()
-                filled = self.known(place.position) or self._filled(place.position)
+                filled = self._filled(place.position)
                 place.filled = self._places.setdefault(place.position, place).filled = filled
         return filled
 
@@ -162,12 +167,7 @@ class Places(Transitions):
         """Forgets the older half of the places, and all ways: a forgotten place must not be found on one."""
         for position in list(self._places)[: len(self._places) // 2]:
             self._places.pop(position).filled = None
-        self._forget_ways()
-
-    def _forget_ways(self) -> None:
-        for place in list(self._places.values()):
-            place.after = {}
-        self._ways = 0
+        self.ways.clear()
 
     @property
     def mask_nbytes(self) -> int:
