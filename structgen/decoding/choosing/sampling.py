@@ -13,6 +13,7 @@ the device, and gives `UNDECIDED` if top-p needs more columns than it has sorted
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -170,7 +171,10 @@ class Sampler:
         self.keep = keep
         drawing = [row for row in rows if not row.greedy]
         self.draws = bool(drawing)
-        self._any_ranked = any(row.top_k or row.top_p < 1 for row in drawing)
+        ranked = [row for row in drawing if row.top_k or row.top_p < 1]
+        self._any_ranked, self._all_ranked = bool(ranked), len(ranked) == len(drawing)
+        self._any_greedy = len(drawing) < len(self.rows)
+        self._any_min_p = any(row.min_p > 0 for row in drawing)
         self._any_typical = any(row.typical_p < 1 for row in drawing)
         self._top_k = max((row.top_k for row in drawing), default=0)
         self.table = np.array([_numbers(row) for row in rows], np.float32).reshape(-1, len(_Columns._fields))
@@ -192,25 +196,34 @@ class Sampler:
         if points is not None and table is not None:
             columns = _Columns(*table.unsqueeze(-1).unbind(1))
             drawn = self._drawn(scores, best.unsqueeze(1), points.unsqueeze(1), columns)
-            likeliest = torch.where(table[:, 0] > 0, likeliest, drawn)
+            likeliest = torch.where(table[:, 0] > 0, likeliest, drawn) if self._any_greedy else drawn
         return torch.where(best.abs() < torch.inf, likeliest, NOTHING)
 
     def _drawn(self, scores: Tensor, best: Tensor, points: Tensor, options: _Columns) -> Tensor:
         weights = ((scores - best) / options.temperature).exp()
-        unsure = torch.zeros_like(best, dtype=torch.bool)
+        columns: Tensor | None = None
+        unsure: Tensor | None = None
         if self._any_ranked:
             keep = min(max(self.keep, self._top_k), scores.shape[-1])
-            ranked, unsure = _only_ranked(weights, options, keep, points.dtype)
-            weights = torch.where(options.ranked > 0, ranked, weights)
-        weights = weights.where(weights >= options.min_p, 0.0)
+            ranked, likely, unsure = _only_ranked(weights, options, keep, points.dtype, any_top_k=self._top_k > 0)
+            if self._all_ranked:  # nothing of the vocabulary's width is read any more
+                weights, columns = ranked, likely
+            else:
+                of_rank = options.ranked > 0
+                weights = torch.where(of_rank, torch.zeros_like(weights).scatter(1, likely, ranked), weights)
+                unsure = unsure & of_rank
+        if self._any_min_p:
+            weights = weights.where(weights >= options.min_p, 0.0)
         if self._any_typical:
             weights = torch.where(
                 options.typical_p < 1, _only_typical(weights, options.typical_p, points.dtype), weights
             )
         cumulated = weights.cumsum(dim=-1, dtype=points.dtype)  # in float32 the batch's size would round differently
-        column = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
-        inside = column.clamp(max=scores.shape[-1] - 1)
-        unsure = unsure | (column != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
+        found = torch.searchsorted(cumulated, points * cumulated[:, -1:], right=True)
+        inside = found.clamp(max=weights.shape[-1] - 1)
+        missed = (found != inside) | (weights.gather(1, inside) == 0)  # rounding at the very end
+        unsure = missed if unsure is None else missed | unsure
+        inside = inside if columns is None else columns.gather(1, inside)
         return inside.masked_fill(unsure, UNDECIDED).squeeze(1)
 
 
@@ -229,26 +242,33 @@ class _Columns(NamedTuple):
 def _numbers(row: Sampling) -> tuple[float, ...]:
     """A row of a sampler's table."""
     ranked = bool(row.top_k) or row.top_p < 1
-    return row.greedy, ranked, divisor(row), min(row.top_k, EXACT), row.top_p, row.min_p, row.typical_p
+    top_p = row.top_p if row.top_p < 1 else math.inf
+    return row.greedy, ranked, divisor(row), min(row.top_k, EXACT), top_p, row.min_p, row.typical_p
 
 
-def _only_ranked(weights: Tensor, options: _Columns, keep: int, precise: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The weights, 0 outside of top-k and top-p: float32[rows, columns]; and which rows are undecided."""
-    values, columns = _likeliest(weights, keep)
-    top_k = options.top_k.long()
-    in_top_k = (top_k > 0) & (top_k <= keep)
+def _only_ranked(
+    weights: Tensor, options: _Columns, keep: int, precise: torch.dtype, *, any_top_k: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `keep` highest weights by ascending column, 0 outside of top-k and top-p: float32[rows, keep]; their columns;
+    and which rows are undecided."""
+    columns = weights.topk(keep, dim=-1, sorted=False).indices.sort(dim=-1).values
+    likely = weights.gather(1, columns)
+    values, order = likely.sort(dim=-1, descending=True, stable=True)  # of equal ones the lower column first
     cumulated = values.cumsum(dim=-1, dtype=precise)
-    total = weights.sum(dim=-1, keepdim=True, dtype=precise)
-    mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), total)
-    rank = torch.arange(keep, device=weights.device)
-    kept = (~in_top_k | (rank < top_k)) & (
-        cumulated - values < torch.where(options.top_p < 1, options.top_p * mass, torch.inf)
-    )
+    mass = weights.sum(dim=-1, keepdim=True, dtype=precise)
+    if any_top_k:
+        top_k = options.top_k.long()
+        in_top_k = (top_k > 0) & (top_k <= keep)
+        mass = torch.where(in_top_k, cumulated.gather(1, top_k.clamp(1, keep) - 1), mass)
+    kept = cumulated - values < options.top_p * mass
+    if any_top_k:
+        kept &= ~in_top_k | (torch.arange(keep, device=weights.device) < top_k)
     last = kept.sum(dim=-1, keepdim=True).clamp(min=1) - 1  # both filters keep a prefix
     floor = values[:, -1:]  # no weight beyond the sorted columns is higher
     unsure = (values.gather(1, last) == floor) & (floor > 0) & (floor >= options.min_p)
-    only = torch.zeros_like(weights).scatter(1, columns, values.where(kept, 0.0))
-    return only, unsure & (options.ranked > 0) & (keep < weights.shape[-1])
+    if keep == weights.shape[-1]:
+        unsure = torch.zeros_like(unsure)
+    return torch.zeros_like(likely).scatter(1, order, values.where(kept, 0.0)), columns, unsure
 
 
 def _only_typical(weights: Tensor, typical_p: Tensor, precise: torch.dtype) -> Tensor:
@@ -260,13 +280,6 @@ def _only_typical(weights: Tensor, typical_p: Tensor, precise: torch.dtype) -> T
     ranked = chances.gather(1, order)
     kept = ranked.cumsum(dim=-1) - ranked < typical_p
     return torch.zeros_like(weights).scatter(1, order, weights.gather(1, order).where(kept, 0.0))
-
-
-def _likeliest(weights: Tensor, keep: int) -> tuple[Tensor, Tensor]:
-    """The `keep` highest weights of each row and their columns; of equal ones the lower column first."""
-    columns = weights.topk(keep, dim=-1, sorted=False).indices.sort(dim=-1).values
-    values, order = weights.gather(1, columns).sort(dim=-1, descending=True, stable=True)
-    return values, columns.gather(1, order)
 
 
 class Draws:

@@ -87,6 +87,18 @@ def test_a_device_draws_what_the_host_picks_or_says_that_it_cannot_tell(way):
     assert sum(a != b for a, b in zip(wide, host, strict=True)) <= 1
 
 
+def test_a_row_draws_the_same_whatever_its_neighbours_ask_for():
+    """Rows that all have top-k or top-p read fewer columns than rows of which some have neither."""
+    ways = [Sampling(), *WAYS, *TYPICAL, *FLAT] * 10
+    generator = torch.Generator().manual_seed(2)
+    scores = (4 * torch.randn(len(ways), 4000, generator=generator)).bfloat16().float()
+    uniforms = torch.rand(len(ways), generator=generator).tolist()
+    alone = [drawn([way], scores[i : i + 1], [uniforms[i]])[0] for i, way in enumerate(ways)]
+    pairs = list(zip(alone, drawn(ways, scores, uniforms), strict=True))
+    assert all(one == other for one, other in pairs if UNDECIDED not in (one, other))
+    assert sum(UNDECIDED not in pair for pair in pairs) > 100
+
+
 @pytest.mark.parametrize("way", thinned([*WAYS, *TYPICAL], 2, 1), ids=repr)
 def test_what_is_kept_is_what_the_warpers_of_transformers_keep(way):
     """Over many draws exactly the tokens that transformers' chain leaves are seen, in its proportions."""
