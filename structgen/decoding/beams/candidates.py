@@ -40,14 +40,14 @@ class StepLogits:
     Args:
         logits: float[rows, width], without columns beyond the vocabulary's.
         everything: the mask of all tokens that exist.
-        ledger: where the tried tokens are measured; None if they are not.
+        ledger: where the tokens that are taken are measured; None if they are not.
     """
 
     def __init__(self, logits: Tensor, everything: Words, ledger: Ledger | None) -> None:
         self._logits, self._everything, self._ledger = logits.float(), everything, ledger
         self._processed: Tensor | None = None
         self._broken, self._errors = set[int](), dict[int, CallbackError]()
-        self._tried: list[tuple[int, Words | None, int]] = []
+        self._taken: list[tuple[int, Words | None, int]] = []
 
     def process(self, asks: Sequence[Ask]) -> None:
         """Lets each row's penalties and processors change its scores.
@@ -111,16 +111,20 @@ class StepLogits:
             assert error is not None, "the sum of finite logits is finite"
             raise error
 
-    def entry(self, row: int, words: Words | None, token: int) -> Entry:
-        """Notes a tried token, and returns where it is to be measured."""
-        self._tried.append((row, words, token))
-        return 0 if self._ledger is None else self._ledger.steps, len(self._tried) - 1
+    @property
+    def entry(self) -> Entry:
+        """Where the next token that is taken is to be measured."""
+        return 0 if self._ledger is None else self._ledger.steps, len(self._taken)
+
+    def take(self, row: int, words: Words | None, token: int) -> None:
+        """Notes a token that was taken. Of those that were tried and refused there may be thousands."""
+        self._taken.append((row, words, token))
 
     def measure(self) -> None:
-        """Measures all tokens that were tried."""
-        if self._ledger is None or not self._tried:
+        """Measures all tokens that were taken."""
+        if self._ledger is None or not self._taken:
             return
-        rows, masks, tokens = zip(*self._tried, strict=True)
+        rows, masks, tokens = zip(*self._taken, strict=True)
         logits = self._logits.index_select(0, upload_one(list(rows), self._logits.device))
         asks = [Ask(words, UNSAMPLED) for words in masks]
         self._ledger.add(logits, asks, tokens, None if logits.device.type == "cpu" else self._on_device(masks))
@@ -207,8 +211,9 @@ class BeamCandidates:
     def judge(self, number: int, token: int) -> Hypothesis | None:
         """What a beam becomes with a token, see `select`."""
         beam = self.beams[number].text
-        text = beam.taking(token, self.logits.entry(self.first + number, self.masks[number], token))
+        text = beam.taking(token, self.logits.entry)
         if text.error is None and not text.sent_back:
+            self.logits.take(self.first + number, self.masks[number], token)
             self._taken[number].add(token)
             return text
         if text.error is not None:

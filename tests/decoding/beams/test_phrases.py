@@ -17,6 +17,8 @@ import transformers as hf
 from pydantic import BaseModel, Field
 
 import structgen as sg
+from structgen.decoding.beams.candidates import BeamCandidates
+from structgen.decoding.choosing.measure import Ledger
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.testing import ByteTokenizer, byte_vocabulary
@@ -176,6 +178,20 @@ def test_no_text_is_worse_than_the_plain_searchs_that_has_the_phrase(beams, data
         run = sg.generate(model, prompt, phrases=[phrase], **options)
         assert phrase in run.text
         assert run.score >= plain.score - 1e-4, (phrase, run.text)
+
+
+def test_of_the_tokens_that_were_tried_only_those_that_were_taken_are_measured(monkeypatch):
+    """A search with phrases may refuse thousands in a step, each with logits of the vocabulary's width."""
+    tried, asked = list[int](), list[int]()
+    judge, add = BeamCandidates.judge, Ledger.add
+    monkeypatch.setattr(BeamCandidates, "judge", lambda *a: tried.append(a[2]) or judge(*a))
+    monkeypatch.setattr(Ledger, "add", lambda self, *a: asked.extend(a[2]) or add(self, *a))
+    options = {"phrases": ["bad"], "banned": ["ab"], "beams": 3, "limits": sg.Limits(24), "details": True}
+    run = sg.generate(make(), "prompt", sg.Regex("[abd]{3,12}"), **options)
+    assert len(tried) > len(asked) + 5
+    for index, (token, known) in enumerate(zip(run.token_ids, run.logprobs, strict=True)):
+        expected = logprob(make(), "prompt", run.token_ids[: index + 1])
+        assert known == pytest.approx(expected - logprob(make(), "prompt", run.token_ids[:index]), abs=1e-3), token
 
 
 def test_a_plain_search_that_is_over_leaves_the_others_alone():
