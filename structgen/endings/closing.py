@@ -75,9 +75,11 @@ class Closing:
     def cost_behind(self, token: bytes, before: int, position: int) -> int:
         """`cost(position)`, given the position before a token that has led there.
 
-        If the end there begins with the token, what is left of it is the end here: there is no shorter one.
+        If the end there begins with the token, what is left of it is the end here: there is no shorter one. Unless a
+        part has come to its limit, and may only end from here on.
         """
-        end = None if position in self._ends else self._ends.get(before)
+        known = position in self._ends or self._grammar.budgets is not None
+        end = None if known else self._ends.get(before)
         if end is not None and not end.doubted and end.text.startswith(token):
             self._ends.keep(position, Exit(end.text[len(token) :], 0, end.barred, False))
         return self.cost(position)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import structgen as sg
+from structgen.endings.closing import Closing
 from structgen.errors import OptionError
 from structgen.integrations.followed_rows import matcher_of
 from structgen.masks import Matcher
@@ -189,3 +190,27 @@ def test_a_matcher_tells_where_a_limit_has_ended_a_part() -> None:
         matcher.advance(IDS[token])
     assert matcher.cuts() == [(3, 3)]
     assert matcher.forced_tokens() == [IDS[b"B"], VOCABULARY.end_ids[0]]
+
+
+def test_what_is_known_to_end_a_text_ends_it_within_the_limits_of_its_parts() -> None:
+    """The costs along random walks are those of ends that the matcher takes."""
+    parts = [LINE, FREE, sg.Text(until=["</a>", "</b>"], max_tokens=6), sg.Regex("(abc|ab)+x")]
+    for seed in range(60):
+        draw = random.Random(seed)
+        grammar = sg.Sequence(draw.choice(parts), "A: ", draw.choice(parts), "B").compile(VOCABULARY)
+        matcher, closing = grammar.matcher(), Closing.of(grammar)
+        closing.cost(matcher.position)
+        for _ in range(12):
+            tokens = [token for token in matcher.allowed_tokens() if token not in VOCABULARY.end_ids]
+            if not tokens:
+                break
+            token = draw.choice(tokens)
+            matcher.advance(token)
+            cost = closing.cost_behind(VOCABULARY.token(token), matcher.earlier(1), matcher.position)
+            walk = matcher.fork()
+            end = closing.ending(matcher.position)
+            assert end is not None
+            for byte in end:
+                walk.advance(byte)
+            assert walk.can_finish, (matcher.text, end)
+            assert len(end) <= cost
