@@ -111,6 +111,8 @@ WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)
 
 STEPS_KEPT = 2048
+LONGEST_LITERAL = 256
+"""The number of bytes that `Tables.literal` reads at once: where a text cannot end, they may go round and round."""
 STACK_DEPTH = 256
 """The rows of the stack for walks that each table has. A vocabulary with longer tokens needs a larger one."""
 

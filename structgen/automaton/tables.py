@@ -1,6 +1,4 @@
-"""The tables of a byte automaton: growable integer arrays, and the registers that point at them.
-
-What the numbers mean is in `table_format`.
+"""The tables of a byte automaton: growable integer arrays, and the registers that point at them (`table_format`).
 
 Ctrl-C, a signal or a full memory may raise an exception at any call in Python, and walks must find the tables whole
 afterwards. So whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or
@@ -23,7 +21,7 @@ from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
     R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
     R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
-    A, Edge, Int64, WrittenRows,
+    A, Edge, Int64, LONGEST_LITERAL, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
@@ -49,14 +47,11 @@ when the state is made."""
 _Number = TypeVar("_Number", bound=np.generic)
 _STUB = bytes(32)
 _ROW = struct.Struct("8i")
-_EDGE = struct.Struct("2i")
 _FIRST_REGISTERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
 """The rows of state 0, which stands for a refused byte, and of `DONE`."""
 
 
-LONGEST_LITERAL = 256
-"""The number of bytes that `Tables.literal` reads at once: where a text cannot end, they may go round and round."""
 _ARENAS = 8
 """The number of arenas that are allocated at once: to allocate one, and to ask for its address, takes a twentieth of
 the time before a schema's first mask."""
@@ -281,13 +276,11 @@ class Tables:
         return [(span & 255, span >> 8, target) for span, target in zip(flat[::2], flat[1::2], strict=True)]
 
     def literal(self, state: int) -> tuple[bytes, int]:
-        """The bytes of which each is the only one that may come, from an expanded state on, and the state behind them.
-
-        No more than `LONGEST_LITERAL`. They count nothing.
-        """
+        """The bytes from a state on of which each is the only one that may come and counts nothing, at most
+        `LONGEST_LITERAL`; and the state behind them."""
         text, row = bytearray(), self.row(state)
         while row[: A + 1] == (RANGES, row[START], 1, NOTHING, 0) and len(text) < LONGEST_LITERAL:
-            span, target = _EDGE.unpack_from(self._edge_bytes, 8 * row[START])
+            span, target = struct.unpack_from("2i", self._edge_bytes, 8 * row[START])
             if span & 255 != span >> 8 or not 0 < target <= TARGET:
                 break
             text.append(span & 255)

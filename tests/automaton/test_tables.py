@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from structgen.automaton.table_format import INC
-from structgen.automaton.tables import LONGEST_LITERAL, Tables
+from structgen.automaton.table_format import INC, LONGEST_LITERAL
+from structgen.automaton.tables import Tables
 
 
 def test_a_literal_ends_where_something_else_may_come() -> None:
