@@ -17,7 +17,7 @@ from structgen.automaton.reading import JsonReading
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.budgets import Budgets, Counted
-from structgen.masks.places import TOKEN_BITS, Place, Places
+from structgen.masks.places import TOKEN_BITS, MatcherPlace, MatcherPlaces
 from structgen.masks.tested import Snapshot
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers
@@ -27,7 +27,7 @@ from structgen.vocabulary import Vocabulary, require_vocabulary
 T = TypeVar("T")
 
 
-class Grammar(Places):
+class Grammar(MatcherPlaces):
     """A constraint compiled for one vocabulary: its automaton and a cache of masks.
 
     Any number of matchers share it, in any thread. A *position* is an int; equal positions have equal futures.
@@ -75,7 +75,7 @@ class Matcher:
         self._snapshot: Snapshot | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> MatcherPlace:
         """The current place of the grammar."""
         return self._places[-1]
 

@@ -32,12 +32,12 @@ FEWEST_MASKS = 64
 """The number of masks that one grammar always caches, whatever their size."""
 
 
-class Place:
+class MatcherPlace:
     """A position of a grammar, and what is known of it.
 
     Attributes:
         position: an int; equal positions have equal futures.
-        filled: the result of `Places.mask`; None while it is not in the cache.
+        filled: the result of `MatcherPlaces.mask`; None while it is not in the cache.
         cost: the number of tokens with which a text can end here, see `Closing.cost`; None while it was not asked for.
     """
 
@@ -49,7 +49,7 @@ class Place:
         self.cost: int | None = None
 
 
-class Places(Transitions):
+class MatcherPlaces(Transitions):
     """The places of a grammar. The oldest are forgotten first; who holds one can go on from it. Safe for threads.
 
     Attributes:
@@ -58,20 +58,20 @@ class Places(Transitions):
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         super().__init__(automaton, vocabulary)
-        self._places: dict[int, Place] = {}
-        self.ways: dict[int, Place] = {}
+        self._places: dict[int, MatcherPlace] = {}
+        self.ways: dict[int, MatcherPlace] = {}
         self._most = max(FEWEST_MASKS, CACHE_BYTES // (4 * self._slices.words))
 
-    def place(self, position: int) -> Place:
+    def place(self, position: int) -> MatcherPlace:
         """The place of a position."""
         place = self._places.get(position)
-        return self._places.setdefault(position, Place(position)) if place is None else place
+        return self._places.setdefault(position, MatcherPlace(position)) if place is None else place
 
-    def lead_to(self, before: int, token_id: int, position: int) -> Place:
+    def lead_to(self, before: int, token_id: int, position: int) -> MatcherPlace:
         """The place of a position, to which a token leads from another position, whatever the text."""
         place = self._places.get(position)
         if place is None:
-            place = self._places.setdefault(position, Place(position))
+            place = self._places.setdefault(position, MatcherPlace(position))
         if len(self.ways) >= MAX_WAYS:
             self.ways.clear()
         self.ways[before << TOKEN_BITS | token_id] = place
@@ -94,7 +94,7 @@ class Places(Transitions):
         place = self._places.get(position)
         return None if place is None else place.filled
 
-    def fill_place(self, place: Place) -> Filled:
+    def fill_place(self, place: MatcherPlace) -> Filled:
         """`mask`, for the position of a place."""
         with self.lock:
             filled = place.filled  # another thread may have been faster

@@ -139,7 +139,7 @@ def test_what_goes_wrong_on_another_thread_is_raised(monkeypatch):
     def broken(self, place):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(places.Places, "fill_place", broken)
+    monkeypatch.setattr(places.MatcherPlaces, "fill_place", broken)
     with pytest.raises(RuntimeError, match="broken"):
         find_masks(walks)
 
@@ -179,8 +179,10 @@ def test_rows_at_equal_positions_are_computed_once(monkeypatch):
     """Sixteen rows of one grammar, in step: as many masks are computed as for one row."""
     grammar = JsonSchema({"type": "object", "properties": {"key": {"type": "string"}}, "required": ["key"]})
     compiled, computed = grammar.compile(VOCABULARY), []
-    fill = places.Places.fill_place
-    monkeypatch.setattr(places.Places, "fill_place", lambda self, p: computed.append(p.position) or fill(self, p))
+    fill = places.MatcherPlaces.fill_place
+    monkeypatch.setattr(
+        places.MatcherPlaces, "fill_place", lambda self, p: computed.append(p.position) or fill(self, p)
+    )
     matchers = [compiled.matcher() for _ in range(16)]
     out = np.empty((16, VOCABULARY.words), np.uint32)
     for byte in b'{"key':
