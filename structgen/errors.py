@@ -104,6 +104,15 @@ class OptionError(RequestError):
     """An option, a model or a prompt cannot work."""
 
 
+DISTRIBUTION = "structgen-llm"
+"""What pip installs: the package index has another project under the name `structgen`."""
+
+
+def not_installed(need: str, extra: str) -> OptionError:
+    """The error for an optional package that is missing; `need` is a clause such as "spans need opentelemetry-api"."""
+    return OptionError(f"{need}: pip install '{DISTRIBUTION}[{extra}]', or '.[{extra}]' in a checkout")
+
+
 class PromptTooLong(OptionError):
     """A prompt has more tokens than the model's context holds.
 

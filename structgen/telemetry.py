@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
-from structgen.errors import OptionError
+from structgen.errors import not_installed
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -42,7 +42,7 @@ def instrument(tracer_provider: TracerProvider | None = None) -> None:
     try:
         from opentelemetry import trace
     except ImportError as missing:
-        raise OptionError("spans need opentelemetry-api: install structgen[otel]") from missing
+        raise not_installed("spans need opentelemetry-api", "otel") from missing
     _tracer = trace.get_tracer("structgen", tracer_provider=tracer_provider)
 
 

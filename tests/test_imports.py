@@ -246,6 +246,7 @@ def test_every_dependency_and_extra_of_the_package_is_imported_by_it():
     other = {
         "llama_cpp_python": "llama_cpp",
         "opentelemetry_api": "opentelemetry",
+        "structgen_llm": "structgen",
     }  # packages whose module has another name
     wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for package in packages}
     wanted = {other.get(package, package) for package in wanted}

@@ -210,7 +210,7 @@ print([name for name in sys.modules if name.startswith("opentelemetry.sdk")])
 
 def test_spans_without_the_package_are_refused_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(sg.OptionError, match=r"structgen\[otel\]"):
+    with pytest.raises(sg.OptionError, match=r"structgen-llm\[otel\]"):
         telemetry.instrument()
 
 

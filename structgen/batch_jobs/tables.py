@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from structgen.arguments import require
-from structgen.errors import OptionError
+from structgen.errors import not_installed
 
 Fields = dict[str, Any]
 
@@ -30,7 +30,7 @@ def arrow(purpose: str) -> Any:
         import pyarrow
         from pyarrow import parquet  # noqa: F401 - `pyarrow.parquet` is an attribute from now on
     except ImportError as missing:
-        raise OptionError(f"{purpose} needs pyarrow: install structgen[parquet]") from missing
+        raise not_installed(f"{purpose} needs pyarrow", "parquet") from missing
     return pyarrow
 
 

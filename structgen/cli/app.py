@@ -29,7 +29,7 @@ from structgen.cli.parameters import (
     Temperature,
 )
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
-from structgen.errors import OptionError, quoted
+from structgen.errors import OptionError, not_installed, quoted
 from structgen.waiting import each_waited, waiting
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -308,8 +308,7 @@ def serve(
             with waiting("importing the server"):
                 from structgen import server
         except ImportError as missing:
-            message = f"the server needs {missing.name}: install structgen[server]"
-            raise OptionError(message) from missing
+            raise not_installed(f"the server needs {missing.name}", "server") from missing
         settings = server.Settings(
             name=name or model.rstrip("/").rpartition("/")[2], aliases=alias or (), api_key=keys,
             rows=rows, queue=queue, max_tokens=max_tokens, temperature=temperature, call_format=call_format,

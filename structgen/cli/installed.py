@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
-from structgen.errors import StructgenError, excerpt
+from structgen.errors import DISTRIBUTION, StructgenError, excerpt
 from structgen.waiting import waiting
 
-PACKAGES = ("structgen", "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
+PACKAGES = (DISTRIBUTION, "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
 
 
 def examine(console: Console) -> bool:

@@ -18,7 +18,7 @@ from structgen.batch_jobs.job_files import JobFiles, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import Prompt, source_of
 from structgen.batch_jobs.settings import job_settings
-from structgen.errors import OptionError
+from structgen.errors import OptionError, not_installed
 from structgen.models.loading import load
 from structgen.models.model import Model
 from structgen.patience import CancelEvent
@@ -71,7 +71,7 @@ def extract_on_ray(
     try:
         import ray.data
     except ImportError as missing:
-        raise OptionError("extract_on_ray needs Ray: install structgen[ray]") from missing
+        raise not_installed("extract_on_ray needs Ray", "ray") from missing
     for name, count in (("actors", actors), ("rows_per_call", rows_per_call)):
         require_count(name, count, 1)
     require_share(model, num_cpus, num_gpus)

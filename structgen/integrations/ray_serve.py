@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from structgen.arguments import require_count
-from structgen.errors import OptionError, RunError
+from structgen.errors import RunError, not_installed
 from structgen.integrations.ray import loaded, require_share
 from structgen.models.model import Model
 from structgen.server.settings import Settings
@@ -64,7 +64,7 @@ def serve_on_ray(
     try:
         from ray import serve
     except ImportError as missing:
-        raise OptionError("serve_on_ray needs Ray Serve: install structgen[ray-serve]") from missing
+        raise not_installed("serve_on_ray needs Ray Serve", "ray-serve") from missing
     require_share(model, num_cpus, num_gpus)
     require_count("replicas", replicas, 1)
     bounds = settings or Settings()

@@ -1,4 +1,4 @@
-"""An HTTP server of OpenAI's interface, for `structgen[server]`: `structgen serve MODEL`.
+"""An HTTP server of OpenAI's interface, for `structgen-llm[server]`: `structgen serve MODEL`.
 
 `app` has the routes. `wire`, `responses_wire` and `messages_wire` read requests; `answers`, `responses_answers` and
 `messages_answers` write replies.

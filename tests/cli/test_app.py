@@ -256,7 +256,7 @@ def test_serve_names_the_extra_that_is_missing(monkeypatch):
     monkeypatch.delattr(sg, "server", raising=False)  # another test may have imported it
     result = run("serve", "demo")
     assert result.exit_code == 1
-    assert "structgen[server]" in result.stderr
+    assert "structgen-llm[server]" in result.stderr
 
 
 def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loaded(tmp_path, monkeypatch):

@@ -52,4 +52,4 @@ def test_what_is_neither_is_one_line(tmp_path: Path) -> None:
 def test_spans_of_a_server_need_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     code, told = run("serve", "some/model", "--otel")
-    assert (code, "structgen[otel]" in told) == (1, True)
+    assert (code, "structgen-llm[otel]" in told) == (1, True)

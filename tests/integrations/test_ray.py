@@ -1,4 +1,4 @@
-"""Jobs on Ray's actors, where Ray is installed: `pip install "structgen[ray]"`, then this file with `-m slow`."""
+"""Jobs on Ray's actors, where Ray is installed: `pip install "structgen-llm[ray]"`, then this file with `-m slow`."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_what_no_actor_can_be_sent_is_a_failed_row():
 def test_without_ray_the_extra_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     monkeypatch.setitem(__import__("sys").modules, "ray.data", None)
-    with pytest.raises(OptionError, match=r"structgen\[ray\]"):
+    with pytest.raises(OptionError, match=r"structgen-llm\[ray\]"):
         extract_on_ray(demo, TEXTS, Person, out=tmp_path / "o.jsonl")
 
 
 @pytest.fixture(scope="module")
 def ray():
-    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'structgen[ray]'")
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'structgen-llm[ray]'")
     ray.init(num_cpus=4, include_dashboard=False, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}})
     yield ray
     ray.shutdown()

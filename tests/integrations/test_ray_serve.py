@@ -1,4 +1,4 @@
-"""The server on Ray Serve, where that is installed: `pip install "structgen[ray-serve]"`, then this with `-m slow`."""
+"""The server on Ray Serve, where it is installed (`structgen-llm[ray-serve]`): run this file with `-m slow`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def demo():
 
 def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(OptionError, match=r"structgen\[ray-serve\]"):
+    with pytest.raises(OptionError, match=r"structgen-llm\[ray-serve\]"):
         serve_on_ray(demo)
 
 
@@ -48,8 +48,8 @@ def test_a_replica_without_the_models_thread_is_not_healthy():
 
 @pytest.fixture(scope="module")
 def url():
-    ray = pytest.importorskip("ray", reason="needs Ray Serve: pip install 'structgen[ray-serve]'")
-    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install 'structgen[ray-serve]'")
+    ray = pytest.importorskip("ray", reason="needs Ray Serve: pip install 'structgen-llm[ray-serve]'")
+    pytest.importorskip("ray.serve", reason="needs Ray Serve: pip install 'structgen-llm[ray-serve]'")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -16,7 +16,7 @@ from structgen.errors import OptionError, ToolError
 from structgen.testing import scripted_chat
 from structgen.tools.mcp_tools import mcp_tools
 
-mcp = pytest.importorskip("mcp", reason="the package mcp is absent: pip install structgen[mcp]")
+mcp = pytest.importorskip("mcp", reason="the package mcp is absent: pip install structgen-llm[mcp]")
 from mcp import types  # noqa: E402 - only where it is there
 from mcp.server import MCPServer  # noqa: E402
 from mcp.server.mcpserver import exceptions  # noqa: E402

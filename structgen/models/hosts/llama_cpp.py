@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import require_count
-from structgen.errors import OptionError, RunError, quoted
+from structgen.errors import OptionError, RunError, not_installed, quoted
 from structgen.models.hosts.gguf_tokenizer import GgufFile, GgufTokenizer
 from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
@@ -184,7 +184,7 @@ def _api() -> Any:
     try:
         from llama_cpp import llama_cpp
     except ImportError as error:
-        raise OptionError("GGUF files need llama-cpp-python: pip install 'structgen[llama-cpp]'") from error
+        raise not_installed("GGUF files need llama-cpp-python", "llama-cpp") from error
     log = logging.getLogger("llama-cpp-python")  # it reports every file's metadata as warnings
     if log.level == logging.NOTSET:
         log.setLevel(logging.CRITICAL)

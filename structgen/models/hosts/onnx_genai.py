@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
 from structgen.arguments import require, require_count
-from structgen.errors import OptionError, RunError, excerpt, quoted
+from structgen.errors import OptionError, RunError, excerpt, not_installed, quoted
 from structgen.models.hosts.host import CONTEXT, Host, NewTokens
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.table import as_ids
@@ -181,5 +181,5 @@ def _api() -> Any:
     try:
         import onnxruntime_genai
     except ImportError as error:
-        raise OptionError(f"a {FILE} needs onnxruntime-genai: pip install 'structgen[onnxruntime-genai]'") from error
+        raise not_installed(f"a {FILE} needs onnxruntime-genai", "onnxruntime-genai") from error
     return onnxruntime_genai

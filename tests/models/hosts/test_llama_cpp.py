@@ -28,7 +28,7 @@ TEMPLATE = "{% for m in messages %}<|bos|>{{ m.role }}: {{ m.content }}\n{% endf
 def test_an_absent_package_is_an_error_that_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "llama_cpp", None)
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
-    with pytest.raises(sg.OptionError, match=r"pip install 'structgen\[llama-cpp\]'"):
+    with pytest.raises(sg.OptionError, match=r"pip install 'structgen-llm\[llama-cpp\]'"):
         sg.load(tmp_path / "model.gguf")
 
 

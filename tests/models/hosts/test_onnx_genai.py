@@ -29,7 +29,7 @@ PROMPTS = [
 def test_an_absent_package_is_an_error_that_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "onnxruntime_genai", None)
     (tmp_path / "genai_config.json").write_text("{}")
-    with pytest.raises(sg.OptionError, match=r"pip install 'structgen\[onnxruntime-genai\]'"):
+    with pytest.raises(sg.OptionError, match=r"pip install 'structgen-llm\[onnxruntime-genai\]'"):
         sg.load(tmp_path)
 
 
