@@ -39,7 +39,7 @@ def on_post_build(config: Any, **_: Any) -> None:
     lines, whole = [f"# {config.site_name}", "", f"> {config.site_description}."], []
     for group in config.nav:
         for heading, entries in group.items():
-            pages = list(files_of(entries))
+            pages = list(files_of(entries, heading))
             lines += ["", f"## {'Optional' if heading == 'Project' else heading}", ""]
             lines += [f"- [{title}]({address(file)}): {sentence(texts[file]) or title}" for title, file in pages]
             if heading != "Project":
@@ -49,7 +49,7 @@ def on_post_build(config: Any, **_: Any) -> None:
     (site / "llms-full.txt").write_text("\n\n".join(whole) + "\n", encoding="utf-8")
 
 
-def files_of(entries: Any, title: str = "Home") -> Iterator[tuple[str, str]]:
+def files_of(entries: Any, title: str) -> Iterator[tuple[str, str]]:
     """The pages below an entry of the navigation, each with its title there."""
     if isinstance(entries, str):
         yield title, entries
