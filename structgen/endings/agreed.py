@@ -16,7 +16,7 @@ from itertools import count
 from time import thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from structgen.endings.frame_search import MAX_BYTES, Exit
+from structgen.endings.frame_search import Exit
 from structgen.masks.transitions import CheckAnswers, Question, Transitions
 from structgen.memo import cached_up_to
 from structgen.patience import check_patience
@@ -155,8 +155,8 @@ class EndSearch:
         matcher: Matcher,
         end: Callable[[int], Exit | None],
         leads: ByteLeads,
-        listener: Listener | None = None,
-        limit: int = MAX_BYTES,
+        listener: Listener | None,
+        limit: int,
     ) -> None:
         self._matcher, self._grammar = matcher, matcher.grammar
         self._end, self._leads, self._listener, self._limit = end, leads, listener, limit
@@ -171,9 +171,10 @@ class EndSearch:
         else None."""
         step = self._behind(text)
         exit_ = None if step is None else self._end(step.position)
-        if exit_ is None or exit_.doubted or self._listener is None:
+        if exit_ is None or exit_.doubted or self._listener is None or exit_.text.size > self._limit:
             return None
-        return text + exit_.text if agrees(self._listener, self._listener.state, text + exit_.text) else None
+        whole = text + exit_.text.read()
+        return whole if agrees(self._listener, self._listener.state, whole) else None
 
     def _behind(self, text: bytes) -> _PartialText | None:
         """The text after `text`; None if `text` may not come."""
@@ -214,9 +215,9 @@ class EndSearch:
         while queue and steps:
             estimate, _, _, step = heappop(queue)
             exit_ = self._end(step.position)
-            if exit_ is None or len(step.text) + len(exit_.text) > self._limit:
+            if exit_ is None or len(step.text) + exit_.text.size > self._limit:
                 continue
-            total = len(step.text) + weight * (len(exit_.text) + len(self._wanted(step)))
+            total = len(step.text) + weight * (exit_.text.size + len(self._wanted(step)))
             if total > estimate:  # the text was queued with the estimate of its predecessor
                 heappush(queue, (total, -len(step.text), next(order), step))
                 continue
@@ -231,7 +232,8 @@ class EndSearch:
     def _agreed_end(self, step: _PartialText, exit_: Exit) -> bytes | None:
         """The text with its shortest end, or without it if a test is on its path. None if it is not agreed to."""
         if not exit_.doubted:
-            return step.text + exit_.text if agrees(self._listener, step.state, exit_.text) else None
+            end = exit_.text.read()
+            return step.text + end if agrees(self._listener, step.state, end) else None
         return step.text if self._may_end(step) and agrees(self._listener, step.state, b"") else None
 
     def _may_end(self, step: _PartialText) -> bool:
@@ -246,7 +248,7 @@ class EndSearch:
     def _following(self, step: _PartialText, exit_: Exit) -> Iterator[_PartialText]:
         """The text with one more byte, for each tried byte that may come."""
         states = set[Any]()
-        likely = self._wanted(step)[:1] + exit_.text[:1]
+        likely = self._wanted(step)[:1] + exit_.text.first(1)
         for position, tried in self._leads.after(step.position, _tried(likely), partial(self._reading, step)):
             alike = 0
             for byte in tried:

@@ -18,7 +18,7 @@ from itertools import islice
 import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.frame_search import MAX_BYTES, Exit, NoWayOut
+from structgen.endings.frame_search import Exit, NoWayOut
 from structgen.endings.agreed import ByteLeads, Effort, EndSearch, Listener, agrees
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
@@ -33,6 +33,8 @@ SEARCHES = (1, 200), (4, 600)
 """The searches for an end that are tried in turn: the weight of the estimate, and the texts that may be extended."""
 THOROUGH = (*SEARCHES, (4, 4000))
 """The searches at the beginning of a text that must contain phrases, where more effort pays."""
+MAX_BYTES = 1 << 20
+"""The bytes of the longest end that is written out."""
 LONGEST = 64
 """The number of bytes of the longest token that spells an end."""
 MAX_ENDS = 8
@@ -67,10 +69,11 @@ class Closing:
         exit_ = self._end(position)
         if exit_ is None:
             return UNKNOWN
-        if exit_.text.translate(None, self.speller.singles):  # some byte has no token of its own
-            tokens = self.speller.spelled(exit_.text)
+        size = exit_.text.size
+        if exit_.text.outside(self.speller.singles):  # some byte has no token of its own
+            tokens = self.speller.spelled(exit_.text.read()) if size <= MAX_BYTES else None
             return UNKNOWN if tokens is None else len(tokens)
-        return 2 * len(exit_.text) + LONGEST if exit_.doubted else len(exit_.text)
+        return min(2 * size + LONGEST if exit_.doubted else size, UNKNOWN - 1)
 
     def cost_behind(self, token: bytes, before: int, position: int) -> int:
         """`cost(position)`, given the position before a token that has led there.
@@ -80,8 +83,8 @@ class Closing:
         """
         known = position in self._ends or self._grammar.budgets is not None
         end = None if known else self._ends.get(before)
-        if end is not None and not end.doubted and end.text.startswith(token):
-            self._ends.keep(position, Exit(end.text[len(token) :], 0, end.barred, False))
+        if end is not None and not end.doubted and end.text.first(len(token)) == token:
+            self._ends.keep(position, end._replace(text=end.text.after(len(token))))
         return self.cost(position)
 
     def _end(self, position: int) -> Exit | None:
@@ -97,7 +100,7 @@ class Closing:
         """A lower bound of the number of bytes of a whole text."""
         with self._grammar.lock:
             try:
-                return len(self._distances.end(self._grammar.start).text)
+                return self._distances.end(self._grammar.start).text.size
             except NoWayOut as why:
                 return why.least or 0
 
@@ -107,15 +110,16 @@ class Closing:
         return self.tokens(Matcher(self._grammar))
 
     def ending(self, position: int) -> bytes | None:
-        """The shortest end of the text, if each test is answered as the end needs it; None if none is known."""
+        """The shortest end of the text, if each test is answered as the end needs it; None if none is known, or it has
+        more than `MAX_BYTES`."""
         exit_ = self._end(position)
-        return None if exit_ is None else exit_.text
+        return None if exit_ is None or exit_.text.size > MAX_BYTES else exit_.text.read()
 
     def leaving(self, position: int) -> bytes | None:
         """The fewest bytes that end the innermost open value; None if they are not known or depend on the text."""
         with self._grammar.lock, suppress(NoWayOut):
             exit_ = self._distances.leave(position)
-            return None if exit_.doubted else exit_.text
+            return None if exit_.doubted or exit_.text.size > MAX_BYTES else exit_.text.read()
         return None
 
     def tokens(
@@ -134,13 +138,13 @@ class Closing:
             maximum: an end of at most this many tokens is preferred to a shorter text of more tokens.
             searches: the weight and the steps of each search (see `EndSearch.ends`).
         """
-        exit_ = self._end(matcher.position)
-        if exit_ is None:
+        exit_, limit = self._end(matcher.position), min(maximum * self.speller.longest, MAX_BYTES)
+        if exit_ is None or exit_.text.size > limit:
             return None
-        search = EndSearch(matcher, self._end, self._leads, listener, maximum * self.speller.longest)
-        state = None if listener is None else listener.state
-        if agrees(listener, state, exit_.text) and (not exit_.doubted or search.takes(exit_.text)):
-            return self.speller.spelled(exit_.text)
+        search = EndSearch(matcher, self._end, self._leads, listener, limit)
+        state, end = None if listener is None else listener.state, exit_.text.read()
+        if agrees(listener, state, end) and (not exit_.doubted or search.takes(end)):
+            return self.speller.spelled(end)
         tokens = self._with_wanted(search, b"" if listener is None else listener.wanted(state))
         if tokens is not None:
             return tokens

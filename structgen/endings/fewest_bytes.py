@@ -5,6 +5,8 @@ the fewest bytes from a state out of its frame. The searches of the callees shar
 the order of their cost, and each continues the searches that wait for it. (This is Knuth's generalisation of Dijkstra's
 algorithm to grammars, 1977, computed on demand.) The cost of a position is the sum over its open frames.
 
+The shortest text can have more bytes than memory has, so it is a `Rope`, and written out only as far as it is needed.
+
 A *node* is `(state, counter, barred)`. `barred` are the bytes, as bits, that may not come next: an earlier state, which
 was left without a byte, would have taken them itself. Without a text no test can be answered. So each test is assumed
 to give the answer that helps, and a path past a test is `doubted`.
@@ -12,10 +14,11 @@ to give the answer that helps, and a path past a test is `doubted`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
-from structgen.endings.frame_search import FrameSearch
-from structgen.endings.frame_search import MAX_BYTES, MAX_EXITS, Exit, KnownExits, Node, NoWayOut
+from structgen.endings.frame_search import MAX_EXITS, Exit, FrameSearch, KnownExits, Node, NoWayOut
+from structgen.endings.rope import EMPTY, Rope
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
     COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, HI, INC, LO, NOTHING, ROOM, TARGET,
@@ -51,7 +54,7 @@ class Distances:
         """
         frame = position >> FRAME_SHIFT & FRAME_MASK
         if position & TARGET == DONE:
-            return Exit(b"", 0, 0, False)
+            return Exit(EMPTY, 0, 0, False)
         self._prepare(frame)
         return self._end(frame, (position & TARGET, position >> COUNT_SHIFT, 0))
 
@@ -71,29 +74,29 @@ class Distances:
                 chain.append(frame)
             frame = int(frames[frame, 1])
         for each in reversed(chain):
-            self._behind(each, Exit(b"", 0, 0, False))
+            self._behind(each, Exit(EMPTY, 0, 0, False))
 
     def _end(self, frame: int, node: Node) -> Exit:
-        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, MAX_BYTES)
+        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, math.inf)
         if best is None:
             raise NoWayOut
         return best
 
-    def _end_near(self, frame: int, node: Node, later: int) -> Exit | None:
+    def _end_near(self, frame: int, node: Node, later: float) -> Exit | None:
         """The cheapest end after exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
 
         def is_enough(size: int) -> bool:
-            return best is not None and size >= len(best.text)
+            return best is not None and size >= best.text.size
 
         for exit_ in self._ways(node, later, is_enough):
-            if best is not None and len(exit_.text) >= len(best.text):
+            if best is not None and exit_.text.size >= best.text.size:
                 break
-            if best is not None and len(exit_.text) + self.automaton.least_behind(ret, exit_.outcome) >= len(best.text):
+            if best is not None and exit_.text.size + self.automaton.least_behind(ret, exit_.outcome) >= best.text.size:
                 continue
             rest = self._behind(frame, exit_)
-            if rest is not None and (best is None or len(exit_.text) + len(rest.text) < len(best.text)):
+            if rest is not None and (best is None or exit_.text.size + rest.text.size < best.text.size):
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)
             if not frame or (ret >= 0 and not self.known.harmful(ret, exit_.barred)):
                 break  # no later exit can lead to a shorter end
@@ -102,7 +105,7 @@ class Distances:
     def _behind(self, frame: int, exit_: Exit) -> Exit | None:
         """The cheapest end after an exit of a frame; None if there is none."""
         if not frame:
-            return Exit(b"", 0, exit_.barred, False)
+            return Exit(EMPTY, 0, exit_.barred, False)
         ret, parent, counter = self.automaton.tables.frames[frame, :3].tolist()
         state = self.known.returned(ret, exit_.outcome)
         if not state:
@@ -119,7 +122,7 @@ class Distances:
                 return None
         return end
 
-    def _ways(self, node: Node, later: int, is_enough: Callable[[int], bool]) -> Iterator[Exit]:
+    def _ways(self, node: Node, later: float, is_enough: Callable[[int], bool]) -> Iterator[Exit]:
         """The exits from a node that cost at most `later` bytes more than the first, cheapest first.
 
         Args:
@@ -128,7 +131,7 @@ class Distances:
         first = self._first(node)
         yield first
         exits: list[Exit] = []
-        search, reached, more = FrameSearch(self.known, node, exits.append), len(first.text), FIRST_EXITS
+        search, reached, more = FrameSearch(self.known, node, exits.append), first.text.size, FIRST_EXITS
         last = reached + later
         while not (is_enough(reached) or search.is_over or reached >= last):
             reached, more = min(reached + more, last), 2 * more
@@ -141,7 +144,7 @@ class Distances:
         text, behind = (b"", 0) if node[2] else self.automaton.tables.literal(node[0])
         if text:
             rest = self._searched((behind, node[1], 0))
-            return Exit(text + rest.text, rest.outcome, rest.barred, rest.doubted)
+            return rest._replace(text=Rope(text) + rest.text)
         return self._searched(node)
 
     def _searched(self, node: Node) -> Exit:
@@ -161,7 +164,7 @@ class Distances:
             self._none.keep(node, NoWayOut(why.least))
             raise
         exit_ = self.known.first[node]
-        if not node[2] and len(exit_.text) == 1 and self._needs_no_room(node, exit_.text[0]):
+        if not node[2] and exit_.text.size == 1 and self._needs_no_room(node, exit_.text.read()[0]):
             self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], exit_))
         return exit_
 

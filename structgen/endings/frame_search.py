@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -12,6 +13,7 @@ from structgen.automaton.table_format import (
     CALL, EAGER, GOTO, INC, LO, NEED, NOTHING, POP, ROOM, SPILL, TARGET, UNBOUNDED, ZERO,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
+from structgen.endings.rope import EMPTY, Rope
 from structgen.errors import RequestError
 from structgen.memo import BoundedCache
 from structgen.patience import check_patience
@@ -21,8 +23,6 @@ Node = tuple[int, int, int]
 
 MAX_EXITS = 1 << 14
 """The number of exits of each kind that are remembered."""
-MAX_BYTES = 1 << 30
-"""More bytes than any path has."""
 MAX_GOTOS = 8
 """The number of states in a chain of gotos that are searched for the bytes that the first of them takes."""
 MAX_NODES = 30_000
@@ -35,13 +35,13 @@ MAX_LEARNED = 1024
 """Of the nodes on the path of an exit those remember it that have at most this many bytes to go, and its start."""
 _PREFERRED = tuple(b"a0 ")
 """If several bytes lead to the same state, the search takes the first of these."""
-_BYTES = tuple(bytes([byte]) for byte in range(256))
+_BYTES = tuple(Rope(bytes([byte])) for byte in range(256))
 
 
 class Exit(NamedTuple):
     """A path out of a frame, or to the end of the text."""
 
-    text: bytes  # the bytes on the way; their number is the cost
+    text: Rope  # the bytes on the way; their number is the cost
     outcome: int  # the outcome of the frame; 0 for the end of the text
     barred: int  # the bytes that may not come next, as bits
     doubted: bool  # a test stands on the way, and may refuse it
@@ -151,25 +151,23 @@ class _NodeSearch:
     start: Node
     one: bool  # one exit is enough, whatever its outcome
     # For each visited node: the node before, the text between them, and whether that text is doubted.
-    came: dict[Node, tuple[Node | None, bytes, bool]] = field(default_factory=dict)
+    came: dict[Node, tuple[Node | None, Rope, bool]] = field(default_factory=dict)
     exits: list[Exit] = field(default_factory=list)
     # State and barred bytes -> the lowest counter with which they were visited, see `_is_covered`.
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
     # Functions that are called with each exit, and return whether they want another one.
     waiting: list[Callable[[Exit], bool]] = field(default_factory=list)
     # Entries taken from the queue while nobody waits; they return to it when somebody does.
-    parked: list[tuple[int, Node | Exit, Node | None, bytes, bool]] = field(default_factory=list)
+    parked: list[tuple[int, Node | Exit, Node | None, Rope, bool]] = field(default_factory=list)
 
-    def way(self, node: Node) -> tuple[bytes, bool]:
-        """The text from the start to a visited node, and whether it is doubted."""
-        pieces: list[bytes] = []
+    def continued(self, node: Node, exit_: Exit) -> Exit:
+        """The exit that goes from the start to a visited node, and on with `exit_`."""
+        text, outcome, barred, doubted = exit_
         visited: Node | None = node
-        doubted = False
         while visited is not None:
             visited, piece, doubt = self.came[visited]
-            pieces.append(piece)
-            doubted = doubted or doubt
-        return b"".join(reversed(pieces)), doubted
+            text, doubted = piece + text, doubted or doubt
+        return Exit(text, outcome, barred, doubted)
 
 
 class FrameSearch:
@@ -186,12 +184,12 @@ class FrameSearch:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
         self._pushed = self._visited = 0
-        self._queue: list[tuple[int, int, _NodeSearch, Node | Exit, Node | None, bytes, bool]] = []
+        self._queue: list[tuple[int, int, _NodeSearch, Node | Exit, Node | None, Rope, bool]] = []
         self._frames: dict[tuple[Node, bool], _NodeSearch] = {}
         self._done = False
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
-    def run(self, limit: int = MAX_BYTES) -> None:
+    def run(self, limit: float = math.inf) -> None:
         """Searches until the first exit is found; with `tell`, until all exits of at most `limit` bytes are found.
 
         A search can be run again with a higher limit.
@@ -240,7 +238,7 @@ class FrameSearch:
         return frame
 
     def _push(
-        self, key: int, frame: _NodeSearch, node: Node | Exit, before: Node | None, piece: bytes = b"",
+        self, key: int, frame: _NodeSearch, node: Node | Exit, before: Node | None, piece: Rope = EMPTY,
         *, doubted: bool = False,
     ) -> None:  # fmt: skip
         if node not in frame.came:
@@ -253,7 +251,7 @@ class FrameSearch:
         if self._short_cuts:
             known = self._known.first.get(node) if frame.one else None
             if known is not None:
-                self._push(key + len(known.text), frame, self._continued(frame, node, known), node)
+                self._push(key + known.text.size, frame, frame.continued(node, known), node)
                 return
             state = self._automaton.way_out(state)
         try:
@@ -272,9 +270,9 @@ class FrameSearch:
         elif action & 3 == CALL:
             self._call(frame, node, key, (a, 0, taken), b)
         elif action & 3 == POP:
-            bare = Exit(b"", a, taken, False)
+            bare = Exit(EMPTY, a, taken, False)
             if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
-                self._exit(frame, self._continued(frame, node, bare), node)
+                self._exit(frame, frame.continued(node, bare), node)
 
     def _is_covered(self, frame: _NodeSearch, node: Node, state: int) -> bool:
         """Has the search been here with a lower counter, with which all can follow that can follow now?
@@ -291,11 +289,6 @@ class FrameSearch:
             return False
         return counter > least
 
-    def _continued(self, frame: _NodeSearch, node: Node, exit_: Exit) -> Exit:
-        """The exit that goes from the start to a visited node, and on with `exit_`."""
-        text, doubted = frame.way(node)
-        return Exit(text + exit_.text, exit_.outcome, exit_.barred, doubted or exit_.doubted)
-
     def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int) -> int:
         """Follows the edges of a state. Returns the bytes that the state's miss does not get."""
         edges = self._tables.edges_of(state)
@@ -303,7 +296,7 @@ class FrameSearch:
             first, last, target = edges[0]
             span = (1 << last + 1) - (1 << first)
             rest, behind = self._tables.literal(target)
-            self._push(key + 1 + len(rest), frame, (behind, node[1], 0), node, _BYTES[_one_of(span)] + rest)
+            self._push(key + 1 + len(rest), frame, (behind, node[1], 0), node, _BYTES[_one_of(span)] + Rope(rest))
             return span
         reached, taken = moves(self._tables, state, node[1], node[2])
         low = self._tables.row(state)[LO]
@@ -325,7 +318,7 @@ class FrameSearch:
             barred = self._known.harmful(state, exit_.barred) if state else 0
             if state:
                 self._push(
-                    key + len(exit_.text), frame, (state, node[1], barred), node, exit_.text, doubted=exit_.doubted
+                    key + exit_.text.size, frame, (state, node[1], barred), node, exit_.text, doubted=exit_.doubted
                 )
             return ret < 0 or barred != 0
 
@@ -351,16 +344,17 @@ class FrameSearch:
 
     def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
         """Remembers the exits of all nodes on a cheapest path: the rest of the path is the cheapest from each node."""
-        visited, left = last, len(exit_.text)
-        nodes: list[tuple[Node, int]] = []
+        nodes: list[tuple[Node, Rope]] = []
+        visited, size = last, 0
         while visited is not None:
             before, piece, _ = frame.came[visited]
-            nodes.append((visited, len(piece)))
-            visited = before
-        for node, size in reversed(nodes):
-            left -= size
-            if size and 0 < left <= MAX_LEARNED:
-                self._known.learn(node, exit_._replace(text=exit_.text[-left:]))
+            nodes.append((visited, piece))
+            visited, size = before, size + piece.size
+        rest = exit_.text.after(size)
+        for node, piece in nodes:
+            if piece.size and 0 < rest.size <= MAX_LEARNED:
+                self._known.learn(node, exit_._replace(text=rest))
+            rest = piece + rest
 
 
 def _serves_as_well(earlier: Exit, exit_: Exit) -> bool:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+from structgen.endings.closing import MAX_BYTES
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
 from structgen.errors import LimitExceeded, RequestError, SchemaWarning, excerpt, warn_caller
@@ -63,7 +64,7 @@ def _shortest(node: Node, reader: SchemaReader) -> str | None:
     with suppress(RequestError, NoWayOut):
         automaton = JsonAutomaton(node, algebra=reader.algebra)
         end = Distances(automaton).end(automaton.start)
-        return None if end.doubted else end.text.decode()
+        return None if end.doubted or end.text.size > MAX_BYTES else end.text.read().decode()
     return None
 
 

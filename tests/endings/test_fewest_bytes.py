@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ import pytest
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, TARGET
 from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.endings.closing import UNKNOWN, Closing
 from structgen.endings.fewest_bytes import Distances
-from structgen.endings.frame_search import FrameSearch, NoWayOut
+from structgen.endings.frame_search import Exit, FrameSearch, NoWayOut
 from structgen.masks import Grammar, Matcher
 from structgen.options import Whitespace
 from structgen.values.name_frames import NameWriter
@@ -44,13 +46,17 @@ def brute_force(grammar: Grammar, position: int) -> int | None:
 
 def distance(grammar: Grammar, position: int) -> bytes:
     """The cheapest end behind a position, which the grammar takes."""
-    text = Distances(grammar.automaton).end(position).text
+    text = Distances(grammar.automaton).end(position).text.read()
     at = position
     for byte in text:
         at = grammar.advance(at, byte)
         assert at >= 0, text
     assert grammar.may_end(at), text
     return text
+
+
+def told(exit_: Exit) -> tuple[Any, ...]:
+    return exit_.text.read(), *exit_[1:]
 
 
 NESTED = {"type": "object", "properties": {"n": {"$ref": "#"}, "v": {"type": "null"}}, "required": ["n"]}
@@ -222,7 +228,7 @@ def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> 
             apart = Distances(plain.automaton)
             there = (twin.position & (1 << 24) - 1, twin.position >> 44, 0)
             FrameSearch(apart.known, there, None, short_cuts=False).run()
-            assert len(known.leave(matcher.position).text) == len(apart.known.first[there].text), matcher.text
+            assert known.leave(matcher.position).text.size == apart.known.first[there].text.size, matcher.text
             token = draw.choice([token for token in tokens_of(matcher.mask()) if token < 256])
             matcher.advance(token)
             twin.advance(token)
@@ -257,7 +263,7 @@ def test_a_way_out_that_counts_nothing_is_that_of_every_count(schema: Any, monke
             reused += before == len(ways.known.first)
             with monkeypatch.context() as patch:
                 patch.setattr(Distances, "_needs_no_room", lambda *_: False)
-                assert found == Distances(grammar.automaton).end(position)
+                assert told(found) == told(Distances(grammar.automaton).end(position))
     assert reused
     assert ways._uncounted
 
@@ -282,7 +288,7 @@ def test_an_end_is_found_behind_a_name_far_longer_than_one_that_came(order: Any)
     matcher, distances = Matcher(grammar), Distances(grammar.automaton)
     for byte in b'{"a": 1, "':
         matcher.advance(byte)
-    end = distances.end(matcher.position).text
+    end = distances.end(matcher.position).text.read()
     assert len(end) == len('": 2}') + 60
     for byte in end:
         matcher.advance(byte)
@@ -311,7 +317,7 @@ def test_what_names_owe_at_least_leaves_no_shorter_end_out(
         ends = []
         for byte in text:
             matcher.advance(byte)
-            end = distances.end(matcher.position).text
+            end = distances.end(matcher.position).text.read()
             ends.append(len(end))
             fork = matcher.fork()
             for last in end:
@@ -327,6 +333,54 @@ def test_a_hundred_names_that_owe_another_cost_seconds_at_most() -> None:
     distances, matcher, began = Distances(grammar.automaton), Matcher(grammar), time.thread_time()
     for byte in b'{"a0": 0, "b0": 1, "a1": 2, "':
         matcher.advance(byte)
-        end = distances.end(matcher.position).text
+        end = distances.end(matcher.position).text.read()
     assert end == b'b1": 0}'
     assert at_usual_speed(time.thread_time() - began) < 8
+
+
+def nested(depth: int, kind: Any) -> dict[str, Any]:
+    """Values whose shortest text doubles with each of `depth` definitions; the last is `0`."""
+    places = {f"a{i}": kind({"$ref": f"#/$defs/a{i + 1}"}) for i in range(depth)}
+    return {"$defs": {**places, f"a{depth}": {"const": 0}}, "$ref": "#/$defs/a0"}
+
+
+DOUBLING: dict[str, Any] = {
+    "arrays": lambda each: {"type": "array", "prefixItems": [each, each], "minItems": 2, "items": False},
+    "objects": lambda each: {"type": "object", "properties": {"x": each, "y": each}, "required": ["x", "y"]},
+    "allOf": lambda each: {"allOf": [{"properties": {x: each}, "required": [x], "type": "object"} for x in "xy"]},
+    "anyOf": lambda each: {"anyOf": [{"type": "array", "items": each, "minItems": count} for count in (2, 3)]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DOUBLING)
+@pytest.mark.parametrize("depth", [3, 60])
+def test_ends_of_more_bytes_than_memory_are_lengths(kind: str, depth: int) -> None:
+    """Eight of 40 levels took a server 3 GB: each level's end was two copies of the next one's."""
+    grammar = JsonSchema(nested(depth, DOUBLING[kind])).compile(byte_vocabulary())
+    tracemalloc.start()
+    closing = Closing.of(grammar)
+    cost, ending = closing.cost(grammar.start), closing.ending(grammar.start)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+    if depth == 3:
+        assert ending is not None
+        assert len(ending) == cost
+        assert len(distance(grammar, grammar.start)) == cost
+    else:
+        assert ending is None
+        assert UNKNOWN > cost >= min(2**depth, UNKNOWN - 1)
+        assert closing.least > 2**depth
+
+
+def test_long_strings_are_not_written_out() -> None:
+    schema = {"type": "array", "items": {"type": "string", "minLength": 400_000}, "minItems": 3}
+    grammar = JsonSchema({"type": "array", "prefixItems": [schema] * 3, "minItems": 3}).compile(byte_vocabulary())
+    tracemalloc.start()
+    end = Distances(grammar.automaton).end(grammar.start).text
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
+    assert end.size == 3 * (3 * (400_000 + 2) + len("[, , ]")) + len("[, , ]")
+    assert end.first(5) == b'[["aa'
+    assert end.after(end.size - 5).read() == b'aa"]]'

@@ -49,7 +49,7 @@ def shortest(grammar: Grammar, position: int, *, short_cuts: bool) -> bytes | in
     except NoWayOut as why:
         return why.least
     exit_ = known.first.get(node)
-    return None if exit_ is None else exit_.text
+    return None if exit_ is None else exit_.text.read()
 
 
 @pytest.mark.parametrize("seed", thinned(range(40), 16))

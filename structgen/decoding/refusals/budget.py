@@ -38,6 +38,8 @@ ROOM_FOR_GUARDS = 64
 """With so many tokens to spare, the guards are not asked whether they agree to the close."""
 ROOM_TO_ROAM = 64
 """With so many tokens to spare, the row may begin a text for which no close is known."""
+MAX_QUOTED = 1 << 14
+"""The bytes of the longest text that is written out for the message that the budget has no room for it."""
 MAX_NEW_TOKENS = "max_new_tokens"
 CONTEXT = "the model's context, tokens left"
 """Names of what sets the budget, for messages."""
@@ -354,17 +356,17 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
     try:
         if closing.cost(grammar.start) <= budget:
             return True
-        tokens = closing.shortest
+        least = math.ceil(closing.least / int(np.diff(grammar.vocabulary.offsets).max()))
+        tokens = closing.shortest if least <= budget or closing.least <= MAX_QUOTED else None
     except CallbackError:
         return False
+    if tokens is None and least > budget:
+        raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
     if tokens is None:
         known = closing.ending(grammar.start)
         if known is not None and closing.speller.spelled(known) is None:
             text = known.decode("utf-8", errors="replace")
             raise VocabularyError(f"the tokens of this vocabulary do not spell {quoted(text)}, the shortest text known")
-        least = math.ceil(closing.least / int(np.diff(grammar.vocabulary.offsets).max()))
-        if least > budget:
-            raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
         return False
     if len(tokens) <= budget:
         return True
