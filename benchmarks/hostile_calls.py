@@ -22,7 +22,7 @@ from typing import Any
 import jsonschema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.chat_cases import templates, vocabulary_of
+from benchmarks.chat_cases import CONTROL, templates
 from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
@@ -30,6 +30,7 @@ from structgen.chat.parser import CallEnded, TurnParser
 from structgen.endings.closing import Closing
 from structgen.errors import StructgenError, TokenRejected
 from structgen.masks import Grammar
+from structgen.testing import byte_vocabulary
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
@@ -100,10 +101,9 @@ class Judge:
 
     def grammar(self, text: str, *, control: bool) -> tuple[Vocabulary, Grammar, list[int]]:
         whole = "".join(str(piece) for piece in vars(self.format).values())
-        names = vocabulary_of(whole, control=control)[0].special_names
-        key = tuple(sorted(names))
+        key = tuple(sorted(set(CONTROL.findall(whole)))) if control else ()
         if key not in self._grammars:
-            vocabulary = vocabulary_of(whole, control=control)[0]
+            vocabulary = byte_vocabulary(special=key)
             self._grammars[key] = vocabulary, turn(self.format, self._rules, vocabulary).compile(vocabulary)
         vocabulary, grammar = self._grammars[key]
         return vocabulary, grammar, ids_of(text, vocabulary)

@@ -1,4 +1,4 @@
-"""Public fakes: a byte vocabulary, and a model that wants to say a given text.
+"""Public fakes: a byte vocabulary, and a model that wants to say a given text; and how a model's turns are read.
 
     model = scripted('{"name": "Paris"}')
     generate(model, "anything", schema=City)        # the whole way, without weights
@@ -8,11 +8,13 @@ Nothing is downloaded and nothing is random, so tests of your code that calls st
 
 from __future__ import annotations
 
+import json
+import re
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import count
-from typing import Any
+from itertools import count, pairwise
+from typing import Any, Literal, NamedTuple
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -22,14 +24,19 @@ from transformers.cache_utils import Cache
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from structgen.arguments import require_unicode
+from structgen.chat import CallFormat, call_format
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
 from structgen.constraints.languages import ByteMachine
-from structgen.errors import quoted
+from structgen.errors import TokenRejected, quoted
 from structgen.guards import Guard, Veto
 from structgen.models.model import Model
+from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
 __all__ = [
-    "ByteTokenizer", "ScriptedModel", "byte_vocabulary", "check_machine", "scripted", "scripted_chat", "veto_of",
+    "ByteTokenizer", "ScriptedModel", "TurnRead", "byte_vocabulary", "check_machine", "mask_refuses_at", "read_turn",
+    "scripted", "scripted_chat", "veto_of",
 ]  # fmt: skip
 
 END = 256
@@ -38,10 +45,15 @@ END = 256
 CLOSERS = (b'"', b"}", b"]")
 
 
-def byte_vocabulary(*, width: int = 257) -> Vocabulary:
-    """256 tokens of one byte each and the end token 256; `width` above 257 adds padding rows."""
+def byte_vocabulary(*, width: int = 257, special: Iterable[str] = ()) -> Vocabulary:
+    """256 tokens of one byte each, the end token 256, and special tokens with these names from 257 on.
+
+    A larger `width` adds padding rows.
+    """
     tokens: list[bytes | None] = [bytes([byte]) for byte in range(256)]
-    return Vocabulary.from_tokens([*tokens, None], end_ids=[END], width=width)
+    names = {name: END + 1 + place for place, name in enumerate(sorted(set(special)))}
+    tokens += [None] * (1 + len(names))
+    return Vocabulary.from_tokens(tokens, end_ids=[END], width=max(width, len(tokens)), names=names)
 
 
 class ByteTokenizer:
@@ -288,6 +300,94 @@ def veto_of(guard: Guard[Any], text: str | bytes) -> Veto | None:
     veto = state if isinstance(state, Veto) else guard.finish(state)
     assert veto == verdict, f"byte by byte the verdict is {veto}, at once {verdict}"
     return verdict
+
+
+class TurnRead(NamedTuple):
+    """What `read_turn` finds in a turn.
+
+    Attributes:
+        calls: the name and the arguments of each call.
+        content: the text of the answer.
+        reasoning: the text of the thought before it.
+    """
+
+    calls: list[tuple[str, dict[str, Any]]]
+    content: str
+    reasoning: str
+
+
+def read_turn(
+    format_or_template: CallFormat | str,
+    tools: Sequence[Any],
+    text: str,
+    cuts: Sequence[int] = (),
+    thought: Literal["open", "closed"] | None = None,
+) -> TurnRead:
+    """Reads the text of a model's turn: its calls, its answer and its thought.
+
+        read_turn("hermes", [get_weather], text).calls
+
+    Args:
+        format_or_template: the name of a call format, a `CallFormat`, or the Jinja source of a chat template.
+        tools: functions, `Tool`s, or declarations of tools as OpenAI's interface has them.
+        text: the turn, with special tokens by their names.
+        cuts: the places in the text, in order, between which it is fed piece by piece.
+        thought: how the prompt ends: "open", within a thought; "closed", after one; None if this is not known.
+
+    Raises:
+        StructgenError: the text is not a turn in the format, or the template has no format that is known.
+    """
+    parser = TurnParser(_format(format_or_template), _schemas(tools), thought=thought)
+    events = [event for begin, end in pairwise([0, *cuts, len(text)]) for event in parser.feed(text[begin:end])]
+    events += parser.finish()
+    return TurnRead(
+        [(each.name, json.loads(each.arguments)) for each in events if isinstance(each, CallEnded)],
+        "".join(each.text for each in events if isinstance(each, TextPiece)),
+        "".join(each.text for each in events if isinstance(each, ThoughtPiece)),
+    )
+
+
+def mask_refuses_at(
+    format_or_template: CallFormat | str,
+    tools: Sequence[Any],
+    text: str,
+    special: Sequence[str] = (),
+    required: bool = False,
+) -> int | None:
+    """The offset in bytes at which the masks of a turn refuse a text; None if they take all of it.
+
+    Args:
+        format_or_template, tools, text: as for `read_turn`.
+        special: the names of special tokens, each of which is one token of its own wherever it appears in the text.
+        required: must the turn call a tool, as with `tool_choice="required"`?
+
+    Returns:
+        The offset of the first token that no mask allows; the length of the text if it may not end there.
+
+    Raises:
+        StructgenError: the template has no format that is known, or a tool cannot be written in it.
+    """
+    vocabulary = byte_vocabulary(special=special)
+    ids, names = vocabulary.special_names, "|".join(map(re.escape, special))
+    rules = TurnRules(tuple(Tool.of(each) for each in tools), min_calls=int(required), text=not required)
+    matcher = turn(_format(format_or_template), rules, vocabulary).compile(vocabulary).matcher()
+    offset = 0
+    for piece in re.split(f"({names})", text) if names else [text]:
+        for token in [ids[piece]] if piece in ids else piece.encode():
+            try:
+                matcher.advance(token)
+            except TokenRejected:
+                return offset
+            offset += len(piece.encode()) if token > END else 1
+    return None if matcher.can_finish else offset
+
+
+def _format(source: CallFormat | str) -> CallFormat:
+    return source if isinstance(source, CallFormat) else call_format(source)
+
+
+def _schemas(tools: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
+    return {tool.name: tool.arguments_schema for tool in map(Tool.of, tools)}
 
 
 def check_machine(machine: ByteMachine, texts: Iterable[str | bytes]) -> None:
