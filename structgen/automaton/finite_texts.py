@@ -8,6 +8,7 @@ from bisect import bisect_left
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
+from structgen.automaton.table_format import TARGET
 
 SCALAR = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|true|false|null|-?[0-9][-+.0-9eE]*(?=[^-+.0-9eE])', re.DOTALL)
 """A complete JSON scalar at the beginning of a text; a number is complete if another byte follows."""
@@ -18,7 +19,7 @@ MOST_PREFIXES = 40_000
 
 
 def finite_texts(automaton: Automaton, position: int, said: bytes, most: int, *, is_json: bool) -> list[bytes] | None:
-    """All texts of the value that begins at a position, sorted; None if there are more than `most`, or containers.
+    """All texts of the value that begins at a position, sorted; None for more than `most`, containers and quotes.
 
     Args:
         said: the text before the position, for checks that depend on it.
@@ -56,6 +57,8 @@ class _Search:
         while begun:
             longer = list[tuple[bytes, int]]()
             for text, here in begun:
+                if here & TARGET in self._automaton.quotations:  # the pieces of a source are no type with few values
+                    return None
                 followed += 1
                 ends, following = self._behind(text, here)
                 complete |= ends

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.finite_texts import finite_texts, may_be_null
@@ -28,30 +27,32 @@ _SPELLINGS = 4
 """The most spellings of each, as 1 and 1.0."""
 
 
-@dataclass(frozen=True, slots=True)
+class _Scores(NamedTuple):
+    """What is known of one value. For the attributes see `Field`."""
+
+    logprob: float = 0.0
+    entropy: float = 0.0
+    alternatives: tuple[tuple[str, float], ...] = ()
+    values: Mapping[str, float] = {}
+    unknown: float = 0.0
+
+
 class Field:
     """What is known of one value in a text.
 
+    The places of a quote are known at once. The other attributes are computed when the first of them is read, and kept.
+    For a finite type, and for one that may be null, the model is then asked about the values that it did not choose, in
+    at most 32 forward passes over at most 512 spellings together.
+
     Attributes:
-        logprob: natural logarithm of the value's probability among what the constraint allows, given the text before
-            it; 0 if nothing else was possible. Of a finite type in all its spellings, as in `values`; of other values
-            in the tokens that were chosen, where a token that reaches beyond the value counts as a whole.
-        entropy: in nats, of the deciding token, at which the model was least sure.
-        alternatives: the likeliest texts of the deciding token with their probabilities, likeliest first, the chosen
-            one included. Empty if the model was not asked.
-        values: the probability of each value of a finite type, by its JSON text: of an enum, a boolean, an integer with
-            bounds, up to 1,000 values. Of other types that may be null, that of null alone. Else empty.
-        unknown: the probability of what `values` does not tell: of a finite type at most 0.00001, but if the model
-            cannot be asked again, or after 2,048 spellings.
         places: of a quote, each place of the source where it stands.
     """
 
-    logprob: float
-    entropy: float
-    alternatives: tuple[tuple[str, float], ...]
-    values: Mapping[str, float]
-    places: tuple[Place, ...] = ()
-    unknown: float = 0.0
+    __slots__ = ("_find", "_found", "places")
+
+    def __init__(self, places: tuple[Place, ...], find: Callable[..., _Scores]) -> None:
+        self.places, self._find = places, find
+        self._found: _Scores | None = None
 
     @property
     def source(self) -> Place | None:
@@ -59,9 +60,71 @@ class Field:
         return self.places[0] if self.places else None
 
     @property
+    def logprob(self) -> float:
+        """Natural logarithm of the value's probability among what the constraint allows, given the text before it; 0 if
+        nothing else was possible.
+
+        Of a finite type in all its spellings, as in `values`; of other values in the tokens that were chosen, where a
+        token that reaches beyond the value counts as a whole.
+        """
+        return self._scores.logprob
+
+    @property
     def probability(self) -> float:
         """The probability of the value, among what the constraint allows."""
         return math.exp(self.logprob)
+
+    @property
+    def entropy(self) -> float:
+        """In nats, of the deciding token, at which the model was least sure."""
+        return self._scores.entropy
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, float], ...]:
+        """The likeliest texts of the deciding token with their probabilities, likeliest first, the chosen one included.
+        Empty if the model was not asked."""
+        return self._scores.alternatives
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """The probability of each value of a finite type, by its JSON text: of an enum, a boolean, an integer with
+        bounds, up to 1,000 values. Of other types that may be null, that of null alone. Else empty."""
+        return self._scores.values
+
+    @property
+    def unknown(self) -> float:
+        """The probability of what `values` does not tell: of a finite type at most 0.00001, unless the model cannot be
+        asked again, or the passes are spent."""
+        return self._scores.unknown
+
+    @property
+    def _scores(self) -> _Scores:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    def unasked(self) -> Field:
+        """The same field, of which only what was computed, or what the run's own choices tell, is known."""
+        scores = self._find(ask=False) if self._found is None else self._found
+        return Field._of(self.places, scores)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Field) and (self.places, self._scores) == (other.places, other._scores)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Field._of, (self.places, self._scores)
+
+    @staticmethod
+    def _of(places: tuple[Place, ...], scores: _Scores) -> Field:
+        return Field(places, lambda: scores)
+
+    def __repr__(self) -> str:
+        """What was computed so far: showing a field asks no model."""
+        known = {} if self._found is None else {"probability": math.exp(self._found.logprob), **self._found._asdict()}
+        shown = {"places": self.places} if self.places else {}
+        return f"Field({', '.join(f'{name}={value!r}' for name, value in (shown | known).items())})"
 
 
 class Confidence:
@@ -156,20 +219,22 @@ class Confidence:
         return _spans(self._text, is_json=self.is_json)
 
     def field(self, span: Span) -> Field:
-        places = self._quoted.get(span.pointer, ())
+        return Field(self._quoted.get(span.pointer, ()), partial(self._find, span))
+
+    def _find(self, span: Span, *, ask: bool = True) -> _Scores:
         first, made = self._made(span)
         if not made:
             value = self._chosen(span)
-            return Field(0.0, 0.0, (), {} if value is None else {value: 1.0}, places)
+            return _Scores(values={} if value is None else {value: 1.0})
         logprob = sum(math.log(max(choice.chance, sys.float_info.min)) for choice in made)
-        scores, chosen = self._scores(span, first), self._chosen(span)
+        scores, chosen = self._scores(span, first, ask=ask), self._chosen(span)
         if scores is not None and chosen in scores.values:  # other tokens may spell the same value
             logprob = math.log(max(scores.values[chosen], sys.float_info.min))
         deciding = max(made, key=lambda choice: choice.entropy)
         alternatives = [(self._vocabulary.token(token), chance) for token, chance in deciding.alternatives]
         shown = tuple((text.decode("utf-8", errors="replace"), chance) for text, chance in alternatives)
         values, unknown = ({}, 0.0) if scores is None else (scores.values, scores.unknown)
-        return Field(min(logprob, 0.0), deciding.entropy, shown, values, places, unknown)
+        return _Scores(min(logprob, 0.0), deciding.entropy, shown, values, unknown)
 
     def _made(self, span: Span) -> tuple[int, list[ChosenToken]]:
         """The number of tokens before those of a value, and the choices among these."""
@@ -181,7 +246,7 @@ class Confidence:
                 made += [] if choice is None else [choice]
         return first or 0, made
 
-    def _scores(self, span: Span, first: int) -> ValueScores | None:
+    def _scores(self, span: Span, first: int, *, ask: bool) -> ValueScores | None:
         """The distribution over the values that may stand at a place; None if they are too many."""
         automaton = self._matcher.grammar.automaton
         if span.start >= len(self._positions) or self._chosen(span) is None:
@@ -203,7 +268,8 @@ class Confidence:
         known = {index: token if choice is None else choice for index, (token, choice) in enumerate(choices)}
         for index in () if again is None else again.decided:  # the mask was narrowed there
             known.pop(index, None)
-        return ValueScores(again, root, lead, texts, self._run, known, is_json=self.is_json, others=not finite)
+        asked = again if ask else None
+        return ValueScores(asked, root, lead, texts, self._run, known, is_json=self.is_json, others=not finite)
 
     def _chosen(self, span: Span) -> str | None:
         """The text of the value; None for a container."""

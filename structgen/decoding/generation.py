@@ -200,7 +200,8 @@ class Generation(Generic[T]):
     def fields(self) -> Mapping[str, Field]:
         """How sure the model was of each value, by JSON pointer; "" is a text that is no JSON.
 
-        Empty for plain text, for a row that has failed, and without details.
+        Looking a field up computes nothing: its scores are computed when the first of them is read, see `Field`. Empty
+        for plain text, for a row that has failed, and without details.
         """
         return {} if self._confidence is None else self._confidence.fields()
 
@@ -262,13 +263,19 @@ class Generation(Generic[T]):
     def _repr_html_(self) -> str:
         from structgen.trace.page import fragment
 
-        return fragment(self.report())
+        return fragment(report_of(self, ask=False))
 
 
-def report_of(run: Generation[Any]) -> Report:
+def report_of(run: Generation[Any], *, ask: bool = True) -> Report:
+    """A run as data.
+
+    Args:
+        ask: may the model be asked again about the values that it did not choose?
+    """
     from structgen.trace.report import FieldReport, Report, Usage
 
-    stats, fields, confidence = run.stats, run.fields, run._confidence
+    stats, confidence = run.stats, run._confidence
+    fields = {pointer: each if ask else each.unasked() for pointer, each in run.fields.items()}
     schema, parts = (None, {}) if confidence is None else confidence.schema
     return Report(
         text=run.text,

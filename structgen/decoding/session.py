@@ -392,7 +392,13 @@ class Session(RowText):
         veto = None if check is None else check.read(text.tokens, text.said, over=self.done)
         if check is None or veto is None:
             return False
-        self._refusals.refuse(check.refusal(veto, text, self._refusals.retries, self._checks.cut))
+        refused = list(text.tokens)
+        try:
+            self._refusals.refuse(check.refusal(veto, text, self._refusals.retries, self._checks.cut))
+        except StructgenError:
+            if text.tokens == refused:  # the row has nowhere to go: it keeps what was accepted
+                text.cut_at(veto.offset)
+            raise
         self.finish, self.sent_back = None, True
         return True
 

@@ -3,7 +3,7 @@
 A tree of tokens begins where the value does. Each node is a choice of the run, or of its model, asked again: the tokens
 that the constraint allows there, with their probabilities. A token behind which only one value is left is a leaf. All
 spellings of a value in tokens count. Nodes are read likeliest first, side by side, until `EXACT` is left or `MOST_READ`
-were read.
+were read in at most `MOST_PASSES`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ EXACT = 1e-5
 """The model is asked until no more probability than this is unknown."""
 AT_ONCE = 32
 """The most nodes that are read together."""
-MOST_READ = 2_048
+MOST_READ = 512
 """The most nodes that are read for one value."""
+MOST_PASSES = 32
+"""The most forward passes for one value."""
 
 OTHER, ELSEWHERE = "\0other", "\0elsewhere"
 """Stand for the values that are not listed, and for another text before the value."""
@@ -217,9 +219,9 @@ class ValueScores:
 
     def _find(self) -> None:
         self._push(1.0, self._root)
-        asks, left, read = 0, 1.0, None
+        asks, passes, left, read = 0, 0, 1.0, None
         with ExitStack() as stack:
-            while self._open and left > EXACT and asks < MOST_READ:
+            while self._open and left > EXACT and asks < MOST_READ and passes < MOST_PASSES:
                 nodes = [heapq.heappop(self._open) for _ in range(min(AT_ONCE, len(self._open)))]
                 asked = [(-mass, text) for mass, _, text in nodes if not self._follow_known(-mass, text)]
                 if asked and read is None and self._again is not None:
@@ -227,7 +229,7 @@ class ValueScores:
                 answers: list[Chances] = [()] * len(asked) if read is None else read([text for _, text in asked])
                 for (mass, text), chances in zip(asked, answers, strict=True):
                     self._follow(mass, text, chances)
-                asks += len(asked)
+                asks, passes = asks + len(asked), passes + bool(asked)
                 left = -sum(mass for mass, _, _ in self._open)
         self.unknown += left if self._open else 0.0
 

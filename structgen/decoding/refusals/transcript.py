@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import accumulate
 
 from structgen.decoding.choosing.measure import Entry
 from structgen.masks import Matcher
@@ -119,6 +120,11 @@ class Transcript:
         else:
             self.row.truncate(len(self.row.ids) - len(gone))
         return taken_back.decode("utf-8", errors="replace")
+
+    def cut_at(self, offset: int) -> None:
+        """Goes back to the tokens that end before the byte at `offset`; takes nothing back if there is no such byte."""
+        ends = accumulate(len(self._vocabulary.token(token)) for token in self.tokens)
+        self.cut(sum(end <= offset for end in ends))
 
     def stopped(self) -> bool:
         """Does a stop string end in the last token? If so, cuts the text off before it."""

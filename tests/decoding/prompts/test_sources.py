@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel
 
 import structgen as sg
 from structgen.decoding.prompts.sources import sources_of
+from structgen.decoding.value_scores import MOST_PASSES
 from structgen.demo import load_demo
 from structgen.errors import OptionError
 from structgen.regular.substrings import substrings
@@ -78,6 +79,44 @@ def test_quotes_of_hostile_texts_are_verbatim_with_right_places(count: int) -> N
                     assert (single if spaces == "single" else pieces) == {quote}, (text, quote)
             quoted += 2 * len(runs)
     assert quoted == 2 * count
+
+
+def passes_of(model: sg.Model, read: Any) -> tuple[Any, int]:
+    """What a function returns, and the number of forward passes that it takes."""
+    passes = []
+    hook = model.module.register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        return read(), len(passes)
+    finally:
+        hook.remove()
+
+
+def test_reading_a_place_or_showing_a_run_asks_no_model(model: sg.Model) -> None:
+    """Scores are computed when one of them is read, once; the pieces of a source are not scored one by one."""
+
+    class Visit(BaseModel):
+        guest: Annotated[str, sg.Quote()]
+        host: Annotated[str, sg.Quote()] | None
+        kind: Literal["in", "out", "over"]
+
+    def seen(run: sg.Generation[Any]) -> Any:
+        shown = [run._repr_html_(), repr(run.fields), *map(repr, run.fields.values())]
+        return [run.fields[pointer].places for pointer in ("/guest", "/host", "/kind", "")], len(shown)
+
+    text = '{"guest": "Bob", "host": "Ann", "kind": "in"}'
+    for case in (model, scripted(text)):
+        run = sg.generate(case, "The visit: ", Visit, source="Bob saw Ann and Bob.", details=True)
+        read, passes = passes_of(case, lambda run=run: seen(run))
+        assert passes == 0
+    assert read[0] == [(Place(0, 3), Place(16, 19)), (Place(8, 11),), (), ()]
+    assert passes_of(case, lambda: run.fields["/guest"].probability)[1] == 0
+    values, passes = passes_of(case, lambda: run.fields["/host"].values)
+    assert [*values] == ["null"]
+    assert passes <= 2
+    kinds, passes = passes_of(case, lambda: run.fields["/kind"].values)
+    assert {*kinds} == {'"in"', '"out"', '"over"'}
+    assert passes <= MOST_PASSES
+    assert passes_of(case, lambda: (run.fields["/kind"].values, run.fields["/kind"].probability))[1] == 0
 
 
 def test_a_listed_text_beside_quotes_has_no_place(model: sg.Model) -> None:

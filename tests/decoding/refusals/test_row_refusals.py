@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
 import jsonschema
 import pytest
 import torch
+from pydantic import AfterValidator
 from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
 
+import structgen as sg
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.loop import decode
@@ -16,7 +19,7 @@ from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling
-from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.thinning import as_slow
 
@@ -170,3 +173,39 @@ def test_a_dead_end_of_unique_items_is_left_and_named():
     jsonschema.validate(json.loads(session.text()), schema)
     assert session.undone
     assert all("uniqueItems" in undone.reason for undone in session.undone)
+
+
+def no_bad(text: str) -> str:
+    if "bad" in text:
+        raise ValueError("no bad word")
+    return text
+
+
+Kept = Annotated[str, AfterValidator(no_bad)]
+REFUSED = {
+    "a choice": (sg.Choice(["a bad word"]), "a bad word", {"banned": ["bad"]}, "a "),
+    "a constant": ({"const": "a bad word"}, '"a bad word"', {"banned": ["bad"]}, '"a '),
+    "a member": (
+        {"properties": {"a": {"type": "string"}, "b": {"const": "bad"}}, "required": ["a", "b"]},
+        '{"a": "ok", "b": "bad"}',
+        {"banned": ["bad"]},
+        '{"a": "ok", "b": "',
+    ),
+    "a guard": (sg.Regex("x+bad"), "xxbad", {"guards": [sg.BannedPattern("b[a]d")]}, "xx"),
+    "a validator": (Kept, '"a bad word"', {}, ""),
+    "a validator of an item": (list[Kept], '["ok", "a bad word"]', {}, '["ok", '),
+}
+
+
+@pytest.mark.parametrize("spent", [0, 2])
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_failed_row_has_the_text_that_was_accepted(case, spent):
+    """Not the refused one: neither its text nor its tokens, in a batch whose other rows go on."""
+    schema, wanted, options, accepted = REFUSED[case]
+    limits = sg.Limits(60, rollbacks=spent, validations=spent)
+    model = scripted([wanted, "ok"])
+    failed, other = sg.generate(model, ["x", "y"], [schema, sg.Choice(["ok"])], limits=limits, details=True, **options)
+    assert isinstance(failed.error, (DeadEnd, sg.ValidationFailed))
+    assert failed.text == accepted
+    assert bytes(failed.token_ids).decode() == accepted
+    assert (other.text, other.error) == ("ok", None)
