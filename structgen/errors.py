@@ -23,11 +23,24 @@ QUOTED = 200
 """The most characters of one text that a message quotes."""
 
 
+def printable(text: str) -> str:
+    """A text with an escape for each character that is none: a terminal obeys some of them, as ESC."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
 def excerpt(text: object) -> str:
-    """The text of an object as a message quotes it: on one line, with the middle left out where it is long."""
-    whole = str(text).replace("\n", " ")
+    """The text of an object as a message quotes it: one printable line, with the middle left out if it is long."""
+    whole = _shortened(str(text))
+    return _shortened(printable(whole.replace("\n", " ")))
+
+
+def _shortened(text: str) -> str:
     half = QUOTED // 2 - 2
-    return whole if len(whole) <= QUOTED else f"{whole[:half]}...{whole[-half:]}"
+    return text if len(text) <= QUOTED else f"{text[:half]}...{text[-half:]}"
 
 
 def quoted(value: object) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import jsonschema  # type: ignore[import-untyped]
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import from_json
 
 from structgen.arguments import is_number, require, require_flag, require_one_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -23,9 +24,10 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
-from structgen.http_client import httpx
+from structgen.http_client import Reply, fetch, httpx
 from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
 from structgen.porting import PROVIDERS, Portable, portable
+from structgen.tools.invoking import in_background
 from structgen.trace.records import Cap
 from structgen.waiting import waiting
 
@@ -50,7 +52,7 @@ class Remote:
         model: the model's name there.
         api_key: sent as `Authorization: Bearer ...`; None sends none.
         structgen: the endpoint is structgen's own server, which has further fields for our options.
-        timeout: seconds that one answer may take.
+        timeout: seconds until a whole answer has come, however it comes. It may have `MAX_REPLY` bytes, 16 MB.
         headers: further headers.
         response_format: how the schema is sent: "json_schema" as in OpenAI's interface, or "json_object" with a
             `schema` beside it, as llama.cpp's servers take it.
@@ -77,42 +79,128 @@ class Remote:
             require_one_of("provider", self.provider, *PROVIDERS)
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
-    def client(self) -> httpx.Client:
-        """A client with the key and the headers. It keeps connections open, and never follows a redirect."""
+    def _client(self) -> httpx.AsyncClient:
+        """Returns a client with the key and the headers, which keeps connections open."""
         headers = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE)
-        return httpx.Client(headers={**self.headers, **headers}, timeout=self.timeout, limits=limits)
+        return httpx.AsyncClient(headers={**self.headers, **headers}, limits=limits)
 
-    def post(self, body: dict[str, Any], client: httpx.Client) -> dict[str, Any]:
-        """The endpoint's answer to a chat request.
+    async def _post(self, body: dict[str, Any], client: httpx.AsyncClient) -> Reply:
+        """Returns the endpoint's reply to a chat request, which may be any bytes.
 
         Raises:
-            OptionError: the endpoint refuses the request. RunError: it cannot be reached, redirects, or fails.
+            OptionError: the endpoint refuses the request. RunError: it cannot be reached, redirects, fails, or its
+                reply is too long or takes too long.
         """
         address = self.url.rstrip("/") + "/chat/completions"
-        try:
-            answer = client.post(address, json=body)
-            reply: Any = answer.json() if answer.is_success else None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise RunError(f"{address}: {type(error).__name__}: {excerpt(error)}") from error
-        if answer.has_redirect_location:
-            elsewhere = excerpt(answer.headers["location"])
-            raise RunError(f"{address} redirects to {elsewhere}: no key goes there; pass the address it leads to")
-        if not answer.is_success:
-            message = f"{address} answers {answer.status_code}: {_message(answer.content)}"
-            raise OptionError(message) if answer.status_code in (400, 404, 413, 422) else RunError(message)
-        if not isinstance(reply, dict) or not reply.get("choices"):
-            raise RunError(f"{address} did not answer with a chat completion: {quoted(reply)}")
+        reply = await fetch(client, "POST", address, self.timeout, json=body)
+        if reply.redirect is not None:
+            told = "no key goes there; pass the address it leads to"
+            raise RunError(f"{address} redirects to {excerpt(reply.redirect)}: {told}")
+        if not reply.is_success:
+            message = f"{address} answers {reply.status}: {_message(reply.content)}"
+            raise OptionError(message) if reply.status in (400, 404, 413, 422) else RunError(message)
         return reply
 
 
 def _message(body: bytes) -> str:
-    """What an endpoint's error says."""
+    """Returns what an endpoint's error says."""
     try:
-        error = json.loads(body)["error"]
+        error = from_json(body)["error"]
         return excerpt(error["message"] if isinstance(error, dict) else error)
     except (ValueError, LookupError, TypeError):
         return excerpt(body.decode("utf-8", errors="replace"))
+
+
+def _or_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+T = TypeVar("T")
+Loose = Annotated[T | None, WrapValidator(_or_none)]
+"""What a value does not depend on: None where it has the wrong type."""
+
+
+class _Cap(BaseModel):
+    """A limit that cut a value, as structgen's own server tells it."""
+
+    name: str
+    pointer: str
+    limit: int | float
+
+
+class _Own(BaseModel):
+    """The field `structgen` of a choice."""
+
+    finish: Loose[Finish] = None
+    forced_tokens: Loose[NonNegativeInt] = None
+    rollbacks: Loose[NonNegativeInt] = None
+    seed: Loose[int] = None
+    caps: Loose[list[_Cap]] = None
+
+
+class _Message(BaseModel):
+    """The message of a choice."""
+
+    content: str | None = None
+    reasoning_content: Loose[str] = None
+
+
+class _Choice(BaseModel):
+    """A choice of a chat completion."""
+
+    message: _Message | None = None
+    finish_reason: Loose[str] = None
+    structgen: Loose[_Own] = None
+
+
+class _Details(BaseModel):
+    """Details of the tokens of a prompt."""
+
+    cached_tokens: Loose[NonNegativeInt] = None
+
+
+class _Usage(BaseModel):
+    """The tokens of a chat completion."""
+
+    prompt_tokens: Loose[NonNegativeInt] = None
+    completion_tokens: Loose[NonNegativeInt] = None
+    prompt_tokens_details: Loose[_Details] = None
+
+
+class _Completion(BaseModel):
+    """What is read of a chat completion: the first choice, and the usage."""
+
+    choices: Annotated[list[Any], Field(min_length=1)]
+    usage: Loose[_Usage] = None
+
+    @property
+    def choice(self) -> _Choice:
+        """The first choice.
+
+        Raises:
+            ValidationError: it is none.
+        """
+        return _Choice.model_validate(self.choices[0])
+
+
+def _completion(reply: Reply) -> tuple[_Choice, _Usage]:
+    """Reads a reply.
+
+    Raises:
+        RunError: it is no chat completion.
+    """
+    try:
+        whole = _Completion.model_validate_json(reply.content.removeprefix(BOM_UTF8))
+        return whole.choice, whole.usage or _Usage()
+    except ValidationError as refusal:
+        first = refusal.errors(include_url=False)[0]
+        place = ".".join(str(each) for each in first["loc"]) or "the reply"
+        told = f"{place}: {first['msg']}; it says {quoted(reply.text)}"
+        raise RunError(f"the endpoint did not answer with a chat completion: {told}") from refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +220,41 @@ class RemoteRequest:
         """The outcome of each row; a row's failure stays in the row."""
         if not self.rows:
             return []
-        work = f"waiting for {self.remote.model}"
-        threads = min(self.at_once, len(self.rows))
-        with waiting(work), self.remote.client() as client, ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(partial(self._result, client), range(len(self.rows))))
+        with waiting(f"waiting for {self.remote.model}"):
+            return in_background(self._all())
 
-    def _result(self, client: httpx.Client, row: int) -> Generation[Any]:
-        (body, target, portable_), began = self.rows[row], time.perf_counter()
-        try:
-            answer = self.remote.post(body, client)
-        except StructgenError as error:
-            return _generation({}, "", None, error, time.perf_counter() - began)
-        choice, seconds = answer["choices"][0], time.perf_counter() - began
-        text = (choice.get("message") or {}).get("content") or ""
-        value, failure = None, None
+    async def _all(self) -> list[Generation[Any]]:
+        """Returns the outcomes; each reply is read and validated in a thread."""
+        free = asyncio.Semaphore(self.at_once)
+        async with self.remote._client() as client:
+            return await asyncio.gather(*(self._outcome(client, row, free) for row in range(len(self.rows))))
+
+    async def _outcome(self, client: httpx.AsyncClient, row: int, free: asyncio.Semaphore) -> Generation[Any]:
+        async with free:
+            began = time.perf_counter()
+            try:
+                reply = await self.remote._post(self.rows[row][0], client)
+                return await asyncio.to_thread(self._read, row, reply, began)
+            except StructgenError as error:
+                return _generation(_Choice(), _Usage(), None, error, time.perf_counter() - began)
+
+    def _read(self, row: int, reply: Reply, began: float) -> Generation[Any]:
+        """Reads and validates the reply of a row."""
+        _, target, portable_ = self.rows[row]
+        seconds, (choice, usage) = time.perf_counter() - began, _completion(reply)
+        text, value, failure = _text(choice), None, None
         try:
             whole = text if portable_ is None else json.dumps(portable_.restore(json.loads(text)))
             value = _validated(target, whole)
-            if self.limits[row].strict and choice.get("finish_reason") == "length":
+            if self.limits[row].strict and choice.finish_reason == "length":
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
-        except (StructgenError, ValidationError, ValueError) as refusal:
+        except (StructgenError, ValidationError, ValueError, RecursionError) as refusal:
             value, failure = None, _refused(choice, text, refusal)
-        return _generation(answer, text, value, failure, seconds)
+        return _generation(choice, usage, value, failure, seconds)
+
+
+def _text(choice: _Choice) -> str:
+    return (choice.message and choice.message.content) or ""
 
 
 def _validated(target: Target, text: str) -> Any:
@@ -171,10 +272,10 @@ def _validated(target: Target, text: str) -> Any:
     return value
 
 
-def _refused(choice: Mapping[str, Any], text: str, refusal: Exception) -> StructgenError:
+def _refused(choice: _Choice, text: str, refusal: Exception) -> StructgenError:
     if isinstance(refusal, StructgenError):
         return refusal
-    if choice.get("finish_reason") == "length":
+    if choice.finish_reason == "length":
         error: StructgenError = BudgetExhausted(f"the endpoint stopped within the value; text: {quoted(text)}", text)
     else:
         why = excerpt(refusal)
@@ -184,33 +285,32 @@ def _refused(choice: Mapping[str, Any], text: str, refusal: Exception) -> Struct
 
 
 def _generation(
-    answer: Mapping[str, Any], text: str, value: Any, error: StructgenError | None, seconds: float
+    choice: _Choice, usage: _Usage, value: Any, error: StructgenError | None, seconds: float
 ) -> Generation[Any]:
-    usage, choice = answer.get("usage") or {}, (answer.get("choices") or [{}])[0]
-    own = choice.get("structgen") or {}
-    ends: dict[str, Finish] = {"length": "length", "stop": "end"}
-    finish: Finish = own.get("finish") or ends.get(choice.get("finish_reason"), "end")
+    own = choice.structgen or _Own()
+    ends: dict[str | None, Finish] = {"length": "length", "stop": "end"}
+    tokens, cached = usage.completion_tokens or 0, usage.prompt_tokens_details
     return Generation(
         value=value,
-        text=text,
+        text=_text(choice),
         token_ids=(),
-        prompt_tokens=usage.get("prompt_tokens", 0),
-        finish="error" if error is not None else finish,
+        prompt_tokens=usage.prompt_tokens or 0,
+        finish="error" if error is not None else own.finish or ends.get(choice.finish_reason, "end"),
         logprobs=(),
         removed=(),
         stats=Stats(
             forwards=0,
-            tokens=usage.get("completion_tokens", 0),
-            fast_forwarded=own.get("forced_tokens", 0),
-            rollbacks=own.get("rollbacks", 0),
+            tokens=tokens,
+            fast_forwarded=own.forced_tokens or 0,
+            rollbacks=own.rollbacks or 0,
             prefill_seconds=0.0,
             decode_seconds=seconds,
-            completion_tokens=usage.get("completion_tokens", 0),
-            cached=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+            completion_tokens=tokens,
+            cached=(cached and cached.cached_tokens) or 0,
         ),
-        seed=own.get("seed"),
-        caps=tuple(Cap(cap["name"], cap["pointer"], cap["limit"]) for cap in own.get("caps", ())),
-        thinking=(choice.get("message") or {}).get("reasoning_content"),
+        seed=own.seed,
+        caps=tuple(Cap(cap.name, cap.pointer, cap.limit) for cap in own.caps or ()),
+        thinking=choice.message.reasoning_content if choice.message else None,
         error=error,
         guarantee="validated",
     )

@@ -19,8 +19,8 @@ PACKAGE = Path(structgen.__file__).parent
 # Lower layers first; a part may import its own layer's names and those of layers below, never above. Parts of
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
-    {"errors", "memo", "http_client", "waiting"},
-    {"arguments", "patience", "telemetry"},
+    {"errors", "memo", "waiting"},
+    {"arguments", "patience", "telemetry", "http_client"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
     {"schema", "vocabulary"},

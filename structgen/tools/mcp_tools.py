@@ -3,22 +3,95 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import inspect
-import io
 import json
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+from pydantic import Base64Bytes, BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import Unpack
 
-from structgen.errors import ToolError
+from structgen.errors import ToolError, excerpt, quoted
+from structgen.tools.images import MAX_PIXELS, read_image
 from structgen.tools.invoking import ToolOptions
 from structgen.tools.tool import Tool
 
 if TYPE_CHECKING:
     from mcp import Client, ClientSession
+
+
+MAX_PAGES, MAX_TOOLS = 1000, 10_000
+"""The most that a server's list may have."""
+_UNKNOWN = "of an unknown type"
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Entry(BaseModel):
+    """An entry of a server's list."""
+
+    name: Annotated[str, StringConstraints(min_length=1)]
+    description: str | None = None
+    input_schema: dict[str, Any] = Field(default_factory=dict, alias="inputSchema")
+
+
+class _Page(BaseModel):
+    """A page of a server's list."""
+
+    tools: list[_Entry] = []
+    cursor: str | None = Field(None, alias="nextCursor")
+
+
+class _Text(BaseModel):
+    """A text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class _Data(BaseModel):
+    """An image or a sound."""
+
+    type: Literal["image", "audio"]
+    data: Base64Bytes
+    mime: str = Field(_UNKNOWN, alias="mimeType")
+
+
+class _Link(BaseModel):
+    """The address of a file."""
+
+    type: Literal["resource_link"]
+    name: str
+    uri: str
+    title: str | None = None
+    description: str | None = None
+
+
+class _Contents(BaseModel):
+    """What a file has."""
+
+    uri: str
+    text: str | None = None
+    blob: Base64Bytes = b""
+
+
+class _Resource(BaseModel):
+    """A file."""
+
+    type: Literal["resource"]
+    resource: _Contents
+
+
+class _Answer(BaseModel):
+    """The answer to a call."""
+
+    content: list[Any] = []
+    failed: bool | None = Field(None, alias="isError")
+    structured: dict[str, Any] | None = Field(None, alias="structuredContent")
+
+
+_BLOCK = TypeAdapter[_Text | _Data | _Link | _Resource](
+    Annotated[_Text | _Data | _Link | _Resource, Field(discriminator="type")]
+)
 
 
 async def mcp_tools(session: ClientSession | Client, **options: Unpack[ToolOptions]) -> list[Tool[..., Any]]:
@@ -38,84 +111,87 @@ async def mcp_tools(session: ClientSession | Client, **options: Unpack[ToolOptio
         options: `timeout`, `retries`, `max_result`, `concurrent` of each tool.
 
     Raises:
-        SchemaError: the schema of a tool cannot be read. Errors of the session are its own.
+        ToolError: the list cannot be read, has two tools of one name, more than 10,000 tools, or no end.
+        SchemaError, OptionError: the schema or the name of a tool cannot be read. Errors of the session are its own.
 
-    A call raises `ToolError` if the server says that it failed.
+    A call raises `ToolError` if the server says that it failed, or its answer cannot be read.
     """
     tools = []
     for entry in await _listed(session):
-        name = entry["name"]
-        tool = Tool.of(entry, partial(_called, session, name), **options)
+        tool = Tool.of(entry.model_dump(by_alias=True), partial(_called, session, entry.name), **options)
         tool.runs_only_in(asyncio.get_running_loop())
         tools.append(tool)
     return tools
 
 
-async def _listed(session: Any) -> list[dict[str, Any]]:
-    """Returns all entries of the server's list, as they come over the wire."""
-    entries, cursor = list[dict[str, Any]](), None
+async def _listed(session: Any) -> list[_Entry]:
+    """Returns all entries of the server's list."""
+    entries, cursors = dict[str, _Entry](), list[str]()
     by_cursor = "cursor" in inspect.signature(session.list_tools).parameters
-    while True:
-        if by_cursor or cursor is None:
-            page = await session.list_tools(**({} if cursor is None else {"cursor": cursor}))
+    for _ in range(MAX_PAGES):
+        if not cursors or by_cursor:
+            page = await session.list_tools(**({"cursor": cursors[-1]} if cursors else {}))
         else:
             from mcp.types import PaginatedRequestParams
 
-            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
-        page = _wire(page)
-        entries += page["tools"]
-        cursor = page.get("nextCursor")
-        if not cursor:
-            return entries
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursors[-1]))
+        read = _wire(_Page, page)
+        for entry in read.tools:
+            if entry.name in entries:
+                raise ToolError(f"the server lists two tools with the name {quoted(entry.name)}")
+            entries[entry.name] = entry
+        if not read.cursor:
+            return [*entries.values()]
+        if read.cursor in cursors or len(entries) > MAX_TOOLS:
+            break
+        cursors.append(read.cursor)
+    raise ToolError(f"the server's list has no end: {len(entries):,} tools on {len(cursors) + 1:,} pages so far")
 
 
-def _wire(model: Any) -> dict[str, Any]:
-    """Returns a model of the package under the names of the protocol, which are the same in all of its releases."""
-    fields: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return fields
+def _wire(kind: type[M], model: Any) -> M:
+    """Reads a model of the package by the names of the protocol, which are the same in all of its releases.
+
+    Raises:
+        ToolError: it has not what the protocol demands.
+    """
+    try:
+        return kind.model_validate(model.model_dump(by_alias=True, mode="json", exclude_none=True))
+    except ValueError as refusal:  # also of a value that is too deep
+        raise ToolError(f"the server's answer cannot be read: {excerpt(refusal)}") from refusal
 
 
 async def _called(session: Any, tool_name: str, /, **arguments: Any) -> Any:
-    answer = _wire(await session.call_tool(tool_name, arguments))
-    blocks = [_shown(block) for block in answer.get("content", ())]
+    answer = _wire(_Answer, await session.call_tool(tool_name, arguments))
+    blocks, pixels = list[Any](), MAX_PIXELS
+    for block in answer.content:
+        blocks.append(_shown(block, pixels))
+        pixels -= 0 if isinstance(blocks[-1], str) else blocks[-1].width * blocks[-1].height
     texts = all(isinstance(block, str) for block in blocks)
-    if answer.get("isError"):
+    if answer.failed:
         raise ToolError("\n".join(block for block in blocks if isinstance(block, str)) or "the server gives no reason")
-    structured = answer.get("structuredContent")
+    structured = answer.structured
     if texts and structured is not None:
         wrapped = structured.get("result", structured) if len(structured) == 1 else structured
         return structured if isinstance(wrapped, (dict, list)) else wrapped
     return "\n".join(blocks) if texts else blocks
 
 
-def _shown(block: Mapping[str, Any]) -> Any:
-    """Returns a block of content as text, or as an image."""
-    kind, mime = block.get("type"), block.get("mimeType", "of an unknown type")
-    if kind == "text":
-        return block["text"]
-    if kind == "image":
-        data = base64.b64decode(block["data"])
-        return _image(data) or f"[an image, {mime}, of {len(data):,} bytes]"
-    if kind == "audio":
-        return f"[a sound, {mime}, of {len(base64.b64decode(block['data'])):,} bytes]"
-    if kind == "resource_link":
-        return " ".join(filter(None, (block.get("title") or block["name"], block["uri"], block.get("description"))))
-    if kind == "resource":
-        resource = block["resource"]
-        size = len(base64.b64decode(resource.get("blob", "")))
-        return resource.get("text") or f"[the file {resource['uri']}, of {size:,} bytes]"
-    return json.dumps(block, ensure_ascii=False)
-
-
-def _image(data: bytes) -> Any:
-    """Returns an image of Pillow; None where that is not installed, or cannot read it."""
+def _shown(given: Any, pixels: int) -> Any:
+    """Returns a block of content as text, or as an image; one that is not as the protocol says as its JSON."""
     try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError:
-        return None
-    try:
-        image = Image.open(io.BytesIO(data))
-        image.load()
-        return image
-    except (UnidentifiedImageError, OSError):
-        return None
+        block = _BLOCK.validate_python(given)
+    except ValidationError:
+        return json.dumps(given, ensure_ascii=False)
+    if isinstance(block, _Text):
+        return block.text
+    if isinstance(block, _Data) and block.type == "audio":
+        return f"[a sound, {block.mime}, of {len(block.data):,} bytes]"
+    if isinstance(block, _Data):
+        try:
+            return read_image(block.data, pixels)
+        except (ImportError, ValueError):
+            return f"[an image, {block.mime}, of {len(block.data):,} bytes]"
+    if isinstance(block, _Link):
+        return " ".join(filter(None, (block.title or block.name, block.uri, block.description)))
+    file = block.resource
+    return file.text or f"[the file {file.uri}, of {len(file.blob):,} bytes]"

@@ -224,14 +224,17 @@ class Tool(Generic[P, R]):
             document: the document, parsed.
             send: makes a request (`HttpRequest`) and returns the result; sync or async. By default
                 httpx makes it, and follows no redirect.
-            server: the URL before the paths, instead of the document's first one.
-            headers: further headers of each request; the model does not see them.
+            server: the URL before the paths, instead of the document's first one. All requests go to its origin, below
+                its path. One without a path takes a plain path from the document's server.
+            headers: further headers of each request; the model does not see them, and no parameter replaces them.
             only: the names of the tools that are wanted; None for all.
             options: `timeout`, `retries`, `max_result`, `concurrent` of each tool.
 
         Raises:
             OptionError: no such document, its server's URL is not known, or `only` has a name that it has not.
-            SchemaError: a reference leads nowhere or out of the document, or a body is neither JSON nor a form.
+            SchemaError: a part has the wrong type, a path leads elsewhere, a reference leads nowhere or out of the
+                document, or a body is neither JSON nor a form.
+            LimitExceeded: a schema nests too deeply, or the operations refer to too many.
         """
         made = functions_of(document, send, server, dict(headers or {}), only)
         return [Tool.of(entry, function, **options) for entry, function in made]

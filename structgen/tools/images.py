@@ -1,0 +1,31 @@
+"""Images that others send: a small file may have billions of pixels, or be broken in ways of its own."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+MAX_PIXELS = 40_000_000
+EXPECTED = f"a {', '.join(FORMATS)} of at most {MAX_PIXELS:,} pixels"
+
+
+def read_image(data: bytes, pixels: int = MAX_PIXELS) -> Any:
+    """Returns an image of Pillow.
+
+    Args:
+        pixels: the most that it may have.
+
+    Raises:
+        ValueError: it is not `EXPECTED`. ImportError: Pillow is not installed.
+    """
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if image.width * image.height > pixels:
+            raise ValueError(f"expected {EXPECTED}")
+        image.load()
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ValueError(f"expected {EXPECTED}") from error
+    return image

@@ -1,0 +1,175 @@
+"""Hostile OpenAPI documents: no request leaves the pinned origin, the user's headers stay, and errors are ours."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from structgen.errors import SchemaError, StructgenError, ToolError
+from structgen.tools import Tool, openapi
+from structgen.tools.openapi import HttpRequest, functions_of
+from tests.support.bodies import junk, mutated
+from tests.tools.test_openapi import PETS
+
+PINNED, KEYS = "https://good.example/api", {"X-Key": "secret", "Cookie": "session=mine", "Authorization": "Bearer k"}
+TEXTS = [
+    "//evil.example/v1", "@evil.example/a", ".evil.example/a", "/../../admin", "/a/%2e%2E/b", "/..\\..\\b", "\\\\evil",
+    "https://evil.example/v1", "http://good.example@evil.example", ":80@evil.example", "/a\r\nHost: evil", "/{id}{id}",
+    "/.{id}", "{id}", "/a?b=1", "/a#b", "/", "", "//evil.example/{id}", "x-key", "COOKIE", "cookie", "Host", "host",
+    "Content-Length", "Transfer-Encoding", "X-A\r\nX-Key: other", "path", "query", "header", "cookie", "#/paths",
+    "#/components/schemas/Pet", "#/", "application/json\rX-Key: other", "application/json", "\ud800", "é",
+]  # fmt: skip
+ARGUMENTS: list[Any] = [
+    "", ".", "..", "../../admin", "a/b", "@evil.example", "//evil.example", "a\r\nX-Key: other", "%2e%2e", "\ud800",
+    "é", "x" * 5000, 0, -1, 1e308, None, True, ["..", "."], {"a": ".."}, {"X-Key": "other"}, [], {}, [["a"]],
+]  # fmt: skip
+
+
+def deep(levels: int) -> Any:
+    schema: Any = {"type": "string"}
+    for _ in range(levels):
+        schema = {"items": schema}
+    return schema
+
+
+def hostile(value: Any, rng: random.Random) -> Any:
+    """A document with one of its texts, names or parts changed."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        name = rng.choice([*value])
+        if rng.random() < 0.15:
+            return {rng.choice(TEXTS) if key == name else key: each for key, each in value.items()}
+        return {**value, name: hostile(value[name], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        place = rng.randrange(len(value))
+        return [*value[:place], hostile(value[place], rng), *value[place + 1 :]]
+    return rng.choice([rng.choice(TEXTS), rng.choice(TEXTS), junk(rng), {"$ref": rng.choice(TEXTS)}, deep(3000)])
+
+
+def require_kept(request: HttpRequest) -> None:
+    """The request goes to the pinned origin, below its path, with the user's headers and no other framing."""
+    url, wanted = urlsplit(request.url), urlsplit(PINNED)
+    assert (url.scheme, url.netloc) == (wanted.scheme, wanted.netloc), request.url
+    assert url.path.startswith("/api/"), request.url
+    from structgen.http_client import httpx
+
+    arrives = httpx.URL(request.url.encode("utf-8", "replace").decode())
+    assert (arrives.host, arrives.port) == ("good.example", None)
+    assert arrives.raw_path.decode().startswith("/api/")
+    lower = Counter(map(str.lower, request.headers))
+    assert max(lower.values()) == 1
+    assert KEYS.items() <= request.headers.items()
+    assert lower.keys().isdisjoint({"host", "content-length", "transfer-encoding", "connection"})
+    assert not any(each in text for text in (request.url, *request.headers.values()) for each in "\r\n")
+
+
+def tried(document: Any, rng: random.Random) -> Counter[str]:
+    """What becomes of a document's operations, called with hostile arguments."""
+    seen: Counter[str] = Counter()
+    requests: list[HttpRequest] = []
+    try:
+        tools = Tool.from_openapi(document, send=requests.append, server=PINNED, headers=KEYS)
+        made = functions_of(document, requests.append, PINNED, KEYS, None)
+    except StructgenError as error:
+        return Counter([type(error).__name__])
+    seen["read"] += 1
+    for tool, (entry, call) in zip(tools, made, strict=True):
+        assert tool.name == entry["name"]
+        for _ in range(4):
+            arguments = {name: rng.choice(ARGUMENTS) for name in entry["parameters"]["properties"]}
+            try:
+                call(**arguments)
+            except ToolError:
+                seen["ToolError"] += 1
+    for request in requests:
+        require_kept(request)
+    seen["requests"] += len(requests)
+    return seen
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "many"])
+def test_no_document_sends_a_request_elsewhere_or_raises_what_is_not_ours(count):
+    seen: Counter[str] = Counter()
+    for seed in range(count):
+        rng = random.Random(seed)
+        document = json.loads(json.dumps(PETS))
+        for _ in range(rng.randrange(1, 4)):
+            document = rng.choice([hostile, mutated])(document, rng)
+        if isinstance(document, dict) and rng.random() < 0.9:
+            document["openapi"] = "3.0.3"  # else nothing below is read
+        seen += tried(document, rng)
+    print(seen)
+    assert min(seen["read"], seen["requests"], seen["ToolError"], seen["SchemaError"]) > count / 10
+
+
+@pytest.mark.parametrize("url", ["//evil/v1", "https://evil.example/v1", "/../admin", "@evil", "evil.example", ""])
+def test_the_pinned_server_wins_over_the_document(url):
+    requests: list[HttpRequest] = []
+    for pinned, below in ((PINNED, "/api/p"), ("https://good.example", "/p")):
+        document = {"openapi": "3.1.0", "servers": [{"url": url}], "paths": {"/p": {"get": {}}}}
+        (tool,) = Tool.from_openapi(document, send=requests.append, server=pinned, headers=KEYS)
+        tool.called("{}").invoke()
+        assert requests[-1].url == f"https://good.example{below}"
+    document["servers"] = [{"url": "/v1"}]  # a path alone completes a server that has none
+    (tool,) = Tool.from_openapi(document, send=requests.append, server="https://good.example")
+    tool.called("{}").invoke()
+    assert requests[-1].url == "https://good.example/v1/p"
+
+
+@pytest.mark.parametrize(
+    "path", ["@evil/a", ".evil/a", "/../../admin", "/%2e%2e/a", "/a#b", "/a\r\nb", "a", "/\\..\\a"]
+)
+def test_a_path_begins_with_a_slash_and_stays_below(path):
+    document = {"openapi": "3.1.0", "paths": {path: {"get": {"operationId": "a"}}, "/b": {"get": {"operationId": "b"}}}}
+    with pytest.raises(SchemaError, match="begins with / and stays below"):
+        Tool.from_openapi(document, server=PINNED)
+    assert [tool.name for tool in Tool.from_openapi(document, server=PINNED, only=["b"])] == ["b"]
+
+
+def test_headers_of_the_user_are_no_arguments():
+    names = ["x-key", "COOKIE", "host", "Content-Length", "X-Other"]
+    listed = [{"name": name, "in": "header", "required": True, "schema": {"type": "string"}} for name in names]
+    listed.append({"name": "session", "in": "cookie", "schema": {}})
+    document = {"openapi": "3.1.0", "paths": {"/p": {"get": {"parameters": listed}}}}
+    requests: list[HttpRequest] = []
+    (tool,) = Tool.from_openapi(document, send=requests.append, server=PINNED, headers=KEYS)
+    assert [*tool.parameters["properties"]] == tool.parameters["required"] == ["X-Other"]
+    tool.called('{"X-Other": "1"}').invoke()
+    assert requests[0].headers == {**KEYS, "X-Other": "1"}
+    with pytest.raises(ToolError, match="no control characters"):
+        tool.called('{"X-Other": "1\\r\\nX-Key: 2"}').invoke()
+
+
+def test_documents_that_are_too_deep_or_refer_to_too_much(monkeypatch):
+    schemas = {f"s{i}": {"properties": {"next": {"$ref": f"#/components/schemas/s{i + 1}"}}} for i in range(3000)}
+    schemas["s3000"] = {"type": "string"}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/s0"}}}}
+    document = {
+        "openapi": "3.1.0",
+        "components": {"schemas": schemas},
+        "paths": {"/p": {"post": {"requestBody": body}}},
+    }
+    assert len(Tool.from_openapi(document, server=PINNED)[0].parameters["$defs"]) == 3001
+    monkeypatch.setattr(openapi, "MAX_DEFINITIONS", 3000)
+    with pytest.raises(StructgenError, match="more than 3,000 schemas"):
+        Tool.from_openapi(document, server=PINNED)
+    schemas["s0"] = deep(5000)
+    with pytest.raises(StructgenError, match="too deeply"):
+        Tool.from_openapi(document, server=PINNED)
+
+
+def test_two_references_have_two_definitions():
+    schemas = {"a b": {"type": "string"}, "a_b": {"type": "integer"}}
+    listed = [{"name": name[:1] + str(i), "in": "query", "schema": {"$ref": f"#/components/schemas/{name}"}}
+              for i, name in enumerate(schemas)]  # fmt: skip
+    document = {
+        "openapi": "3.1.0",
+        "components": {"schemas": schemas},
+        "paths": {"/p": {"get": {"parameters": listed}}},
+    }
+    (tool,) = Tool.from_openapi(document, server=PINNED)
+    assert [*tool.parameters["$defs"].values()] == [{"type": "string"}, {"type": "integer"}]
