@@ -6,15 +6,15 @@ import asyncio
 import json
 import time
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
-import jsonschema  # type: ignore[import-untyped]
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json
 
 from structgen.arguments import is_number, require, require_flag, require_one_of
+from structgen.automaton.expected import refused_token
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -29,6 +29,7 @@ from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
 from structgen.porting import PROVIDERS, Portable, portable
 from structgen.tools.invoking import in_background
 from structgen.trace.records import Cap
+from structgen.vocabulary.vocabulary import single_bytes
 from structgen.waiting import waiting
 
 AT_ONCE = 16
@@ -208,11 +209,11 @@ class RemoteRequest:
     """A checked call, ready to be sent.
 
     Attributes:
-        rows: a body and a target for each prompt, and its schema for a provider.
+        rows: for each prompt a body, what reads the answer, and its schema for a provider.
     """
 
     remote: Remote
-    rows: list[tuple[dict[str, Any], Target, Portable | None]]
+    rows: list[tuple[dict[str, Any], Callable[[str], Any], Portable | None]]
     limits: Sequence[Limits]
     at_once: int
 
@@ -240,12 +241,12 @@ class RemoteRequest:
 
     def _read(self, row: int, reply: Reply, began: float) -> Generation[Any]:
         """Reads and validates the reply of a row."""
-        _, target, portable_ = self.rows[row]
+        _, read, portable_ = self.rows[row]
         seconds, (choice, usage) = time.perf_counter() - began, _completion(reply)
         text, value, failure = _text(choice), None, None
         try:
             whole = text if portable_ is None else json.dumps(portable_.restore(json.loads(text)))
-            value = _validated(target, whole)
+            value = read(whole)
             if self.limits[row].strict and choice.finish_reason == "length":
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
         except (StructgenError, ValidationError, ValueError, RecursionError) as refusal:
@@ -257,19 +258,22 @@ def _text(choice: _Choice) -> str:
     return (choice.message and choice.message.content) or ""
 
 
-def _validated(target: Target, text: str) -> Any:
-    value = target.parse(text)
+def _reader(target: Target) -> Callable[[str], Any]:
+    """What makes a value of an answer, or raises a ValueError that says why it is refused."""
     constraint = target.constraint
-    if isinstance(constraint, JsonSchema) and isinstance(constraint.schema, (dict, bool)):
-        document = constraint.document()
-        try:
-            judge = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
-            judge(document, format_checker=judge.FORMAT_CHECKER).validate(value)
-        except jsonschema.ValidationError as refusal:
-            raise ValueError(refusal.message) from refusal
-    elif isinstance(constraint, Choice) and text not in constraint.options:
-        raise ValueError("none of the choices")
-    return value
+    if isinstance(constraint, JsonSchema):
+        return constraint.judge().value if isinstance(constraint.schema, (dict, bool)) else target.parse
+    if constraint is None:
+        return target.parse
+    automaton = constraint.compile(single_bytes()).automaton
+
+    def read(text: str) -> Any:
+        refused = refused_token(automaton, b"", text.encode(), ends=True)
+        if refused is not None:
+            raise ValueError(str(refused))
+        return target.parse(text)
+
+    return read
 
 
 def _refused(choice: _Choice, text: str, refusal: Exception) -> StructgenError:
@@ -333,6 +337,7 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     sampling = each_of("sampling", options.sampling, Sampling, count)
     limits = each_of("limits", options.limits, Limits, count)
     banned = lists("banned", options.banned, count)
+    readers = {id(target): _reader(target) for target in {id(each): each for each in targets}.values()}
     rows = []
     for prompt, target, drawn, bounds, words in zip(prompts.each, targets, sampling, limits, banned, strict=True):
         extras = _extras(target, drawn, bounds, words, options)
@@ -342,7 +347,7 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
         portable_ = portable(_json_schema(target), remote.provider) if remote.provider and target.is_json else None
         fields = _fields(remote, target, portable_, drawn, bounds)
         body = {"model": remote.model, "messages": prompt.messages(), **fields}
-        rows.append(({**body, "structgen": extras} if extras else body, target, portable_))
+        rows.append(({**body, "structgen": extras} if extras else body, readers[id(target)], portable_))
     return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Annotated
 
@@ -163,6 +164,7 @@ def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
     Careless.answers = [
         said('{"n": 4}'), said("Sure! {"), said('{"n": 3}'), said('{"n": '), said('{"n": ', "length"), "no JSON",
         json.dumps({"error": "x"}), said('{"n": "4"}'), said(None),
+        said('{"n": 4.35}'), said('{"n": NaN}'), said("aab"), said("aa"),
     ]  # fmt: skip
     with HTTPServer(("127.0.0.1", 0), Careless) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -172,10 +174,18 @@ def test_what_a_careless_endpoint_says_is_an_error_and_never_a_value():
             with pytest.raises(error):
                 sg.generate(remote, "?", Pair)
         plain = {"type": "object", "properties": {"n": {"type": "integer"}}}
-        with pytest.raises(ValidationFailed, match="not of type"):
+        with pytest.raises(ValidationFailed, match="/n: found \"4\"; type is 'integer'"):
             sg.generate(remote, "?", plain)
         run = sg.generate(remote, ["?"], plain, details=True)
         assert isinstance(run[0].error, ValidationFailed)
+        cents = {"type": "object", "properties": {"n": {"type": "number", "multipleOf": 0.01}}}
+        assert sg.generate(remote, "?", cents) == {"n": 4.35}
+        with pytest.raises(ValidationFailed, match="/n: NaN is no JSON number"):
+            sg.generate(remote, "?", cents)
+        own = replace(remote, structgen=True)
+        with pytest.raises(ValidationFailed, match="at byte 2 of b'aab'"):
+            sg.generate(own, "?", sg.Regex("a+"))
+        assert sg.generate(own, "?", sg.Regex("a+")) == "aa"
         server.shutdown()
 
 

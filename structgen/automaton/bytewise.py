@@ -13,7 +13,7 @@ from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER, A, B, Int64,
     Machine, position as packed,
 )  # fmt: skip
-from structgen.kernels.views import view_int64
+from structgen.kernels.views import view_int64, view_uint8
 from structgen.kernels import kernel
 
 Answer = Callable[[Check, bool], bool]
@@ -41,6 +41,31 @@ def after_bytes(machine: Machine, position: int, first: int, last: int, out: int
             return byte - 256
         positions[byte] = after | inner << FRAME_SHIFT | counted << COUNT_SHIFT if after > 0 else 0
     return last + 1
+
+
+@kernel
+def after_text(machine: Machine, text: int, first: int, last: int, out: int) -> int:
+    """Write the position after `text[i]` to `out[i + 1]`, for each `i` in `first..last - 1`; `out[i]` is known.
+
+    Args:
+        text: the address of its bytes.
+        out: the address of the positions, int64.
+
+    Returns:
+        The number of bytes of the text that are accepted. If something is wanted (see `step`) at the byte after them,
+        it is the number minus `last`, which is negative.
+    """
+    bytes_of, positions = view_uint8(text), view_int64(out)
+    for place in range(first, last):
+        position = positions[place]
+        state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
+        state, frame, count = step(machine, state, frame, count, int64(bytes_of[place]))
+        if state < 0:
+            return place - last
+        if state == 0:
+            return place
+        positions[place + 1] = state | frame << FRAME_SHIFT | count << COUNT_SHIFT
+    return last
 
 
 @kernel
@@ -75,6 +100,23 @@ class Bytewise:
             position = self._answered(answer, taken=taken)
             if taken or not position:
                 return self.settled(position, answer)
+
+    def follow(self, text: bytes, positions: Int64, first: int) -> tuple[int, bool]:
+        """Reads `text[first:]` until a byte is refused or a test asks; `positions[first]` is known.
+
+        Returns:
+            The number of bytes of the whole text that are accepted, and whether a test stops the walk at the next one.
+        """
+        automaton, registers = self._automaton, self._automaton.tables.registers
+        address, out = np.frombuffer(text, np.uint8).ctypes.data, positions.ctypes.data
+        while True:
+            taken = after_text(automaton.tables.base, address, first, len(text), out)
+            if taken >= 0:
+                return int(taken), False
+            first = int(taken) + len(text)
+            if registers[R_WANT] == WANT_ANSWER:
+                return first, True
+            automaton.provide()
 
     def successors(self, position: int, answer: Answer) -> Int64:
         """int64[256]: the position after each byte; 0 if the byte is refused."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
@@ -44,13 +46,17 @@ class Walk:
 
     def __init__(self, automaton: Automaton, text: bytes, start: int | None = None) -> None:
         self._automaton, self._text, self._bytewise = automaton, text, Bytewise(automaton)
-        self.taken, self.positions = 0, [packed(automaton.start) if start is None else start]
-        while self.taken < len(text):
-            after = self._bytewise.step(self.positions[-1], text[self.taken], self._answer)
-            if not after:
-                return
-            self.taken += 1
-            self.positions.append(after)
+        self._reading, self._json_start, self._read = automaton.reading(), 0, 0
+        positions, self.taken, asked = np.zeros(len(text) + 1, np.int64), 0, bool(text)
+        positions[0] = packed(automaton.start) if start is None else start
+        while asked:
+            self.taken, asked = self._bytewise.follow(text, positions, self.taken)
+            if asked:
+                after = self._bytewise.step(int(positions[self.taken]), text[self.taken], self._answer)
+                self.taken += bool(after)
+                positions[self.taken] = after or positions[self.taken]
+                asked = bool(after) and self.taken < len(text)
+        self.positions: list[int] = positions[: self.taken + 1].tolist()
 
     @property
     def may_end(self) -> bool:
@@ -70,8 +76,13 @@ class Walk:
         return self._holds(check, self._text[self.taken : self.taken + taken])
 
     def _holds(self, check: Check, more: bytes) -> bool:
-        text = self._automaton.json_text(self._text[: self.taken] + more)
-        return check.holds(self._automaton.reading().feed(text))
+        start = self._automaton.json_start(self._text[: self.taken] + more)
+        if start != self._json_start:
+            self._reading, self._json_start, self._read = self._automaton.reading(), start, start
+        if self._read < self.taken:
+            self._reading = self._reading.feed(self._text[self._read : self.taken])
+            self._read = self.taken
+        return check.holds(self._reading.feed(more, keep=False) if more else self._reading)
 
 
 def described(allowed: list[int], *, end: bool) -> str:

@@ -132,9 +132,9 @@ class Automaton:
         """The text that checks are asked about, before the first byte."""
         return JsonReading.start()
 
-    def json_text(self, text: bytes) -> bytes:
-        """The part of a text that checks are asked about: the JSON text that is being read at its end."""
-        return text
+    def json_start(self, text: bytes) -> int:
+        """Where the part of a text begins that checks are asked about: the JSON that is being read at its end."""
+        return 0
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         """The rule that refuses the byte after a text, or its end. Plain automata have no rules to name.
@@ -142,7 +142,8 @@ class Automaton:
         Args:
             taken: the accepted bytes of the text.
             positions: the position before each of these bytes, and the position after the last one.
-            refused: the byte after them; empty if the end of the text is refused.
+            refused: the byte after them, and more of the text where that is known; empty if the end of the text is
+                refused.
             ends: is the end of the text refused?
         """
         return Blame()

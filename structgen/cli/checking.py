@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 from structgen.batch_jobs.columns import COLUMNS
@@ -20,6 +20,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import OptionError, ValidatorError, excerpt
 from structgen.schema.python.types import from_type
 from structgen.schema.python.validators import validated
+from structgen.values.judge import Fault, Refused
 from structgen.vocabulary.vocabulary import single_bytes
 
 LINES = ".jsonl", ".ndjson"
@@ -71,10 +72,11 @@ def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
         files: files of JSON, or of JSON lines by their endings, which may have `.gz` behind them; `-` reads lines from
             the standard input. Of a line that `extract` has written, the value is judged.
     """
+    read = _reader(schema)
     for file in files:
         for line, text, error, encoding in _documents(file):
-            fault = (error, "") if error else _fault(schema, text)
-            yield Verdict(file, line, *fault, encoding)
+            fault = Fault("", error) if error else _fault(read, text)
+            yield Verdict(file, line, fault.why, fault.pointer, encoding)
 
 
 def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
@@ -99,29 +101,26 @@ def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
         yield 0, "", EMPTY, encoding
 
 
-def _value(text: str) -> tuple[Any, str]:
-    """A document, or the value in a line of results, and the pointer to it."""
-    document = json.loads(text)
-    if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | BESIDE:
-        return document["value"], "/value"
-    return document, ""
+def _reader(schema: Any) -> Callable[[str], Any]:
+    """What raises a `Refused` or a ValidationError for a text that is no value of the schema."""
+    if isinstance(schema, (dict, bool)):
+        return JsonSchema(schema).judge().value
+    return partial(validated, from_type(schema)[1])
 
 
-def _fault(schema: Any, text: str) -> tuple[str, str]:
-    """Returns why a document does not satisfy the schema, and the JSON pointer; empty texts if it does."""
+def _fault(read: Callable[[str], Any], text: str) -> Fault:
+    """Why a document, or the value in a line of results, does not satisfy the schema; empty texts if it does."""
     place = ""
     try:
-        value, place = _value(text)
-        if not isinstance(schema, (dict, bool)):
-            validated(from_type(schema)[1], json.dumps(value) if place else text)
-            return "", ""
-        judge = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
-        judge(schema, format_checker=judge.FORMAT_CHECKER).validate(value)
+        document = json.loads(text)
+        if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | BESIDE:
+            text, place = json.dumps(document["value"]), "/value"
+        read(text)
     except ValidationError as refusal:
         first = refusal.errors()[0]
-        return excerpt(first["msg"]), place + "".join(f"/{part}" for part in first["loc"])
-    except jsonschema.ValidationError as refusal:
-        return excerpt(refusal.message), place + "".join(f"/{part}" for part in refusal.absolute_path)
+        return Fault(place + "".join(f"/{part}" for part in first["loc"]), excerpt(first["msg"]))
+    except Refused as refusal:
+        return Fault(place + refusal.fault.pointer, refusal.fault.why)
     except (ValueError, RecursionError, ValidatorError) as error:
-        return f"{type(error).__name__}: {excerpt(error)}", place
-    return "", ""
+        return Fault(place, f"{type(error).__name__}: {excerpt(error)}")
+    return Fault("", "")

@@ -17,7 +17,7 @@ from structgen.compile_ahead import SCHEMA, VALUE, use_kernels
 from structgen.errors import DISTRIBUTION, StructgenError, excerpt
 from structgen.waiting import waiting
 
-PACKAGES = (DISTRIBUTION, "torch", "transformers", "numpy", "numba", "pydantic", "jsonschema")
+PACKAGES = (DISTRIBUTION, "torch", "transformers", "numpy", "numba", "pydantic")
 
 
 def examine(console: Console) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import Never
@@ -12,19 +11,18 @@ from typing_extensions import Never
 from structgen.arguments import require, require_flag, require_one_of, require_unicode, several
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
-from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema, quoted
+from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.parts.parts import JsonValue, Plan, Words
 from structgen.regular.chardfa import CharDfa, from_pattern, literals
-from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.patterns import check_patterns, pattern_language, pattern_predicate
 from structgen.regular.regex import PatternError, PatternUnsupported
-from structgen.regular.regex.compiler import check
 from structgen.regular.regex.parser import parse
 from structgen.regular.string_sets import string_is_empty, uncapped_language
 from structgen.schema.asked import with_nulls
 from structgen.schema.normal import Node
-from structgen.schema.places import patterns, quotes_a_source, sourced
+from structgen.schema.places import quotes_a_source, sourced
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
 from structgen.schema.quotes import MissingSource, Source
@@ -32,6 +30,7 @@ from structgen.schema.reader import algebra_of, read, require_order
 from structgen.schema.scalars import counted_class
 from structgen.schema.written import DIALECT_NAMES, Written, as_written, documents_as_written
 from structgen.values.json_automaton import JsonAutomaton
+from structgen.values.judge import Judge
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 
@@ -129,6 +128,10 @@ class JsonSchema:
             raise MissingSource
         return root
 
+    def judge(self) -> Judge:
+        """What judges values that exist already."""
+        return Judge(self.read(), finite=self.finite)
+
     def document(self) -> dict[str, Any] | bool:
         """The JSON Schema; a type's is shared, and must not be changed."""
         if isinstance(self.schema, (dict, bool)):
@@ -156,26 +159,8 @@ class JsonSchema:
             schema = sourced(schema, self.source, registry)
         enforce = self.format == "enforce"
         root = read(schema, registry=registry, order=self.order, formats=enforce, plain_integers=of_type)
-        for pattern, (node, path) in patterns(root).items():
-            _check_pattern(pattern, node, path)
+        check_patterns(root)
         return root
-
-
-@lru_cache(4096)
-def _checked(pattern: str) -> None:
-    check(pattern)
-
-
-def _check_pattern(pattern: str, node: Node, path: str) -> None:
-    """Refuse a pattern that cannot be compiled; the error has its pointer, `path` from `node`."""
-    try:
-        _checked(pattern)
-    except PatternUnsupported as error:
-        raise UnsupportedSchema(str(error), node.pointer + path) from error
-    except PatternError as error:
-        raise SchemaError(str(error), node.pointer + path) from error
-    except LimitExceeded as error:
-        raise error.at(node.pointer + path) from error
 
 
 @dataclass(frozen=True)

@@ -192,9 +192,8 @@ class Composed(Automaton):
     def reading(self) -> PartReading:
         return PartReading.start_of(self.walk, self.behind, self.begin)
 
-    def json_text(self, text: bytes) -> bytes:
-        start = self.reading().feed(text).json_start
-        return text[start:]
+    def json_start(self, text: bytes) -> int:
+        return self.reading().feed(text).json_start
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         reading = self.reading().feed(taken)

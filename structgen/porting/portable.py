@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import jsonschema  # type: ignore[import-untyped]
-
 from structgen.arguments import require_one_of
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded
@@ -15,8 +13,9 @@ from structgen.porting.losses import PortingLoss
 from structgen.porting.plain import ABSENT
 from structgen.porting.porter import Porter
 from structgen.porting.providers import PROVIDERS, Provider
-from structgen.schema.reader import SchemaNode
+from structgen.schema.reader import SchemaNode, read
 from structgen.schema.scan import escaped
+from structgen.values.judge import Judge
 
 Schema = dict[str, Any]
 VALUE = "value"
@@ -45,27 +44,29 @@ class Portable:
         A member that stands as null because the provider requires it is left out. Where `losses` has a "wider" one, the
         given schema may still refuse the value.
         """
-        restored = self._restored(value, self.schema, "")
+        restored = self._restored(value, self.schema, "", {})
         return restored[VALUE] if self._wrapped and isinstance(restored, dict) and VALUE in restored else restored
 
-    def _restored(self, value: Any, schema: Mapping[str, Any], at: str) -> Any:
+    def _restored(self, value: Any, schema: Mapping[str, Any], at: str, judges: dict[str, Judge]) -> Any:
         if not isinstance(value, (dict, list)):
             return value
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
-            return self._restored(value, self.schema["$defs"][name], f"/$defs/{name}")
+            return self._restored(value, self.schema["$defs"][name], f"/$defs/{name}", judges)
         for i, branch in enumerate(schema.get("anyOf", ())):
-            whole = {**branch, "$defs": self.schema.get("$defs", {})}
-            if jsonschema.Draft202012Validator(whole).is_valid(value):
-                return self._restored(value, branch, f"{at}/anyOf/{i}")
+            place = f"{at}/anyOf/{i}"
+            if place not in judges:
+                judges[place] = Judge(read({**branch, "$defs": self.schema.get("$defs", {})}, formats=False))
+            if judges[place].holds(value):
+                return self._restored(value, branch, place, judges)
         if isinstance(value, list):
             prefix, rest = schema.get("prefixItems", []), schema.get("items", {})
             places = [(each, f"{at}/prefixItems/{i}") for i, each in enumerate(prefix)]
             places += [(rest, f"{at}/items")] * (len(value) - len(prefix))
-            return [self._restored(item, *place) for item, place in zip(value, places, strict=False)]
+            return [self._restored(item, *place, judges) for item, place in zip(value, places, strict=False)]
         members = schema.get("properties", {})
         return {
-            name: self._restored(member, members.get(name, {}), f"{at}/properties/{escaped(name)}")
+            name: self._restored(member, members.get(name, {}), f"{at}/properties/{escaped(name)}", judges)
             for name, member in value.items()
             if member is not None or (at, name) not in self._absent
         }

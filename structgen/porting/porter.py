@@ -13,15 +13,15 @@ from itertools import chain, count
 from math import prod
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
-from referencing.exceptions import Unresolvable
-
+from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.patience import check_deadline
 from structgen.porting.losses import Losses
 from structgen.porting.parts import Conjunct
 from structgen.porting.plain import PlainPorter, any_of
 from structgen.porting.providers import Provider
-from structgen.schema.reader import SchemaReader
+from structgen.schema.left_out import LeftOut
+from structgen.schema.reader import SchemaNode, SchemaReader
+from structgen.values.judge import Judge
 
 Schema = dict[str, Any]
 MOST_BRANCHES = 64
@@ -50,8 +50,7 @@ class Porter:
         self._open: list[int] = []
         self._begun: dict[Any, str | None] = {}
         self._made: dict[Any, Schema | None] = {}
-        self._judge: Any = None
-        self._null: dict[int, bool] = {}
+        self._judges: dict[int, Judge] = {}
 
     def whole(self, document: Any) -> Schema | None:
         """The schema of the whole document, which is no reference; None if no value satisfies it."""
@@ -71,22 +70,15 @@ class Porter:
         """Is it a value of a part, apart from what the part's `enum` and `const` list?"""
         if not isinstance(part.schema, dict) or not part.schema:
             return part.schema is not False
-        if value is not None:
-            return self._judged(part, value)
-        if id(part.schema) not in self._null:  # asked for each member of each object
-            self._null[id(part.schema)] = self._judged(part, value)
-        return self._null[id(part.schema)]
-
-    def _judged(self, part: Conjunct, value: Any) -> bool:
-        listed = value is not None and not part.schema.keys().isdisjoint(_LISTS)
-        schema = {key: each for key, each in part.schema.items() if key not in _LISTS} if listed else part.schema
-        if self._judge is None:
-            document = self._read().scan.root
-            judge = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
-            self._judge = judge(document)
+        node = self._read().node(part.schema, None)
         try:
-            return bool(self._judge.evolve(schema=schema).is_valid(value))
-        except (Unresolvable, re.error):
+            if value is None:
+                return any(shape.null for shape in node.shapes)
+            if id(part.schema) not in self._judges:
+                lists = [(node, name) for name in _LISTS] if isinstance(node, SchemaNode) else []
+                self._judges[id(part.schema)] = Judge(LeftOut(self._read(), lists).twin(node))
+            return self._judges[id(part.schema)].holds(value)
+        except (LimitExceeded, UnsupportedSchema):
             self.losses.note(part.at, "enum", "wider", "what stands beside it could not be judged")
             return True
 

@@ -36,6 +36,11 @@ def patterns(root: Node) -> dict[str, tuple[Node, str]]:
     return nodes
 
 
+def has_plain_integers(root: Node) -> bool:
+    """Is there a place in the schema of `root` whose dialect does not take `1.0` for an integer?"""
+    return isinstance(root, SchemaNode) and any(each.plain_integers for each in root.reader.scan.seen.values())
+
+
 def quotes_a_source(root: Node) -> bool:
     """Does the schema of `root` quote a source that it does not have itself?"""
     return isinstance(root, SchemaNode) and bool(root.reader.scan.quoting)

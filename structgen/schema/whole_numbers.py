@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from structgen.errors import RequestError
@@ -20,20 +21,21 @@ def loads(text: str | bytes, schema: dict[str, Any] | bool) -> Any:
     Raises:
         ValueError: the text is no JSON.
     """
-    return with_ints(json.loads(text), schema)
-
-
-def with_ints(value: Any, schema: dict[str, Any] | bool) -> Any:
-    """A value that satisfies a JSON Schema, with ints where the schema says `integer`.
-
-    A float stays where the value may satisfy a branch of the schema that takes any number.
-    """
+    value = json.loads(text)
     if not any(_whole_floats(value)):
         return value
     try:
-        return _converted(value, [read(schema)])
+        return with_ints(value, read(schema))
     except RequestError:  # the value was validated elsewhere; a schema that no mask supports converts nothing
         return value
+
+
+def with_ints(value: Any, root: Node) -> Any:
+    """A value that satisfies a schema, with ints where the schema says `integer`, and floats for other Decimals.
+
+    A float stays where the value may satisfy a branch of the schema that takes any number.
+    """
+    return _converted(value, [root])
 
 
 def _whole_floats(value: Any) -> Iterator[bool]:
@@ -46,18 +48,19 @@ def _whole_floats(value: Any) -> Iterator[bool]:
 
 def _converted(value: Any, nodes: Sequence[Node | None]) -> Any:
     """The value with ints. `nodes`: schemas, one of which the value satisfies; None is satisfied by no value."""
+    if isinstance(value, (str, int)) or value is None:
+        return value
     shapes = [shape for node in nodes if node is not None for shape in node.shapes]
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, Decimal)):
         numbers = [shape.numbers for shape in shapes if shape.numbers is not None]
-        return int(value) if numbers and all(each.integer for each in numbers) else value
+        whole = numbers and all(each.integer for each in numbers) and Decimal(value).to_integral_value() == value
+        return int(value) if whole else float(value)
     if isinstance(value, list):
         arrays = [shape.arrays for shape in shapes if shape.arrays is not None]
         return [_converted(item, [_item(each, place) for each in arrays]) for place, item in enumerate(value)]
-    if isinstance(value, Mapping):
-        objects = [shape.objects for shape in shapes if shape.objects is not None]
-        members = {name: [node for each in objects for node in _member(each, name)] for name in value}
-        return {name: _converted(member, members[name]) for name, member in value.items()}
-    return value
+    objects = [shape.objects for shape in shapes if shape.objects is not None]
+    members = {name: [node for each in objects for node in _member(each, name)] for name in value}
+    return {name: _converted(member, members[name]) for name, member in value.items()}
 
 
 def _item(arrays: Arrays, place: int) -> Node | None:

@@ -14,18 +14,18 @@ from functools import cached_property, partial
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
-import jsonschema  # type: ignore[import-untyped]
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 from typing_extensions import Unpack
 
 from structgen.arguments import require
 from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
+from structgen.regular.patterns import check_patterns
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
 from structgen.schema.quotes import Place
-from structgen.schema.whole_numbers import with_ints
+from structgen.schema.reader import read
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
 from structgen.tools.openapi import Send, functions_of, send_by_httpx
 from structgen.tools.parameters import (
@@ -39,6 +39,7 @@ from structgen.tools.parameters import (
     strict,
     without_titles,
 )
+from structgen.values.judge import Judge, Refused
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -321,6 +322,12 @@ class Tool(Generic[P, R]):
         """The JSON Schema that the mask follows. The arguments' types accept each of its values."""
         return self.parameters if self._schema is not None else from_type(self.type)[0]
 
+    @cached_property
+    def _judge(self) -> Judge:
+        root = read(self.parameters)
+        check_patterns(root)
+        return Judge(root)
+
     @property
     def declaration(self) -> dict[str, Any]:
         """The tool in OpenAI's form, `{"type": "function", "function": {...}}`, as chat templates take it."""
@@ -338,14 +345,12 @@ class Tool(Generic[P, R]):
         try:
             if self._schema is None:
                 return validated(from_type(self.type)[1], arguments)
-            value = json.loads(arguments)
-            jsonschema.validate(value, self.parameters, jsonschema.Draft202012Validator)
-        except (ValueError, jsonschema.ValidationError) as refusal:
-            why = refusal.message if isinstance(refusal, jsonschema.ValidationError) else str(refusal)
+            return self._judge.value(arguments)
+        except (ValidationError, Refused) as refusal:
+            why = str(refusal)
             text = arguments.decode("utf-8", errors="replace") if isinstance(arguments, bytes) else arguments
             message = f"the arguments of {quoted(self.name)} are refused: {excerpt(why)}; text: {quoted(text)}"
             raise ValidationFailed(message, "", text, why) from refusal
-        return with_ints(value, self.parameters)
 
     def called(self, arguments: str | bytes, id: str | None = None) -> ToolCall[R]:
         """Returns the call with these arguments.

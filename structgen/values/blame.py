@@ -100,7 +100,8 @@ class OpenValue:
         depth: the number of values around it.
         again: `again(nodes, depth, **options)` makes an automaton for a value that satisfies one of the nodes.
         taken: the accepted bytes of the whole text.
-        refused: the byte after them; empty where the end of the text is refused.
+        refused: the byte after them, and more of the text where that is known; empty where the end of the text is
+            refused.
         ends: is the end of the text what is refused?
 
     Attributes:
@@ -137,7 +138,7 @@ class OpenValue:
             return False
         if walk.taken == len(text):
             return not self._ends or walk.may_end
-        over = self._depth and walk.taken == len(self._text) and self._refused in _ENDING
+        over = self._depth and self._refused and walk.taken == len(text) - 1 and text[-1] in _ENDING
         return bool(over) and walk.may_end  # the value is complete: the byte is for what stands around it
 
     def _nodes(self, without: list[Rule]) -> tuple[Node, ...]:

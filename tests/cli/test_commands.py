@@ -45,7 +45,7 @@ def test_check_says_of_each_document_whether_it_is_valid(schema, tmp_path):
     ]  # fmt: skip
     shown = run("check", schema, lines).stdout.splitlines()
     assert shown[0] == f"{lines}:1: valid"
-    assert "/name: 'A' is too short" in shown[1]
+    assert '/name: found "A"; minLength is 2' in shown[1]
 
 
 def test_check_reads_types_and_the_standard_input():

@@ -35,12 +35,15 @@ def judge(row: dict[str, Any]) -> tuple[list[str], list[str]] | None:
     try:
         for order in ("schema", "any"):
             verdicts[order] = JsonSchema(row["schema"], order=order).compile(byte_vocabulary())
+        after_the_fact = JsonSchema(row["schema"]).judge()
         taken, refused = [], []
         for case in row["tests"]:
             text = json.dumps(case["data"], ensure_ascii=False).encode()
             in_schema, in_any = (plain_verdict(verdicts[order], text) for order in ("schema", "any"))
             if not case["valid"] and (in_schema or in_any):
                 taken.append(f"{row['id']}: {case['description']}")
+            fault = after_the_fact.fault(case["data"])
+            assert (fault is None) == in_any, f"{row['id']}: {case['description']}: {fault}"
             if case["valid"] and not in_any:
                 refused.append(f"{row['id']}: {case['description']}")
             assert in_any or not in_schema, f"{row['id']}: a text of the schema's order is a text of any order"

@@ -32,16 +32,19 @@ def remotes(folder: Path) -> Any:
     return Registry().with_resources((uri, DRAFT202012.create_resource(schema)) for uri, schema in documents)
 
 
-def judge(schema: Any, cases: list[dict[str, Any]], registry: Any, *, format: str) -> list[str]:
+def judged(schema: Any, cases: list[dict[str, Any]], registry: Any, *, format: str) -> list[str]:
     """The outcome of each case."""
     try:
-        grammar = JsonSchema(schema, order="any", format=format, registry=registry).compile(byte_vocabulary())
+        constraint = JsonSchema(schema, order="any", format=format, registry=registry)
+        judge = constraint.judge()
+        grammar = constraint.compile(byte_vocabulary())
     except UnsupportedSchema:
         return ["refused"] * len(cases)
     except UnsatisfiableSchema:
         return ["wrong" if case["valid"] else "right" for case in cases]
     texts = [json.dumps(case["data"], ensure_ascii=False).encode() for case in cases]
     verdicts = [plain_verdict(grammar, text) for text in texts]
+    assert verdicts == [judge.holds(case["data"]) for case in cases], schema
     return ["right" if case["valid"] == verdict else "wrong" for case, verdict in zip(cases, verdicts, strict=True)]
 
 
@@ -56,7 +59,7 @@ def outcomes(folder: Path) -> tuple[dict[str, dict[str, int]], list[str]]:
         name = path.relative_to(tests).as_posix()
         for group in json.loads(path.read_text()):
             format = "annotate" if path.parent == tests else "enforce"
-            found = judge(group["schema"], group["tests"], registry, format=format)
+            found = judged(group["schema"], group["tests"], registry, format=format)
             counts.update(found)
             wrong += [
                 f"{name}: {group['description']}: {case['description']}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import structgen as sg
-from structgen.schema.whole_numbers import loads, with_ints
+from structgen.schema.whole_numbers import loads
 from structgen.testing import scripted
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}
@@ -33,11 +35,11 @@ def test_a_whole_number_is_an_int_where_every_schema_of_its_place_says_so(schema
 
 def test_a_value_without_whole_floats_comes_back_as_it_is():
     value = {"a": [1, 1.5, "5.0", None]}
-    assert with_ints(value, {"$ref": "#/nowhere"}) is value
+    assert loads(json.dumps(value), {"$ref": "#/nowhere"}) == value
 
 
 def test_a_schema_that_cannot_be_read_changes_nothing():
-    assert repr(with_ints([5.0], {"items": {"$ref": "#/nowhere"}})) == "[5.0]"
+    assert repr(loads("[5.0]", {"items": {"$ref": "#/nowhere"}})) == "[5.0]"
 
 
 def test_what_is_generated_and_what_a_tool_parses_has_ints():

@@ -39,6 +39,11 @@ class Dialect:
     lone_references: bool
     identifier: str
 
+    @property
+    def plain_integers(self) -> bool:
+        """Is `1.0` not an integer?"""
+        return self.applies.get("type") is own.type_4
+
 
 def _dialect(number: int, rows: Iterable[Keyword] = KEYWORDS) -> Dialect:
     known = {row.name: row for row in rows if row.since <= number <= row.until}

@@ -46,12 +46,19 @@ class users_code:  # noqa: N801 - a block
 
 
 def validated(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
-    """The value of a JSON text.
+    """The value of a JSON text. `NaN` and `Infinity`, which Pydantic would read, are not JSON.
 
     Raises:
         pydantic.ValidationError: the text is refused. ValidatorError: a validator raised another exception.
     """
-    with users_code("the type", "", text.encode() if isinstance(text, str) else text):
+    written = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if b"NaN" in written or b"Infinity" in written:
+        try:
+            from_json(written, allow_inf_nan=False)
+        except ValueError as error:
+            wrong: Any = {"type": "json_invalid", "input": text, "ctx": {"error": str(error)}}
+            raise ValidationError.from_exception_data("JSON", [wrong]) from error
+    with users_code("the type", "", written):
         return adapter.validate_json(text)
 
 
