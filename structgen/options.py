@@ -242,7 +242,7 @@ class Sampling:
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
 
 
-CAPS = "max_digits", "max_blanks", "max_equal_characters", "max_equal_items", "max_items", "max_characters"
+CAPS = "max_digits", "max_blanks", "max_repeated", "max_items", "max_characters"
 """The fields of `Limits` that bound single values."""
 
 
@@ -264,8 +264,10 @@ class Limits:
             may exceed them. They hold for JSON alone, in calls and in compositions, and for a call's strings without
             quotes. None is no cap.
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
-        max_equal_characters: the most equal characters of ASCII in a row in a string or name.
-        max_equal_items: the most consecutive items of an array with the same spelling.
+        max_repeated: the most bytes, blanks not counted, of a loop: one piece of text again and again, at the end of a
+            string or name, or one item or some items again and again, at the end of an array. A loop says its text
+            more than eight times, or its items more than sixteen times; a short value, like 0 or "", counts as two
+            bytes in an array. Pieces of more than 1,024 bytes are not looked for.
         max_items: the most items of an array.
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
@@ -281,10 +283,9 @@ class Limits:
     stop: tuple[str, ...] = ()
     validations: int = 64
     strict: bool = False
-    max_digits: int | None = 128
+    max_digits: int | None = 20
     max_blanks: int | None = 128
-    max_equal_characters: int | None = 128
-    max_equal_items: int | None = 128
+    max_repeated: int | None = 256
     max_items: int | None = 16_384
     max_characters: int | None = 65_536
     exact_forwards: int = 1024

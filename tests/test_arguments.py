@@ -74,8 +74,8 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ("count", lambda value: sg.Sampling(temperature=1).several(value), COUNTS),
     *options(
         sg.Limits, max_new_tokens=COUNTS, rollbacks={"three", "zero"}, stop={"list", "texts", "tuple"},
-        validations={"three", "zero"}, strict={"true"}, max_digits=CAPS, max_blanks=CAPS, max_equal_items=CAPS,
-        max_equal_characters=CAPS, max_items=CAPS, max_characters=CAPS,
+        validations={"three", "zero"}, strict={"true"}, max_digits=CAPS, max_blanks=CAPS, max_repeated=CAPS,
+        max_items=CAPS, max_characters=CAPS,
     ),
     *options(sg.Thinking, opening={"none", "text"}, closing={"none", "text"}, max_tokens=COUNTS, answer_share={"zero"}),
     *options(lambda **given: sg.Beams(**{"count": 2, **given}), count=COUNTS, early_stopping={"true"}),

@@ -73,10 +73,9 @@ class Budget(Strict):
 
     strict: StrictBool = False
     rollbacks: StrictInt = 256
-    max_digits: StrictInt | None = 128
+    max_digits: StrictInt | None = 20
     max_blanks: StrictInt | None = 128
-    max_equal_characters: StrictInt | None = 128
-    max_equal_items: StrictInt | None = 128
+    max_repeated: StrictInt | None = 256
     max_items: StrictInt | None = 16_384
     max_characters: StrictInt | None = 65_536
 

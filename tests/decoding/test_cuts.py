@@ -59,7 +59,7 @@ each_form = pytest.mark.parametrize("form", FORMS)
         (LONG, City, BUDGET, "the value is cut short at /name, /rivers by max_new_tokens=40"),
         (LONG, City, sg.Limits(max_characters=6), "the value is cut short at /name, "),
         ("[1111111111, 2]", list[int], sg.Limits(max_digits=5), "the value is cut short at /0 by max_digits=5"),
-        ("[1, 1, 1, 1, 1, 1]", list[int], sg.Limits(max_equal_items=3), "is cut short by max_equal_items=3"),
+        ("[" + "1, " * 30, list[int], sg.Limits(max_repeated=9), "is cut short by max_repeated=9"),
         ("a" * 50, sg.Regex("a{3,90}"), sg.Limits(9), "the value is cut short by max_new_tokens=9"),
         ([SHORT, LONG], City, BUDGET, "1 of 2 values are cut short: prompt[1] at /name, /rivers by max_new_tokens=40"),
         ([LONG] * 9, City, BUDGET, "prompt[4] at /name, /rivers by max_new_tokens=40; and 4 more"),

@@ -19,7 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from structgen.automaton.pointers import pointer_at
-from structgen.decoding.refusals.caps import ARRAY_CAPS, BLANKS, NUMBER, CapReader, PartCaps, in_escape
+from structgen.decoding.refusals.caps import BLANKS, NUMBER, CapReader, PartCaps, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
@@ -52,6 +52,7 @@ class _Refusals:
     tokens: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)  # of the limit that refused each
     tries: int = 0  # from `TRIES` on, only the close is allowed
+    array: int = -1  # the first byte of the array whose cap was exceeded last; -1 if it was a value's own
     waived: bool = False  # the caps do not hold here, because they left nothing
 
     def waive(self) -> None:
@@ -146,6 +147,7 @@ class Steering(RowRule):
         refused.tokens.append(token)
         refused.names.append(limit)
         refused.tries = refused.tries + 1 if limit == self._name else TRIES
+        refused.array = -1 if limit == self._name or self._cap_reader is None else self._cap_reader.array
         rollbacks.debug("%s refuses token %d behind %d tokens", limit, token, count)
         return False
 
@@ -208,7 +210,7 @@ class Steering(RowRule):
 
     def _may_close(self, caps: CapReader | PartCaps, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once? Else the schema requires more of it."""
-        if name in ARRAY_CAPS:
+        if caps.array >= 0:
             end = self._closing.ending(position)
             return end is not None and not caps.adds_items(len(said), said + end)
         if caps.bare:
@@ -251,7 +253,7 @@ class Steering(RowRule):
         if self._name in refused.names:
             close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
-        left = words & self._closing_words(matcher, refused.names[-1], text.said)
+        left = words & self._closing_words(matcher, refused, text.said)
         if not left.any():
             refused.waive()
         return left if left.any() else words
@@ -291,18 +293,18 @@ class Steering(RowRule):
             return "; texts that the guards refuse are left out"
         return f": {veto.reason} conflicts with {quoted(end.decode(errors='replace'))}"
 
-    def _closing_words(self, matcher: Matcher, name: str, said: bytes | bytearray) -> Words:
+    def _closing_words(self, matcher: Matcher, refused: _Refusals, said: bytes | bytearray) -> Words:
         """The tokens that close a value which has reached a cap, or go on behind it."""
-        caps, speller = self._cap_reader, self._closing.speller
+        name, caps, speller = refused.names[-1], self._cap_reader, self._closing.speller
         in_string = caps is not None and caps.in_string(said)
         if isinstance(caps, PartCaps) and caps.bare:
             return self._only(speller.spelled(caps.close_by(self._closing.ending(matcher.position) or b"", said)) or [])
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
-        if name not in ARRAY_CAPS:
+        if refused.array < 0:
             return speller.starting(b'"')
-        rest = self._closing.leaving(matcher.position)
-        return self._only(speller.spelled(rest) or []) if rest else ~speller.starting(NUMBER + b",")
+        rest = self._closing.leaving(matcher.position) or self._closing.ending(matcher.position)
+        return self._only(speller.spelled(rest or b"") or [])
 
     def fork(self, guards: Guarding | None, phrases: PhraseRow | None) -> Steering:
         """The steering of another text that begins like this one, with its own guards and phrases."""
@@ -334,10 +336,10 @@ class Steering(RowRule):
             caps.append(Cap("seconds", pointer_at(whole[:offset]) if is_json else "", seconds, offset))
         for count, refused in [] if self._plain else sorted(self._refused.items()):
             for name, token in zip_longest(refused.names, refused.tokens):
-                text = b"".join(pieces[:count]) + (b"," if name in ARRAY_CAPS else b"")
-                reader = None if name == self._name else self._cap_reader
+                text, reader = b"".join(pieces[:count]), None if name == self._name else self._cap_reader
                 limit = self._budget if reader is None else getattr(reader.limits, name)
-                offset, pointer = len(b"".join(pieces[:count])), pointer_at(text) if is_json else ""
+                capped = text if reader is None or refused.array < 0 else text[: refused.array + 1]
+                offset, pointer = len(text), pointer_at(capped) if is_json else ""
                 wanted = b"" if token is None else self._grammar.vocabulary.token(token)
                 caps.append(Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace")))
         return list(dict.fromkeys(caps))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import NamedTuple
 
+from structgen.decoding.refusals.repetition import room
 from structgen.options import Limits
 from structgen.parts.part_reading import PartReading
 from structgen.vocabulary import Vocabulary
@@ -22,7 +23,6 @@ from structgen.vocabulary import Vocabulary
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
-ARRAY_CAPS = frozenset(("max_items", "max_equal_items"))
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
@@ -41,8 +41,7 @@ class Level(NamedTuple):
     array: bool  # or an object
     start: int  # its first byte
     items: int  # complete items of an array
-    equal: int  # how many of the last items are spelled alike
-    last: tuple[int, int]  # where the last item starts and ends
+    end: int  # the byte after the last of them
     parent: Level | None  # the container around it
 
 
@@ -63,6 +62,7 @@ class CapReader:
         limits: the caps.
         until: a text of at most `until` bytes need not be read.
         bare: does the text end within a string without quotes?
+        array: the first byte of the array whose cap was exceeded last; -1 if it was a value's own.
     """
 
     bare = False
@@ -72,11 +72,11 @@ class CapReader:
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
-        self._alike = sys.maxsize if limits.max_equal_characters is None else limits.max_equal_characters
-        self._items = [cap for cap in (limits.max_items, limits.max_equal_items) if cap is not None]
+        self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
+        self._items = sys.maxsize if limits.max_items is None else limits.max_items
         self._states: list[CapState] = []
         self.until = 0
-        self._full = -1  # the first byte of the array that has reached a cap
+        self.array = -1
         self._add(CapState(0, NONE, 0, None), b"")
 
     def in_string(self, said: bytes | bytearray) -> bool:
@@ -107,39 +107,36 @@ class CapReader:
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
-        limits, level, items = self.limits, state.top, min(self._items, default=sys.maxsize)
+        level, items = state.top, self._items
         while level is not None:  # each open array may still begin so many items
-            if level.array and limits.max_items is not None:
-                items = min(items, limits.max_items - level.items)
-            if level.array and limits.max_equal_items is not None:
-                items = min(items, limits.max_equal_items - level.equal)
+            if level.array:
+                items = min(items, self._items - level.items)
             level = level.parent
         of_items = state.end + max(items - 1, 0)
-        alike = len(said) - _alike_at_end(said, self._alike) + self._alike
-        return min(string + self._characters, scalar + self._digits, blank + self._blanks, alike, of_items)
+        repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
+        return min(string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items)
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
-        limits, length = self.limits, len(said) - state.start
+        length, self.array = len(said) - state.start, -1
         if state.kind == STRING and length > self._characters:
             return "max_characters"
-        if state.kind == STRING and _alike_at_end(said, self._alike) > self._alike:
-            return "max_equal_characters"
+        if state.kind == STRING and room(said[state.start + 1 :], self._repeated) < 0:
+            return "max_repeated"
         if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
             return "max_digits"
         if said[-1] in _MAY_BE_BLANK and _ends_blank(said, state.end, self._blanks):
             return "max_blanks"
         for array in continued:
-            self._full = array.start
-            if limits.max_items is not None and array.items >= limits.max_items:
-                return "max_items"
-            if limits.max_equal_items is not None and array.equal >= limits.max_equal_items:
-                return "max_equal_items"
+            too_long = array.items >= self._items
+            if too_long or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0:
+                self.array = array.start
+                return "max_items" if too_long else "max_repeated"
         return None
 
     def adds_items(self, length: int, said: bytes) -> bool:
         """Does the text behind the first `length` bytes add items to the array that has reached a cap?"""
         before = next(state for state in reversed(self._states) if state.end <= length)
-        return any(array.start == self._full for array in _read_on(before, said)[1])
+        return any(array.start == self.array for array in _read_on(before, said)[1])
 
     def fork(self) -> CapReader:
         twin = copy(self)
@@ -166,11 +163,9 @@ class PartCaps:
 
     def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
         self.limits, self._vocabulary = limits, vocabulary
-        alike, items_alike = limits.max_equal_characters, limits.max_equal_items
-        caps = limits.max_digits, limits.max_blanks, alike, limits.max_characters, limits.max_items, items_alike
+        caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
         bounds = (sys.maxsize if cap is None else cap for cap in caps)
-        self._digits, self._blanks, self._alike, self._characters, *items = bounds
-        self._items = min(items)
+        self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
         self._readings: list[tuple[int, PartReading]] = [(0, reading)]  # behind so many tokens
         self._start, self.bare = 0, False
         self._close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
@@ -194,7 +189,7 @@ class PartCaps:
         value = reading.open_value
         if value is None:
             self._inner = None
-            self.until = before + min(self._digits, self._blanks, self._alike, self._items)
+            self.until = before + min(self._digits, self._blanks, self._repeated, self._items)
             return None
         offset, is_json = value
         start = before - (reading.length - offset)
@@ -203,10 +198,8 @@ class PartCaps:
             self._inner = None
             too_long = len(said) - start > self._characters
             blank = _ends_blank(said[start:], len(said) - start, self._blanks)
-            alike = _alike_at_end(said[start:], self._alike) > self._alike
-            return (
-                "max_characters" if too_long else "max_blanks" if blank else "max_equal_characters" if alike else None
-            )
+            looping = room(said[start:], self._repeated) < 0
+            return "max_characters" if too_long else "max_blanks" if blank else "max_repeated" if looping else None
         if self._inner is None or start != self._start:
             self._start, self._inner = start, CapReader(self.limits)
         name = self._inner.read(said[start:], before - start)
@@ -240,7 +233,7 @@ class PartCaps:
         left = (
             self._digits - len(number) + len(number.rstrip(NUMBER)),
             self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
-            self._alike - _alike_at_end(said, self._alike),
+            room(said, self._repeated),
             self._items - said.count(b","),
             self._characters - len(said),
         )
@@ -252,6 +245,11 @@ class PartCaps:
             reading = reading.feed(b"".join(map(self._vocabulary.token, tokens[count:])))
             self._readings.append((len(tokens), reading))
         return reading
+
+    @property
+    def array(self) -> int:
+        """See `CapReader.array`; the byte is one of the whole text."""
+        return -1 if self._inner is None or self._inner.array < 0 else self._start + self._inner.array
 
     def adds_items(self, length: int, said: bytes) -> bool:
         """See `CapReader.adds_items`."""
@@ -288,7 +286,7 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
             if not is_over:
                 break
             offset += kind == STRING
-            top, kind = _with_item(top, said, start, offset), NONE
+            top, kind = _with_item(top, offset), NONE
         elif said[offset] in b" \n\t\r,:":
             if said[offset] == 0x2C and top is not None and top.array:
                 continued.append(top)
@@ -296,10 +294,10 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
         elif said[offset] in b"]}":
             offset += 1
             if top is not None:
-                top = _with_item(top.parent, said, top.start, offset)
+                top = _with_item(top.parent, offset)
         else:
             if said[offset] in b"[{":
-                top = Level(said[offset] == 0x5B, offset, 0, 0, (0, 0), top)
+                top = Level(said[offset] == 0x5B, offset, 0, offset, top)
             else:
                 kind, start = STRING if said[offset] == 0x22 else SCALAR, offset
             offset += 1
@@ -312,19 +310,9 @@ def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
     return offset if match is None else match.end()
 
 
-def _with_item(top: Level | None, said: bytes | bytearray, start: int, end: int) -> Level | None:
+def _with_item(top: Level | None, end: int) -> Level | None:
     """The container with one more item if it is an array, else as it is."""
-    if top is None or not top.array:
-        return top
-    first, last = top.last
-    again = top.items > 0 and said[first:last] == said[start:end]
-    return top._replace(items=top.items + 1, equal=top.equal + 1 if again else 1, last=(start, end))
-
-
-def _alike_at_end(said: bytes | bytearray, cap: int) -> int:
-    """How many equal bytes a text ends in, counted to `cap + 1`."""
-    tail = said[-min(cap, len(said)) - 1 :]
-    return len(tail) - len(tail.rstrip(tail[-1:]))
+    return top if top is None or not top.array else top._replace(items=top.items + 1, end=end)
 
 
 def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:

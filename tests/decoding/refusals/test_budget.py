@@ -45,7 +45,7 @@ LAYOUTS = [sg.Whitespace.SPACED, sg.Whitespace.COMPACT, sg.Whitespace.FLEXIBLE, 
 
 def run(text: str, schema: Any, budget: int, **options: Any) -> Any:
     """A scripted model's generation within a budget, which it never exceeds."""
-    limits = sg.Limits(budget, strict=options.pop("strict", False))
+    limits = sg.Limits(budget, strict=options.pop("strict", False), max_digits=None)
     found = sg.generate(scripted(text), "x", schema=schema, limits=limits, details=True, **options)
     assert len(found.token_ids) <= budget
     return found

@@ -41,7 +41,7 @@ class City(BaseModel):
 
 
 def test_the_error_names_the_reason_and_the_budget():
-    for limits in (sg.Limits(max_new_tokens=20), sg.Limits(max_new_tokens=300, validations=1)):
+    for limits in (sg.Limits(20), sg.Limits(max_new_tokens=300, validations=1, max_repeated=None)):
         told = rf"n is too small.*max_new_tokens={limits.max_new_tokens} cut the text short"
         with pytest.raises(sg.ValidationFailed, match=told):
             sg.generate(scripted(ENDLESS), "x", City, limits=limits)

@@ -1,0 +1,198 @@
+"""Loops end at their cap, whatever their length; texts and lists that repeat themselves for a reason do not."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from pydantic import BaseModel
+from torch import Tensor
+
+import structgen as sg
+from structgen.decoding.refusals.caps import CapReader
+from structgen.decoding.refusals.repetition import LONGEST, allowed, room
+from structgen.models.model import Model
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
+from tests.support.calling_models import scripted_chat
+from tests.support.matching import rich_vocabulary
+
+MOST = sg.Limits().max_repeated or 0
+FOX = "The quick brown fox jumps over the lazy dog. "
+BYTES, LONGER = byte_vocabulary(), rich_vocabulary()
+
+
+def excess(text: bytes, most: int, *, items: bool) -> int:
+    """The slow twin: by how many bytes the longest loop at the end of a text is too long, of all periods."""
+    found = [-1]
+    for period in range(1, min(LONGEST, len(text) // 2) + 1):
+        length = period
+        while length < len(text) and text[-length - 1] == text[-length - 1 + period]:
+            length += 1
+        found.append(length - allowed(text[-period:], most, items=items) if length >= 2 * period else -1)
+    return max(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_search_finds_each_loop_when_it_is_too_long_and_says_how_far_the_next_is(seed: int) -> None:
+    draw = random.Random(seed)
+    most, items = draw.choice([1, 3, 5, 8, 20, 64, 256]), draw.random() < 0.3
+    letters = b'ab ,"0'[: draw.randint(1, 6)]
+    unit = bytes(draw.choice(letters) for _ in range(draw.choice([1, 1, 2, 3, 5, 9, 30])))
+    text = bytes(draw.choice(b'ab ,"0') for _ in range(draw.randint(0, 40))) + unit * draw.randint(0, 24) + unit[:2]
+    due = 0
+    for length in range(1, len(text) + 1):
+        begun = text[:length]
+        left = room(begun, most, items=items)
+        assert (left < 0) == (excess(begun, most, items=items) > 0), (begun, most, items)
+        assert left >= 0 or length >= due, "an earlier search has promised more room"
+        due = max(due, length + left + 1)
+
+
+@pytest.mark.parametrize("period", [1, 2, 31, 32, 33, 63, 64, 65, 128, 129, 500, LONGEST])
+def test_the_last_byte_of_a_loop_that_is_too_long_is_known(period: int) -> None:
+    draw = random.Random(period)
+    unit = bytes(draw.choice(b"abcdefgh") for _ in range(period))
+    may_have = allowed(unit, MOST)
+    loop = b"before it " + unit * (may_have // period + 2)
+    assert room(loop[: 10 + may_have], MOST) == 0
+    assert room(loop[: 11 + may_have], MOST) < 0
+
+
+@sg.tool
+def save(text: str) -> None:
+    """Saves a text."""
+
+
+class Report(BaseModel):
+    text: str
+    rows: list[Any]
+    note: str
+
+
+class Stuck(ScriptedModel):
+    """Says a piece of a text again and again in one member, until it is made to end, and then the other members."""
+
+    def __init__(self, field: str, piece: str, vocabulary: Any) -> None:
+        super().__init__("", vocabulary)
+        wanted = {"text": "", "rows": "]", "note": 'all is well"}'} | {field: piece * (1 + 2000 // len(piece))}
+        begun = {"text": '{"text": "', "rows": ', "rows": [', "note": ', "note": "'}
+        self._members = [(begun[name].encode(), wanted[name].encode()) for name in begun]
+
+    def _scores(self, row: int, said: tuple[int, ...]) -> Tensor:
+        text = self.vocabulary.decode(said)
+        lead, wanted = next(((a, b) for a, b in reversed(self._members) if a in text), self._members[0])
+        begun = text[text.index(lead) :] if lead in text else text
+        rest = (lead + wanted)[len(begun) :] or b'"'
+        scores = torch.zeros(self.vocabulary.width)
+        for length in range(1, min(len(rest), self._longest) + 1):
+            if rest[:length] in self._by_bytes:
+                scores[self._by_bytes[rest[:length]]] = 20.0 + length
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "field", "piece"),
+    [
+        (BYTES, "text", "="),
+        (BYTES, "text", "-="),
+        (BYTES, "text", "own "),
+        (BYTES, "text", FOX),
+        (LONGER, "text", "na na na, "),
+        (BYTES, "text", "日本"),
+        (BYTES, "rows", '"A", "B", '),
+        (LONGER, "rows", '"Paris", "London", "Rome", '),
+        (BYTES, "rows", '{"id": 7, "ok": true}, '),
+        (LONGER, "rows", "[1, 2, 3], "),
+        (LONGER, "rows", '"the same item", '),
+    ],
+)
+def test_a_stuck_model_leaves_room_for_the_members_behind(vocabulary: Any, field: str, piece: str) -> None:
+    """Within the default budget, even where each token is a byte."""
+    model = Model(Stuck(field, piece, vocabulary), ByteTokenizer(), vocabulary)
+    run = sg.generate(model, "x", Report, details=True)
+    assert run.value.note == "all is well", run.text
+    assert {(cap.name, cap.pointer, cap.limit) for cap in run.caps} == {("max_repeated", f"/{field}", MOST)}
+    assert run.finish == "complete"
+
+
+def test_a_long_piece_is_found_where_the_budget_lets_it_repeat() -> None:
+    paragraph = "".join(f"Clause {n} says what clause {n + 1} denies. " for n in range(1, 11))
+    assert capped(paragraph * 8) is None
+    assert capped(paragraph * 8 + "Clause") == "max_repeated"
+
+
+TABLE = "| name | " + " | ".join(f"m{n}" for n in range(12)) + " |\n" + "|---" * 13 + "|\n"
+TEXTS = {
+    "a ruler": "-" * 120,
+    "a ruler of two characters": "-=" * 60,
+    "the ruler of a table": "|".join(["-----"] * 20),
+    "a grid": "+".join(["----------"] * 14),
+    "a table": TABLE + "".join(f"| row {n} | " + " | ".join("0" for _ in range(12)) + " |\n" for n in range(30)),
+    "an empty form": "|          |          |          |\n" * 8,
+    "a poem": ("Row, row, row your boat,\nGently down the stream,\nMerrily, merrily, merrily, merrily,\n" * 4),
+    "verses with a refrain": "".join(f"{n} bottles of beer on the wall,\n{FOX}\n" for n in range(40, 0, -1)),
+    "a chorus": "All together now, all together now,\n" * 8,
+    "laughter": "ha" * 60,
+    "CSV": "id,price,stock\n" + "".join(f"{n},0.00,0\n" for n in range(60)),
+    "CSV of zeros": "0,0,0,0\n" * 30,
+    "zeros": "0" * 240,
+    "a row of zeros": "0, " * 100,
+    "a dump": "".join(f"{16 * n:08x}  {'00 ' * 16}\n" for n in range(20)),
+    "bits": "01" * 100,
+    "base64": "A" * 220 + "==",
+    "code": "if (a) {\n" * 10 + "}\n" * 10,
+    "dots of a table of contents": "".join(f"Chapter {n} {'.' * 60} {n * 7}\n" for n in range(20)),
+}
+LISTS: dict[str, list[Any]] = {
+    "zeros": [0] * 128,
+    "fractions": [0.0] * 128,
+    "labels": ["O"] * 100,
+    "nulls": [None] * 100,
+    "empty texts": [""] * 128,
+    "alternating": [0, 1] * 64,
+    "a matrix": [[0] * 16] * 16,
+    "a board": [["", "", "", "", "", "", "", ""]] * 8,
+    "empty records": [{"name": None, "price": 0.0, "tags": []}] * 16,
+    "records": [{"id": n, "ok": True, "note": ""} for n in range(60)],
+    "hours": ["closed"] * 5 + ["9-17"] * 3,
+}
+
+
+def capped(value: Any, indent: int | None = None, size: int = 4) -> str | None:
+    """The cap that a value exceeds, read in pieces."""
+    text, reader = json.dumps(value, indent=indent, ensure_ascii=False).encode(), CapReader(sg.Limits())
+    for end in range(size, len(text) + size, size):
+        if (name := reader.read(text[:end], min(end, len(text) + size - 1) - size)) is not None:
+            return name
+    return None
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("size", [1, 5])
+def test_texts_that_repeat_themselves_for_a_reason_stay(name: str, size: int) -> None:
+    assert capped({"text": TEXTS[name], "note": ""}, size=size) is None
+    assert capped([TEXTS[name], TEXTS[name]], size=size) is None
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_lists_that_repeat_themselves_for_a_reason_stay(name: str, indent: int | None) -> None:
+    assert capped({"rows": LISTS[name], "note": ""}, indent) is None
+
+
+def test_more_of_the_same_is_a_loop() -> None:
+    """The other side of the same texts: nobody fills a string with thousands of them."""
+    loops = ["own " * 90, "-=" * 140, FOX * 9, "All together now, all together now,\n" * 12, "0, " * 140]
+    assert {capped({"text": loop}) for loop in loops} == {"max_repeated"}
+    lists: list[list[Any]] = [[0] * 140, ["O"] * 140, [[0] * 16] * 20, ["A", "B"] * 40, [{"id": 7, "ok": True}] * 20]
+    assert {capped(loop, indent) for loop in lists for indent in (None, 2)} == {"max_repeated"}
+
+
+def test_a_loop_within_a_call_is_told() -> None:
+    """Whoever acts on calls sees that this one was cut."""
+    said = '<tool_call>\n{"name": "save", "arguments": {"text": "%s"}}\n</tool_call>' % ("own " * 200)
+    reply = sg.call(scripted_chat("hermes", said), "x", [save], details=True, limits=sg.Limits(900))
+    assert "max_repeated" in {cap.name for cap in reply.generation.caps}
