@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 _BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
@@ -52,11 +53,14 @@ class PointerReader:
 
         A number is complete only if another byte follows it (see `finish`).
         """
+        return list(self.completing(more))
+
+    def completing(self, more: bytes) -> Iterator[Span]:
+        """`feed`, value by value: when one comes, `containers` and `keys` are those after it."""
         if len(self._text) > self._length:  # a fork has read more
             self._text = self._text[: self._length]
         self._text += more
         self._length += len(more)
-        spans = []
         while token := TOKEN.match(self._text, self._at, self._length):
             self._at = token.end()
             kind = token.lastindex or 0
@@ -69,11 +73,10 @@ class PointerReader:
             elif kind == 3:
                 _, start = self._open.pop()
                 self._path.pop()
-                spans.append(self._complete(start, self._at))
+                yield self._complete(start, self._at)
             else:
                 self.scalars += 1
-                spans.append(self._complete(start, self._at))
-        return spans
+                yield self._complete(start, self._at)
 
     def fork(self) -> PointerReader:
         """A reader of another text, which begins with the bytes read so far."""
@@ -111,6 +114,12 @@ class PointerReader:
     def containers(self) -> list[int]:
         """The first byte of each open container, outermost first."""
         return [start for _, start in self._open]
+
+    @property
+    def keys(self) -> list[str | int | None]:
+        """For each open container, the name or index of the member that is being read or comes next; None before a
+        name."""
+        return self._path[:]
 
     @property
     def settled(self) -> bytes:

@@ -70,9 +70,10 @@ UNBOUNDED = (1 << 31) - 1
 PLAIN, FREE, OVERLAY, CHARS, ITEMS, GAP = 0, 1, 2, 3, 4, 5
 """Modes of a state: the shortcut that masks may take there.
 
-PLAIN: none. FREE: inside a free string (aux: its block of free slices). OVERLAY: in a free string that must not begin
-with some literals (aux: 1 between the bytes of a character). CHARS: in a lifted `CharDfa` (aux: its block). ITEMS:
-between the items of an array; the counter counts items. GAP: in white space, of which at most HI characters may come.
+PLAIN: none (aux: 1 + the block of free slices, within a character of a free string). FREE: inside a free string (aux:
+its block of free slices). OVERLAY: in a free string that must not begin with some literals (aux: 1 between the bytes of
+a character). CHARS: in a lifted `CharDfa` (aux: its block). ITEMS: between the items of an array; the counter counts
+items. GAP: in white space, of which at most HI characters may come.
 """
 
 BLOCK_FIRST, BLOCK_STATES, BLOCK_DEPTHS, BLOCK_CLASSES, BLOCK_SLACK, BLOCK_EXITS = range(6)

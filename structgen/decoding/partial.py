@@ -1,148 +1,240 @@
-"""Values of a type while they are being written: complete parts are typed, missing ones are unset."""
+"""Values of a type while they are being written: what cannot become another value is typed, the rest is unset.
+
+One rule: a scalar appears when its text is closed. An object or array appears once only one alternative of a union is
+left for it, with those of its members that have appeared. Only free strings (see `MatcherPlaces.is_free`) appear as far
+as they are written.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-from collections.abc import Mapping
-from functools import lru_cache, reduce
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import RootModel, ValidationError
 from pydantic_core import from_json
-from typing_extensions import NotRequired, ReadOnly, Required, is_typeddict
 
 from structgen.automaton.pointers import Span
-from structgen.errors import ValidatorError
+from structgen.errors import StructgenError
 from structgen.memo import kept_where_hashable
-from structgen.schema.python.validators import validated
+from structgen.schema.python.core_parts import (
+    FIELDS,
+    FUNCTIONS,
+    INNER,
+    UNIONS,
+    CoreParts,
+    ValuePart,
+    choices_of,
+    spellings,
+)
+from structgen.schema.python.object_fields import fields_of
+from structgen.schema.python.types import from_type
+from structgen.schema.python.validators import Validators
 
 UNSET: Any = object()
-"""Stands for a value that is not there yet."""
+"""Stands for a value that has not appeared yet."""
 ANY: Any = Any
 """The type of parsed JSON that no type describes."""
+_ARRAYS = {"list": list, "set": set, "frozenset": frozenset, "tuple": tuple}
+"""The types of core schemas for arrays, and what an unfinished one is."""
+_OBJECTS = FIELDS | {"dict"}
+_NO_TEXTS = frozenset({"none", "bool", "int", "float", "literal", "model", "dataclass", *_OBJECTS, *_ARRAYS})
+"""Alternatives of a union that make nothing else of a free string than the text."""
+_ANYTHING, _OPAQUE = ValuePart({"type": "any"}), ValuePart({"type": "opaque"})
+_REWRITING = "strip_whitespace", "to_lower", "to_upper"
+"""Options of a text that make another text of it, once it is complete."""
 
 
-def completed(tp: Any, text: bytes, span: Span) -> Any:
-    """The value of a span of the text; parsed JSON if `tp` has no type for it or refuses it."""
-    raw, inner = text[span.start : span.end], reduce(_child, span.path, tp)
-    try:
-        return json.loads(raw) if inner is ANY else validated(_adapter(inner), raw)
-    except (ValidationError, ValidatorError, PydanticUserError):
-        return json.loads(raw)
+class Container(NamedTuple):
+    """An open object or array.
 
-
-_NO_VALUE_YET = frozenset(word[:n] for word in (b"true", b"false", b"null") for n in range(len(word)))
-"""Documents without a value yet. `from_json` takes the beginning of a word only inside a container."""
-
-
-def partial(tp: Any, text: bytes) -> Any:
-    """The value that the beginning of a JSON text spells so far; None before there is one.
-
-    Args:
-        tp: its type; `Any` gives parsed JSON.
-        text: JSON up to any byte but within a number. An unfinished string counts as far as it goes.
+    Attributes:
+        start: its first byte.
+        members: the places of its complete members, and perhaps of later ones.
+        count: the number of complete members.
+        key: the name or index of the member that is being read or comes next; None before a name.
     """
-    if text.strip() in _NO_VALUE_YET:
-        return None
-    characters = text.decode("utf-8", errors="ignore")  # without an incomplete one at the end
-    value = _typed(tp, from_json(characters, allow_partial="trailing-strings"))
-    return None if value is UNSET else value
+
+    start: int
+    members: list[Span]
+    count: int
+    key: str | int | None
 
 
-def _typed(tp: Any, raw: Any) -> Any:
-    """The raw value as `tp`: validated if it is complete, else built of its complete parts."""
-    if tp is ANY:
-        return raw
-    try:
-        return validated(_adapter(tp), json.dumps(raw))
-    except (ValidationError, ValidatorError, PydanticUserError):
-        pass
-    if isinstance(raw, list):
-        items = [_typed(_child(tp, i), item) for i, item in enumerate(raw)]
-        return [item for item in items if item is not UNSET]
-    if not isinstance(raw, dict):
-        return UNSET
-    arm = _arm(tp, raw)
-    parts = {name: _typed(_child(arm, name), value) for name, value in raw.items()}
-    return _built(arm, {name: part for name, part in parts.items() if part is not UNSET})
+class Unfinished(NamedTuple):
+    """A JSON text up to some byte.
+
+    Attributes:
+        text: it may go on beyond that byte.
+        containers: the open ones, outermost first.
+        whole: the place of the whole value; None while it is not complete.
+        growing: the spelling of an unfinished free string, with its opening quote; else empty.
+    """
+
+    text: bytes
+    containers: tuple[Container, ...]
+    whole: Span | None = None
+    growing: bytes = b""
+
+    def is_object(self, depth: int) -> bool:
+        """Is the open container at a depth an object?"""
+        return self.text.startswith(b"{", self.containers[depth].start)
 
 
-def _built(tp: Any, parts: Mapping[str, Any]) -> Any:
-    """A model with only these members; a dict for other types, whose objects cannot lack a member."""
-    tp = _plain(tp)
-    names = {_spelled(field, name): name for name, field in _fields(tp).items()}
-    attributes = {names.get(name, name): part for name, part in parts.items()}
-    if isinstance(tp, type) and issubclass(tp, BaseModel):
-        return tp.model_construct(_fields_set=set(attributes), **attributes)
-    return attributes
+@kept_where_hashable(256)
+def partial_type(tp: Any) -> PartialType:
+    """Reads unfinished values of a type; `Any` gives parsed JSON."""
+    return PartialType(tp)
 
 
-def _child(tp: Any, key: str | int) -> Any:
-    """The type of a member or an item; `Any` if it is not known."""
-    tp = _plain(tp)
-    origin, given = get_origin(tp), get_args(tp)
-    if origin in (Union, types.UnionType):
-        inner = [_child(arm, key) for arm in given if arm is not type(None)]
-        known = [tp for tp in inner if tp is not ANY]
-        return known[0] if known and all(tp == known[0] for tp in known) else ANY
-    if isinstance(key, int):
-        if origin is tuple and not (len(given) == 2 and given[1] is Ellipsis):
-            return given[key] if key < len(given) else ANY
-        return given[0] if given and origin is not dict else ANY
-    for name, field in _fields(tp).items():
-        if _spelled(field, name) == key:
-            if not isinstance(field, FieldInfo):
-                return field
-            typed: Any = (field.annotation, *field.metadata)  # with its bounds, without a default or an alias
-            return Annotated[typed] if field.metadata else field.annotation
-    return given[1] if origin is not None and len(given) == 2 and issubclass(origin, Mapping) else ANY
+class PartialType:
+    """Reads unfinished values of one type, see the module."""
+
+    def __init__(self, tp: Any) -> None:
+        adapter = None if tp is ANY else from_type(tp)[1]
+        schema = _ANYTHING.node if adapter is None else adapter.core_schema
+        self._core = CoreParts(schema, through=True)
+        self._validators = None if adapter is None else Validators(adapter, getattr(tp, "__name__", repr(tp)))
+
+    def value(self, now: Unfinished) -> Any:
+        """The value as far as it has appeared; None before it has."""
+        if now.whole is not None:
+            return self.completed(now, now.whole)
+        found = self._open(self._core.root, 0, now) if now.containers else self._growing([self._core.root], now)
+        return None if found is UNSET else found
+
+    def completed(self, now: Unfinished, span: Span) -> Any:
+        """The value that has just been completed; parsed JSON where its type is not known yet, or refuses it."""
+        parts = [self._core.root]
+        for depth, key in enumerate(span.path):
+            ways = [way for part in parts for way in self._ways(part, depth, now)]
+            parts = [inner for way in ways for inner in self._member(way, key) or [_ANYTHING]]
+        found = self._closed(parts, span, now) if len({id(part.node) for part in parts}) == 1 else UNSET
+        return json.loads(now.text[span.start : span.end]) if found is UNSET else found
+
+    def _open(self, part: ValuePart, depth: int, now: Unfinished) -> Any:
+        """The open container at a depth; UNSET while several alternatives are left."""
+        ways = self._ways(part, depth, now)
+        if len({(id(way.node), way.models) for way in ways}) != 1:
+            return UNSET
+        way, container = ways[0], now.containers[depth]
+        kind = way.node["type"]
+        if kind == "any":
+            kind = "dict" if now.is_object(depth) else "list"
+        elif kind not in (_OBJECTS if now.is_object(depth) else _ARRAYS) or (
+            way.changed and not way.models and kind not in FIELDS
+        ):
+            return UNSET  # nobody knows what code will make of it
+        members = dict[Any, Any]()
+        for span in container.members[: container.count]:
+            key, inner = span.path[-1], self._member(way, span.path[-1])
+            self._put(members, way, inner, key, self._closed(inner, span, now))
+        if container.key is not None and kind not in ("set", "frozenset"):
+            inner = self._member(way, container.key)
+            found = [self._open(each, depth + 1, now) for each in inner] if now.containers[depth + 1 :] else None
+            value = self._growing(inner, now) if found is None else found[0] if found else UNSET
+            self._put(members, way, inner, container.key, value)
+        value = _ARRAYS[kind](members.values()) if kind in _ARRAYS else members
+        for model in reversed(way.models):
+            value = _instance(model, {"root": value} if issubclass(model, RootModel) else value)
+        return value
+
+    def _ways(self, part: ValuePart, depth: int, now: Unfinished, *, alone: bool = True) -> list[ValuePart]:
+        """The alternatives that are left for the open container at a depth.
+
+        Args:
+            alone: a single alternative needs no proof that it fits.
+        """
+        ways = [_OPAQUE if way is None else way for way in self._core.ways(part)]
+        return ways if len(ways) == 1 and alone else [way for way in ways if self._fits(way, depth, now)]
+
+    def _fits(self, way: ValuePart, depth: int, now: Unfinished) -> bool:
+        """May the open container at a depth become a value of this alternative?"""
+        kind, container = way.node["type"], now.containers[depth]
+        if kind in ("any", "opaque", "generator"):
+            return True
+        if kind not in (_OBJECTS if now.is_object(depth) else _ARRAYS):
+            return False
+        for span in container.members[: container.count]:
+            if self._closed(self._member(way, span.path[-1]), span, now) is UNSET:
+                return False
+        inner = [_ANYTHING] if container.key is None else self._member(way, container.key)
+        if now.containers[depth + 1 :]:
+            return any(self._ways(each, depth + 1, now, alone=False) for each in inner)
+        return bool(inner) or not now.is_object(depth)  # an array may end before its next item
+
+    def _member(self, way: ValuePart, key: str | int) -> list[ValuePart]:
+        """The part of a member; nothing where such a value has no such member."""
+        inner = self._core.member(way, key) if way.node["type"] != "opaque" else None
+        if inner is None and way.node["type"] in FIELDS and not (way.ordered or _allows_more(way) or _reads_paths(way)):
+            return []
+        return [_ANYTHING] if inner is None else inner
+
+    def _put(self, members: dict[Any, Any], way: ValuePart, inner: Sequence[ValuePart], key: Any, value: Any) -> None:
+        """Adds a member that has appeared, under the name that it has in Python."""
+        if way.node["type"] == "dict" and "keys_schema" in way.node and value is not UNSET:
+            spelled = json.dumps(key).encode()
+            key = self._validated(ValuePart(way.node["keys_schema"], way.config), spelled, b"")
+        is_known = way.node["type"] not in FIELDS or inner[:1] != [_ANYTHING] or _allows_more(way)
+        if value is not UNSET and key is not UNSET and is_known:
+            members[(inner[0].name if inner else "") or key] = value
+
+    def _closed(self, parts: Sequence[ValuePart], span: Span, now: Unfinished) -> Any:
+        """A complete value; UNSET if its type refuses it."""
+        text = now.text[span.start : span.end]
+        if not parts or parts[0].node["type"] != "any":
+            return self._validated(parts[0], text, now.text[span.around : span.end] + b"}") if parts else UNSET
+        return json.loads(text)
+
+    def _validated(self, part: ValuePart, text: bytes, members: bytes) -> Any:
+        assert self._validators is not None
+        try:
+            return self._validators.value(part, text, members)
+        except (ValidationError, StructgenError):
+            return UNSET
+
+    def _growing(self, parts: Sequence[ValuePart], now: Unfinished) -> Any:
+        """The unfinished string at the end of the text, if it is free."""
+        if not now.growing or not parts or not all(self._is_text(part) for part in parts):
+            return UNSET
+        return from_json(now.growing.decode(errors="ignore"), allow_partial="trailing-strings")
+
+    def _is_text(self, part: ValuePart) -> bool:
+        """Does the type make nothing else of a free string than its text?"""
+        node, config = self._core.resolved(part.node), part.config or {}
+        kind = node["type"]
+        if kind in UNIONS:
+            texts = [self._is_text(part._replace(node=choice)) for choice in choices_of(node)]
+            kinds = [self._core.resolved(choice)["type"] for choice in choices_of(node)]
+            return any(texts) and all(text or kind in _NO_TEXTS for text, kind in zip(texts, kinds, strict=True))
+        if kind == "str":
+            return not any(node.get(name, config.get(f"str_{name}")) for name in _REWRITING)
+        if kind in INNER and kind not in FUNCTIONS:
+            return self._is_text(part._replace(node=node[INNER[kind]]))
+        return kind == "any"
 
 
-def _arm(tp: Any, raw: Mapping[str, Any]) -> Any:
-    """The first type of a union that has all the members; a type that is no union as it is."""
-    tp = _plain(tp)
-    if get_origin(tp) in (Union, types.UnionType):
-        for arm in get_args(tp):
-            fields = _fields(_plain(arm))
-            if fields and set(raw) <= {_spelled(field, name) for name, field in fields.items()}:
-                return arm
-    return tp
+def _allows_more(way: ValuePart) -> bool:
+    """May an object have members that its type does not declare?"""
+    behaviour = way.node.get("extra_behavior") or (way.config or {}).get("extra_fields_behavior")
+    return bool(behaviour == "allow")
 
 
-def _plain(tp: Any) -> Any:
-    """The type without `Annotated` and type aliases."""
-    while True:
-        if get_origin(tp) is Annotated:
-            tp = get_args(tp)[0]
-        elif hasattr(tp, "__value__"):
-            tp = tp.__value__
-        else:
-            return tp
+def _reads_paths(way: ValuePart) -> bool:
+    """May a path of aliases read a member that its type does not declare?"""
+    return any(spellings(field, name, way.config) is None for name, field in fields_of(way.node))
 
 
-@lru_cache(maxsize=256)
-def _fields(tp: Any) -> Mapping[str, Any]:
-    """The members that a type declares, each as pydantic's `FieldInfo` or as its type."""
-    if isinstance(tp, type) and issubclass(tp, BaseModel):
-        return tp.model_fields
-    if isinstance(tp, type) and (dataclasses.is_dataclass(tp) or is_typeddict(tp)):
-        hints = get_type_hints(tp, include_extras=True)
-        for name in hints:
-            while get_origin(hints[name]) in (Required, NotRequired, ReadOnly):
-                (hints[name],) = get_args(hints[name])
-        return hints
-    return {}
-
-
-def _spelled(field: Any, name: str) -> str:
-    """A member's name in JSON."""
-    alias = (field.validation_alias or field.alias) if isinstance(field, FieldInfo) else None
-    return alias if isinstance(alias, str) else name
-
-
-@kept_where_hashable(1024)
-def _adapter(tp: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(tp)
+def _instance(model: Any, values: dict[str, Any]) -> Any:
+    """A model with only these members: without defaults, validators or `model_post_init`."""
+    made = model.__new__(model)
+    extra = {name: value for name, value in values.items() if name not in model.model_fields}
+    fields = {name: value for name, value in values.items() if name in model.model_fields}
+    for name, value in {
+        "__dict__": fields,
+        "__pydantic_fields_set__": set(values),
+        "__pydantic_extra__": extra or None,
+        "__pydantic_private__": None,
+    }.items():
+        object.__setattr__(made, name, value)
+    return made

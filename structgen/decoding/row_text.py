@@ -65,6 +65,17 @@ class RowText:
         """The text's bytes, without a stop string."""
         return bytes(self._transcript.said)
 
+    def is_free(self, start: int, end: int) -> bool:
+        """Is there a place between these bytes that is within a free value? See `MatcherPlaces.is_free`."""
+        matcher, tokens, offset = self.matcher, self.tokens, len(self._transcript.said)
+        if matcher is None or matcher.finished:
+            return matcher is None
+        for back, token in enumerate(reversed(tokens)):
+            if offset <= end:
+                return offset >= start and matcher.is_free(back)
+            offset -= len(self._vocabulary.token(token))
+        return False
+
     @property
     def stop(self) -> str | None:
         """The stop string before which the text ends; None without one."""

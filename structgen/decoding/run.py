@@ -109,6 +109,9 @@ class RunRow(Protocol):
     def costs(self) -> dict[str, Any]:
         """The row's own fields of `Stats`, except `drafted`."""
 
+    def is_free(self, start: int, end: int) -> bool:
+        """Is there a place between these bytes of `said` that is within a free value? See `MatcherPlaces.is_free`."""
+
     def unsettled(self) -> int:
         """The number of bytes at the end of `said` that may be taken back, so they are not shown yet."""
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.partial import completed, partial
+from structgen.decoding.partial import Container, Unfinished, partial_type
 from structgen.decoding.request import Request
 from structgen.decoding.run import Run, RunRow, in_thread
 from structgen.errors import OptionError
@@ -45,18 +45,20 @@ class Event(Generic[T]):
     result: Generation[T] | None = None
     row: int = 0
     thinking: bool = False
-    _known: tuple[Any, bytes] | None = field(default=None, repr=False)
+    _known: tuple[Any, Unfinished] | None = field(default=None, repr=False)
 
     @property
     def partial(self) -> T | None:
-        """The whole value so far: its complete parts are typed, missing members are unset.
+        """The whole value so far: what has appeared in it stays as it is, missing members are unset.
 
-        A model is an instance of its class with the members so far. Other types that cannot lack a member are dicts
-        until they are complete. None before there is a value, and if the text is no JSON.
+        A string that may be any text grows. Every other value appears when it is complete, and an object of a union
+        when only one of its types is left. A model is an instance of its class with the members so far, without
+        defaults; dataclasses are dicts until they are complete. None before there is a value, and if the text is no
+        JSON.
         """
         if self.result is not None and self.result.error is None:
             return self.result.value
-        return None if self._known is None else partial(*self._known)
+        return None if self._known is None else partial_type(self._known[0]).value(self._known[1])
 
     def _repr_html_(self) -> str:
         """In a notebook: the value so far, or the new text; of the last event the whole run."""
@@ -73,10 +75,11 @@ class RowEvents:
     """
 
     def __init__(self, source: RunRow, tp: Any, *, is_json: bool, row: int) -> None:
-        self._source, self._type, self._is_json, self._row = source, tp, is_json, row
+        self._source, self._is_json, self._row = source, is_json, row
+        self._type = tp
         self._shown = b""
         self._characters = 0
-        self._reader = PointerReader()
+        self._read_anew()
 
     def events(self) -> Iterator[Event[Any]]:
         """The events since the last call."""
@@ -84,29 +87,66 @@ class RowEvents:
         if not text.startswith(self._shown):
             self._go_back(text)
         offset = len(self._shown)
-        spans = self._reader.feed(text[offset:]) if self._is_json else []
-        if self._is_json and self._source.done and self._source.error is None:
-            spans += self._reader.finish()
-        for span in spans:
-            yield self._event(text[offset : max(offset, span.end)], span)
+        for span in self._spans(text[offset:]):
+            yield self._event(text[offset : max(offset, span.end)], text[: span.end], span)
             offset = max(offset, span.end)
         if offset < len(text):
-            yield self._event(text[offset:], None)
+            yield self._event(text[offset:], text, None)
         self._shown = text
 
     def last(self, result: Generation[Any]) -> Event[Any]:
         return Event("", self._characters, result=result, row=self._row)
 
-    def _event(self, new: bytes, span: Span | None) -> Event[Any]:
-        """One piece of text, up to the end of a span or of all that was read."""
+    def _spans(self, new: bytes) -> Iterator[Span]:
+        """The values that new text completes. Each is a member of its container when the next one comes."""
+        spans = self._reader.completing(new) if self._is_json else iter(())
+        for span in spans:
+            self._members.pop(span.start, None)
+            self._members.setdefault(span.around, []).append(span)
+            yield span
+        if self._is_json and self._source.done and self._source.error is None:
+            yield from self._reader.finish()
+
+    def _event(self, new: bytes, text: bytes, span: Span | None) -> Event[Any]:
+        """One piece of text.
+
+        Args:
+            text: up to the end of the piece.
+            span: the value that it completes.
+        """
         piece, start = new.decode("utf-8", errors="replace"), self._characters
         self._characters += len(piece)
-        if span is not None:
-            known = self._type, self._reader.text[: span.end]
-            value = completed(self._type, self._reader.text, span)
-            return Event(piece, start, span.pointer, value, row=self._row, _known=known)
-        settled = (self._type, self._reader.settled) if self._is_json else None
-        return Event(piece, start, row=self._row, _known=settled)
+        if not self._is_json:
+            return Event(piece, start, row=self._row)
+        now = self._unfinished(text, span)
+        if span is None:
+            return Event(piece, start, row=self._row, _known=(self._type, now))
+        value = partial_type(self._type).completed(now, span)
+        return Event(piece, start, span.pointer, value, row=self._row, _known=(self._type, now))
+
+    def _unfinished(self, text: bytes, span: Span | None) -> Unfinished:
+        """What has been read of a text."""
+        containers = []
+        for start, key in zip(self._reader.containers, self._reader.keys, strict=True):
+            members = self._members.setdefault(start, [])
+            containers.append(Container(start, members, len(members), key))
+        whole = span if span is not None and not span.path else None
+        return Unfinished(text, tuple(containers), whole, b"" if span is not None else self._free_string(text))
+
+    def _free_string(self, text: bytes) -> bytes:
+        """The spelling of the unfinished string at the end of a text, if it may be any text; else empty."""
+        begun = self._reader.begun.lstrip(b" \n\t\r:,")
+        if not begun.startswith(b'"') or self._reader.keys[-1:] == [None]:  # or it is a name
+            return b""
+        start = len(text) - len(begun) + 1
+        if self._free_at != start and self._source.is_free(start, len(text)):
+            self._free_at = start
+        return begun if self._free_at == start else b""
+
+    def _read_anew(self) -> None:
+        self._reader = PointerReader()
+        self._members = dict[int, list[Span]]()  # the complete members of each open container, by its first byte
+        self._free_at = -1  # where the last string began that may be any text
 
     def _sure(self) -> bytes:
         """The part of the text that more tokens cannot change: whole characters that cannot be taken back."""
@@ -121,8 +161,9 @@ class RowEvents:
         kept = text[: common(text, self._shown)]
         self._shown = kept[: len(kept) - begun_character(kept)]
         self._characters = len(self._shown.decode("utf-8", errors="replace"))
-        self._reader = PointerReader()
-        self._reader.feed(self._shown)
+        self._read_anew()
+        for _ in self._spans(self._shown):
+            pass
 
 
 def row_steps(request: Request, batch: Run[Any]) -> Iterator[tuple[int, Generation[Any] | None]]:

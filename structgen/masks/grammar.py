@@ -88,6 +88,15 @@ class Matcher:
         """The position before the last `count` tokens."""
         return self._places[-1 - count].position
 
+    def is_free(self, back: int = 0) -> bool:
+        """Was the text within a free value before the last `back` tokens? See `MatcherPlaces.is_free`."""
+        return self.grammar.is_free(self._places[-1 - back])
+
+    def free_tokens(self) -> list[int]:
+        """The tokens that lie within free values as a whole: each begins and ends there."""
+        free = [self.grammar.is_free(place) for place in self._places]
+        return [token for token, before, after in zip(self._tokens, free, free[1:], strict=False) if before and after]
+
     @property
     def token_ids(self) -> tuple[int, ...]:
         """The tokens accepted so far, without an end token."""

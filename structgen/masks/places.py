@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import COUNT_SHIFT, YES
+from structgen.automaton.table_format import (
+    BLOCK_EXITS, BLOCK_FIRST, BLOCK_STATES, CHARS, COUNT_SHIFT, FREE, KIND, PLAIN, TARGET, YES,
+)  # fmt: skip
+from structgen.automaton.tables import Tables
+from structgen.automaton.writing.strings import VALUE
+from structgen.automaton.writing.text_loops import QUOTED_BITS
 from structgen.errors import DeadEnd
 from structgen.masks.alike import alike
 from structgen.masks.string_slices import Uint32
@@ -39,14 +44,16 @@ class MatcherPlace:
         position: an int; equal positions have equal futures.
         filled: the result of `MatcherPlaces.mask`; None while it is not in the cache.
         cost: the number of tokens with which a text can end here, see `Closing.cost`; None while it was not asked for.
+        free: is it within a free value? See `MatcherPlaces.is_free`; None while it was not asked for.
     """
 
-    __slots__ = ("cost", "filled", "position")
+    __slots__ = ("cost", "filled", "free", "position")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.filled: Filled | None = None
         self.cost: int | None = None
+        self.free: bool | None = None
 
 
 class MatcherPlaces(Transitions):
@@ -76,6 +83,13 @@ class MatcherPlaces(Transitions):
             self.ways.clear()
         self.ways[before << TOKEN_BITS | token_id] = place
         return place
+
+    def is_free(self, place: MatcherPlace) -> bool:
+        """Is a place within a free value: in a JSON string that may be any text, or in text outside of JSON that nearly
+        any character continues? Names of members, and strings with a pattern, a format or listed values, are not."""
+        if place.free is None:
+            place.free = _is_free(self.automaton.tables, place.position & TARGET)
+        return place.free
 
     def mask(self, position: int) -> Filled:
         """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.
@@ -174,3 +188,17 @@ class MatcherPlaces(Transitions):
         """Bytes held by the cached masks. Other grammars may hold the same ones."""
         masks = {id(place.filled[0]) for place in list(self._places.values()) if place.filled is not None}
         return 4 * self._slices.words * len(masks)
+
+
+def _is_free(tables: Tables, state: int) -> bool:
+    """Is a state within a free value? See `MatcherPlaces.is_free`."""
+    kind = tables.row(state)[KIND]
+    mode, aux = kind >> 4 & 15, kind >> 8
+    if mode in (FREE, PLAIN):
+        return aux == (VALUE if mode == FREE else 1 + VALUE)
+    block = tables.blocks[aux].tolist() if mode == CHARS else None
+    if block is None or not block[BLOCK_EXITS]:
+        return False
+    leaving, home = tables.exits[block[BLOCK_EXITS] + state - block[BLOCK_FIRST]].tolist()
+    is_alone = block[BLOCK_STATES] == 1 and leaving != 0  # in a composition; most characters lead back to it
+    return (home != 0 or is_alone) and leaving & int(QUOTED_BITS) != int(QUOTED_BITS)

@@ -13,7 +13,7 @@ from numba import types
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.table_format import (
-    FREE, HI, INC, KIND, LEADS, LO, NEED, RANGES, ROOM, SPAN, START, UNBOUNDED, Edge, Int32, Machine,
+    FREE, HI, INC, KIND, LEADS, LO, NEED, PLAIN, RANGES, ROOM, SPAN, START, UNBOUNDED, Edge, Int32, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import COMPLETE, UTF8_LEADS, UTF8_STATES
 from structgen.automaton.writing.text_classes import ESCAPED
@@ -120,7 +120,7 @@ def _template(rows: list[list[Edge]], kind: int) -> tuple[Int32, Int32]:
         kind: VALUE or NAME.
     """
     states: Int32 = np.zeros((len(rows), 8), np.int32)
-    states[:, KIND] = RANGES
+    states[:, KIND] = RANGES | PLAIN << 4 | 1 + kind << 8
     states[0, KIND] = RANGES | FREE << 4 | kind << 8
     states[:, HI] = UNBOUNDED
     flat = [(low | high << 8, target) for row in rows for low, high, target in row]

@@ -85,6 +85,10 @@ class BeamSearch:
         complete = [text.said for text, _ in self.best.kept]
         return reduce(lambda one, other: one[: common(one, other)], going + complete)
 
+    def is_free(self, start: int, end: int) -> bool:
+        """See `RunRow`. All texts begin alike, so each of them tells."""
+        return any(beam.text.is_free(start, end) for beam in self.beams)
+
     def unsettled(self) -> int:
         """The number of unsettled bytes in `said`: none, though going back may lead to another text."""
         return 0

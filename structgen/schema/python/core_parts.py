@@ -50,12 +50,18 @@ class ValuePart(NamedTuple):
         config: the configuration of the model around it.
         owner: the node of the fields that it belongs to; None where it is not a field.
         name: the name of the field.
+        models: the models that hold the value, outermost first, where nodes that wrap it were looked through.
+        changed: code may change the value once it is complete.
+        ordered: the first alternative of a union that takes the value is the right one; else the one that fits best.
     """
 
     node: Node
     config: Any = None
     owner: Node | None = None
     name: str = ""
+    models: tuple[Any, ...] = ()
+    changed: bool = False
+    ordered: bool = False
 
 
 class CoreParts:
@@ -63,9 +69,11 @@ class CoreParts:
 
     Args:
         schema: the core schema of a `TypeAdapter`.
+        through: look through the user's code, too: its nodes wrap those of the value that it is given.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, through: bool = False) -> None:
+        self._through = through
         self.definitions: list[Any] = list(schema.get("definitions", ()))
         self._by_ref = {node["ref"]: node for node in self.definitions}
         self.root = ValuePart(schema["schema"] if schema["type"] == "definitions" else schema)
@@ -87,33 +95,37 @@ class CoreParts:
             around: the value around it with the members that are complete; None where it is not known.
         """
         parts: list[ValuePart] = []
-        for container in self._containers(part, around):
+        for container in self.ways(part, around):
             if container is None:
                 return None
-            inner = self._member(container, key)
+            inner = self.member(container, key)
             if inner is None:
                 return None
             parts += inner
         return parts
 
-    def _containers(self, part: ValuePart, value: Any) -> Iterator[ValuePart | None]:
+    def ways(self, part: ValuePart, value: Any = None) -> Iterator[ValuePart | None]:
         """The parts for each way to read a value, without wrapping nodes; None for an opaque node."""
         node = self.resolved(part.node)
         kind = node["type"]
         if kind in UNIONS:
             for choice in _tagged(node, value) or choices_of(node):
-                yield from self._containers(part._replace(node=choice), value)
+                ordered = part.ordered or node.get("mode") == "left_to_right"
+                yield from self.ways(part._replace(node=choice, ordered=ordered), value)
         elif kind == "default" and node.get("on_error", "raise") != "raise":
             yield None
         elif kind in INNER:
             config = node.get("config") or part.config
-            yield from self._containers(ValuePart(node[INNER[kind]], config, part.owner, part.name), value)
-        elif kind in FUNCTIONS and not is_custom(node) and "schema" in node:
-            yield from self._containers(part._replace(node=node["schema"]), value)
+            models = (*part.models, node["cls"]) if kind == "model" else part.models
+            changed = part.changed or kind in FUNCTIONS
+            inner = part._replace(node=node[INNER[kind]], config=config, models=models, changed=changed)
+            yield from self.ways(inner, value)
+        elif kind in FUNCTIONS and "schema" in node and (self._through or not is_custom(node)):
+            yield from self.ways(part._replace(node=node["schema"], changed=True), value)
         else:
             yield None if kind in OPAQUE else part._replace(node=node)
 
-    def _member(self, container: ValuePart, key: str | int) -> list[ValuePart] | None:
+    def member(self, container: ValuePart, key: str | int) -> list[ValuePart] | None:
         """The part of a member in one way; [] where such a value has no such member, None where it may be any value."""
         node, config = container.node, container.config
         kind = node["type"]

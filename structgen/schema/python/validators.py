@@ -165,12 +165,32 @@ class Validators:
             value = _at(value, key)
         return described
 
+    def value(self, part: ValuePart, text: bytes, members: bytes) -> Any:
+        """The value of a complete text of a part.
+
+        Args:
+            members: as for `refusal`.
+
+        Raises:
+            pydantic.ValidationError: the part, or one that it reads, refuses it. ValidatorError: a validator raised
+                another exception.
+        """
+        with users_code(self._name, "", text):
+            if part.owner is None or not self._core.wants_data(part.node):
+                return self._validator(part.node, part.config, frozenset()).validate_json(text)
+            found = self._with_data(part, members).validate_json(members)
+        return (found[0] if isinstance(found, tuple) else found)[part.name]
+
     def _refusal(self, part: ValuePart, text: bytes, key: str | int, members: bytes) -> str | None:
         if part.owner is None or not self._core.wants_data(part.node):
             return _judged(self._validator(part.node, part.config, frozenset()), text)[1]
+        return _judged(self._with_data(part, members), members, {key, part.name})[1]
+
+    def _with_data(self, part: ValuePart, members: bytes) -> SchemaValidator:
+        """The validator of the fields that `members` sets, for a field whose validators read those before it."""
+        assert part.owner is not None
         fields = _present(part.owner, part.config, json.loads(members))
-        validator = self._validator(part.owner, part.config, frozenset(fields))
-        return _judged(validator, members, {key, part.name})[1]
+        return self._validator(part.owner, part.config, frozenset(fields))
 
     def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
         """The validator of a node; only of some of its fields where `fields` are given."""
