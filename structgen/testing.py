@@ -353,6 +353,7 @@ def mask_refuses_at(
     text: str,
     special: Sequence[str] = (),
     required: bool = False,
+    thought: bool = True,
 ) -> int | None:
     """The offset in bytes at which the masks of a turn refuse a text; None if they take all of it.
 
@@ -360,6 +361,7 @@ def mask_refuses_at(
         format_or_template, tools, text: as for `read_turn`.
         special: the names of special tokens, each of which is one token of its own wherever it appears in the text.
         required: must the turn call a tool, as with `tool_choice="required"`?
+        thought: may the text begin with a thought, with or without its opening tag?
 
     Returns:
         The offset of the first token that no mask allows; the length of the text if it may not end there.
@@ -369,7 +371,8 @@ def mask_refuses_at(
     """
     vocabulary = byte_vocabulary(special=special)
     ids, names = vocabulary.special_names, "|".join(map(re.escape, special))
-    rules = TurnRules(tuple(Tool.of(each) for each in tools), min_calls=int(required), text=not required)
+    declared = tuple(map(Tool.of, tools))
+    rules = TurnRules(declared, min_calls=int(required), text=not required, thought=thought)
     matcher = turn(_format(format_or_template), rules, vocabulary).compile(vocabulary).matcher()
     offset = 0
     for piece in re.split(f"({names})", text) if names else [text]:

@@ -46,4 +46,4 @@ def test_the_masks_of_a_turn_refuse_at_a_byte(special):
 
 
 def test_a_turn_that_must_call_has_no_free_text():
-    assert mask_refuses_at("hermes", [WEATHER], "Rome.", required=True) == 0
+    assert mask_refuses_at("hermes", [WEATHER], "Rome.", required=True, thought=False) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,18 @@ from structgen.chat.pieces import (
     one_of,
     shown,
 )
-from structgen.chat.spellings import canonical, changed, firsts, has_slot, leading, loosened, orders, spelled, tidy
+from structgen.chat.spellings import (
+    canonical,
+    changed,
+    firsts,
+    has_slot,
+    leading,
+    loosened,
+    orders,
+    pattern,
+    spelled,
+    tidy,
+)
 
 
 class WrittenCall(NamedTuple):
@@ -124,8 +136,9 @@ _TELLING = 4
 class CallFormat:
     """How a model writes an answer and calls in its turn. The thinking before them is not part of it.
 
-    `render` writes one text for a call: the template's, or the model's where the template's cannot be read back.
-    `spellings` has all that the mask takes and the parser reads.
+    `render` writes one text for a call: the template's, or the model's where the template's cannot be read back. The
+    mask of a turn that must call has only this text (`written`). `spellings` has all that the mask takes where the
+    model itself begins a call, and all that the parser reads.
 
     A turn with calls is `lead`, the calls with `between` between them, then `closing`. A turn of text is the text
     within the tags `content`. A turn with text before its calls is `content.opening`, the text, `gap`, the calls and
@@ -177,23 +190,45 @@ class CallFormat:
     @cached_property
     def spellings(self) -> Spellings:
         """What a model may write for the parts of a turn."""
-        if self.known is not None:
-            return self.known
+        own = self.known or self._loosened()
+        if own.between is None or not "".join(firsts(own.begin)):
+            return own
+        block = tidy((*own.closing, Blank(), *own.begin))  # the calls end, and begin once more
+        covered = re.fullmatch(pattern(block), "".join(map(str, canonical(own.between))))
+        return replace(own, between=block if covered else (OneOf((own.between, block)),))
+
+    def _loosened(self) -> Spellings:
+        """What the template writes, with more white space."""
+        own = self.written
+        loose: dict[str, Any] = {name: spelled(*each) for name, each in vars(own).items() if isinstance(each, tuple)}
+        for name in {"prefix", "apart"} & loose.keys():
+            loose[name] = loose[name] or (Blank(),)
+        return replace(own, **loose)
+
+    @cached_property
+    def written(self) -> Spellings:
+        """What `render` writes for the parts of a turn: one text for each."""
         opening = self.opening
         before = None if self.gap is None else self.gap[: len(self.gap) - len(opening)]
         if before is None and not (self.content.opening + self.content.closing).strip():
             before = ""
         return Spellings(
-            begin=loosened(opening),
-            body=spelled(*self.body),
-            between=None if self.between is None else loosened(self.between),
-            closing=loosened(self.closing),
-            prefix=loosened(self.lead[: len(self.lead) - len(opening)]) or (Blank(),),
-            opening=loosened(self.content.opening),
-            answered=loosened(self.content.closing),
-            apart=None if before is None else loosened(before) or (Blank(),),
-            id=NINE,
+            begin=(opening,),
+            body=self.body,
+            between=None if self.between is None else (self.between,),
+            closing=(self.closing,),
+            prefix=(self.lead[: len(self.lead) - len(opening)],),
+            opening=(self.content.opening,),
+            answered=(self.content.closing,),
+            apart=None if before is None else (before,),
+            id=NINE if self.known is None else self.known.id,
         )
+
+    @cached_property
+    def ending_thought(self) -> tuple[str, ...]:
+        """What ends a thought beside its closing tag: `thought_ends`, and a control token that begins calls."""
+        control = [match[0] for match in map(_CONTROL.match, firsts(self.spellings.begin)) if match]
+        return tuple(dict.fromkeys((*self.thought_ends, *control)))
 
     @property
     def reading(self) -> ArgumentWriter:
@@ -289,6 +324,10 @@ class CallFormat:
                 lost += [f"a {type_} with {', '.join(map(repr, sorted(writer.without)))}"] if writer.without else []
                 lost += [f"a {type_} with white space at its ends"] if writer.trimmed else []
         return "; ".join(lost)
+
+
+_CONTROL = re.compile(r"<[|｜][^<>\s]*>")
+"""A token that stands for itself alone in any text, as `<tool_call>` does not."""
 
 
 def thought_opening(tags: Tags) -> Spelling:

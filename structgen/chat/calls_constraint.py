@@ -20,6 +20,7 @@ from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
 from structgen.memo import cached_method, kept_where_hashable
+from structgen.options import Whitespace
 from structgen.parts.parts import Either, Loop, Plan, Series, by_text
 from structgen.regular.texts import escaped
 from structgen.schema.places import quotes, sourced
@@ -88,7 +89,7 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
             write them.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
-    return Turn(_TurnPlans(format_, rules, Literals(known)).plan(), format_, rules)
+    return Turn(_TurnPlans(format_, rules, Literals(known, exact=rules.min_calls > 0)).plan(), format_, rules)
 
 
 class _TurnPlans:
@@ -96,11 +97,12 @@ class _TurnPlans:
         if rules.thought is False and format_.thinking is not None:
             format_ = replace(format_, known=_apart(format_.spellings, format_.thinking.opening.strip()))
         self._format, self._rules, self._literal = format_, rules, literal
+        self._spellings = format_.written if literal.exact else format_.spellings
         names = [tool.name for tool in rules.tools]
         for name in names:
             if names.count(name) > 1:
                 raise OptionError(f"tools: two of them have the name {quoted(name)}")
-        if rules.min_calls > 1 and format_.spellings.between is None:
+        if rules.min_calls > 1 and self._spellings.between is None:
             raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format allows only one")
         keyed = format_.reading if isinstance(format_.reading, KeyedArguments) else None
         self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
@@ -109,7 +111,7 @@ class _TurnPlans:
 
     def plan(self) -> Plan:
         """Returns the turns that the rules allow."""
-        rules, spellings, literal = self._rules, self._format.spellings, self._literal
+        rules, spellings, literal = self._rules, self._spellings, self._literal
         turns: list[Plan] = []
         calls = rules.tools and rules.max_calls != 0
         mixed = bool(calls and rules.text and spellings.apart is not None)
@@ -133,7 +135,7 @@ class _TurnPlans:
         end = literal.spelling((*(("".join(rest),) if rest else ()), Blank()))
         begun = Text(until=first, before=tuple(map(Regex, self._stops)))
         ended: list[Plan] = [Series((opening, free, end, turn_)), Series((begun.plan(), end, turn_))]
-        if self._format.thought_ends:
+        if self._format.ending_thought:
             ended.append(Series((opening, Text(before=tuple(map(Regex, self._stops))).plan(), turn_)))
         return Either(tuple(ended))
 
@@ -145,12 +147,12 @@ class _TurnPlans:
 
     def _begins_as_text(self) -> bool:
         """Is a turn of calls alone also a turn of blank text and calls? Then the plan of the latter includes it."""
-        spellings = self._format.spellings
+        spellings = self._spellings
         return not firsts(spellings.prefix) and not firsts(spellings.opening)
 
     def _text(self, *, mixed: bool) -> Plan:
         """Returns free text that does not contain what begins calls; if `mixed`, calls follow it."""
-        spellings, literal = self._format.spellings, self._literal
+        spellings, literal = self._spellings, self._literal
         closers = [each for each in (*firsts(spellings.answered), *firsts(spellings.apart or ())) if each]
         thinking = self._format.thinking
         if thinking is not None and thinking.opening.strip() and not self._rules.thought:
@@ -164,7 +166,7 @@ class _TurnPlans:
     @cached_method
     def _calls(self) -> Plan:
         """Returns the calls of a turn, from what begins them to what ends them."""
-        format_, spellings, rules, literal = self._format, self._format.spellings, self._rules, self._literal
+        format_, spellings, rules, literal = self._format, self._spellings, self._rules, self._literal
         max_calls = 1 if spellings.between is None else rules.max_calls
         min_calls = max(rules.min_calls, 1)
         first = self._call(spellings.body, str(format_.first_index))
@@ -236,7 +238,7 @@ class _TurnPlans:
             return self._literal.plan(tool)
         if slot is Slot.INDEX:
             return self._literal.plan(index) if index is not None else Regex("[1-9][0-9]{0,2}").plan()
-        return Regex(self._format.spellings.id).plan()
+        return Regex(self._spellings.id).plan()
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
         source = self._rules.source
@@ -244,10 +246,19 @@ class _TurnPlans:
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
             return self._keyed.plan(schema, tool.name, self._rules.order)
-        layout = self._format.arguments
-        deeper = layout.margin + 2 * (layout.indent or 0) if isinstance(layout, JsonLayout) else 0
         schema = tool.arguments_schema if tool.type is None else tool.type
-        return json_values(schema, self._rules.order, deeper, source).plan()
+        return json_values(schema, self._rules.order, self._whitespace, source).plan()
+
+    @property
+    def _whitespace(self) -> Whitespace:
+        """The white space in arguments that are JSON: the template's where spellings are exact and it has one line."""
+        layout = self._format.arguments
+        if not isinstance(layout, JsonLayout):
+            return Whitespace.FLEXIBLE
+        if self._literal.exact and layout.indent is None:
+            return Whitespace.COMPACT if layout.compact else Whitespace.SPACED
+        bound = Whitespace.FLEXIBLE.bound + layout.margin + 2 * (layout.indent or 0)
+        return replace(Whitespace.FLEXIBLE, bound=bound)
 
 
 _FOLLOWED = 16

@@ -19,7 +19,7 @@ from structgen.chat.arguments import (
     ValueWriter,
 )
 from structgen.chat.call_format import NINE, Spellings, Tags
-from structgen.chat.keyed.nested import LITERALS, Elements
+from structgen.chat.keyed.nested import LITERALS, Elements, Nested
 from structgen.chat.native import Native
 from structgen.chat.pieces import Blank, Maybe, Pieces, Slot, Spelling
 from structgen.chat.spellings import maybe, one_of, spelled
@@ -80,6 +80,26 @@ def _python(begin: Any, end: Any, between: str = ", ") -> Spellings:
         closing=spelled(*behind),
     )  # fmt: skip
 
+
+_ESCAPE = "<escape>"
+GEMMA_ARGUMENTS = KeyedArguments(
+    tuple(
+        (type_, ArgumentFormat((KEY, ":" + around), writer, (around,) if around else ()))
+        for type_, around, writer in (
+            ("string", _ESCAPE, Raw()),
+            ("number", "", JsonLayout()),
+            ("boolean", "", JsonLayout()),
+            ("null", "", JsonLayout()),
+            *(
+                (type_, "", Nested((_ESCAPE, _ESCAPE), ("[", ",", "]"), ("{", ",", "}"), ("", ":"),
+                                   ("true", "false", "null")))
+                for type_ in ("array", "object")
+            ),
+        )
+    ),
+    separator=",",
+)  # fmt: skip
+"""Arguments as FunctionGemma has them: `city:<escape>Rome<escape>,days:2`."""
 
 _MARK = "]<]minimax[>["
 _HARMONY = Spellings(
@@ -210,14 +230,15 @@ NATIVE = (
         "step-3", ("<steptml:invoke",),
         Spellings(
             begin=spelled(
-                maybe("<｜tool_calls_begin｜>"), '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="'
+                maybe("<｜tool_calls_begin｜>"), "<｜tool_call_begin｜>", maybe("function"), maybe("<｜tool_sep｜>"),
+                '<steptml:invoke name="',
             ),
             body=(NAME, *spelled('">'), ARGUMENTS),
             between=spelled(
-                "</steptml:invoke><｜tool_call_end｜><｜tool_call_begin｜>function<｜tool_sep｜>",
-                '<steptml:invoke name="',
+                "</steptml:invoke>", maybe("<｜tool_call_end｜>"), maybe("<｜tool_call_begin｜>"), maybe("function"),
+                maybe("<｜tool_sep｜>"), '<steptml:invoke name="',
             ),
-            closing=spelled("</steptml:invoke><｜tool_call_end｜>", maybe("<｜tool_calls_end｜>")),
+            closing=spelled("</steptml:invoke>", maybe("<｜tool_call_end｜>"), maybe("<｜tool_calls_end｜>")),
         ),
         arguments=keyed(('<steptml:parameter name="', KEY, '">'), ("</steptml:parameter>",)),
     ),
@@ -305,11 +326,25 @@ NATIVE = (
         _tagged("<|action_start|><|plugin|>\n", "<|action_end|>", _object(arguments=("parameters", "arguments"))),
     ),
     Native("lfm2", ("<|tool_list_start|>",), _python("<|tool_call_start|>[", "]<|tool_call_end|>"),
-           arguments=PYTHON_ARGUMENTS),
+           arguments=PYTHON_ARGUMENTS, thinking=Tags("<think>", "</think>")),
+    Native(
+        "functiongemma", ("<start_function_call>",),
+        Spellings(
+            begin=spelled("<start_function_call>call:"),
+            body=(NAME, *spelled("{"), ARGUMENTS),
+            between=spelled("}<end_function_call><start_function_call>call:"),
+            closing=spelled("}<end_function_call>"),
+        ),
+        arguments=GEMMA_ARGUMENTS,
+    ),
     Native("olmo-3", ("<function_calls>",), _python("<function_calls>\n", "\n</function_calls>", "\n"),
            without=("｜DSML｜", "<atem:"), arguments=PYTHON_ARGUMENTS),
     Native("pythonic", ("[func_name1(",), _python((maybe("<|python_start|>", written=False), "["),
            ("]", maybe("<|python_end|>", written=False))), arguments=PYTHON_ARGUMENTS),
+    Native("xlam", ('[{"name": "tool_call_name", "arguments": ',), _listed(
+        (maybe(one_of("[TOOL_CALLS]", "<tool_call>", "```json\n"), written=False),),
+        (maybe(one_of("</tool_call>", "\n```"), written=False),),
+    )),
     Native(
         "llama3-json", ('"parameters": ', "<|start_header_id|>", "ipython"),
         Spellings(
@@ -334,10 +369,6 @@ NATIVE = (
         "hermes", ("<tool_call>", "</tool_call>", '"arguments"'), _tagged("<tool_call>\n", "\n</tool_call>"),
         without=("<arg_key>", "<function="),
     ),
-    Native("xlam", ("xlam",), _listed(
-        (maybe(one_of("[TOOL_CALLS]", "<tool_call>", "```json\n"), written=False),),
-        (maybe(one_of("</tool_call>", "\n```"), written=False),),
-    )),
 )  # fmt: skip
 """The formats, those with the clearest marks first."""
 

@@ -28,16 +28,17 @@ _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 
 
 def json_values(
-    schema: Any, order: str | Sequence[str] = "any", deeper: int = 0, source: Source | None = None
+    schema: Any,
+    order: str | Sequence[str] = "any",
+    whitespace: Whitespace = Whitespace.FLEXIBLE,
+    source: Source | None = None,
 ) -> JsonSchema:
-    """Returns the JSON values of a schema or Python type, with any white space that JSON allows, up to a bound.
+    """Returns the JSON values of a schema or Python type.
 
     Args:
-        deeper: by how many blanks the bound is larger, for layouts with deep indentation.
         source: what is quoted, if the schema quotes.
     """
-    blanks = Whitespace.FLEXIBLE
-    values = JsonSchema(schema, order=order, whitespace=replace(blanks, bound=blanks.bound + deeper))
+    values = JsonSchema(schema, order=order, whitespace=whitespace)
     return replace(values, source=source) if source is not None and quotes(values.document()) else values
 
 

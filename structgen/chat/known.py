@@ -42,7 +42,10 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
         ends = tuple(sorted(name for name, i in vocabulary.special_names.items() if i in vocabulary.end_ids))
     if isinstance(source, str):
         named = by_name(source)
-        return named.alone() if named is not None else _derived_or_told(JinjaTemplate(source), ends, source)
+        if named is None:
+            return _derived_or_told(JinjaTemplate(source), ends, source)
+        format_ = named.alone()
+        return format_ if format_.thinking is not None else replace(format_, thinking=Tags("<think>", "</think>"))
     template, response = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
     format_ = _format_or_reason(source, template, response, ends)
     if isinstance(format_, str):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property
 
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, one_of
-from structgen.chat.spellings import ALLOWED_BLANKS
+from structgen.chat.spellings import ALLOWED_BLANKS, canonical
 from structgen.memo import cached_method
 from structgen.parts.parts import Either, Loop, Plan, Series, Words
 from structgen.parts.special import Fixed, Special
@@ -20,10 +19,11 @@ class Literals:
     Args:
         tokens: the names of the vocabulary's special tokens, without those that end a text; None if the vocabulary is
             not known yet.
+        exact: is a spelling only the one text that the format itself writes?
     """
 
-    def __init__(self, tokens: Collection[str] | None) -> None:
-        self._tokens, self._named = one_of(tokens or ()), tokens is None
+    def __init__(self, tokens: Collection[str] | None, *, exact: bool = False) -> None:
+        self._tokens, self._named, self.exact = one_of(tokens or ()), tokens is None, exact
 
     @cached_method
     def plan(self, text: str) -> Plan:
@@ -38,12 +38,12 @@ class Literals:
     @cached_method
     def spelling(self, spelling: Spelling) -> Plan:
         """Returns the texts of a spelling without slots as one plan."""
-        plans = [self._spelled(piece) for piece in spelling]
+        plans = [self._spelled(piece) for piece in (canonical(spelling) if self.exact else spelling)]
         return plans[0] if len(plans) == 1 else Series(tuple(plans))
 
     def _spelled(self, piece: str | Slot | Blank | Maybe | OneOf) -> Plan:
         if isinstance(piece, Blank):
-            return self.blank
+            return self.blank()
         if isinstance(piece, Maybe):
             return optional(self.spelling(piece.pieces))
         if isinstance(piece, OneOf):
@@ -51,9 +51,11 @@ class Literals:
         assert isinstance(piece, str)
         return self.plan(piece)
 
-    @cached_property
-    def blank(self) -> Plan:
-        """Any white space, of a bounded length."""
+    @cached_method
+    def blank(self, text: str = "") -> Plan:
+        """Any white space, of a bounded length; `text` if spellings are exact."""
+        if self.exact:
+            return self.plan(text) if text else Series(())
         return Words(from_pattern(ALLOWED_BLANKS, anchored=True), blank=True)
 
     def is_token(self, text: str) -> bool:

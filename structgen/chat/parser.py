@@ -104,7 +104,7 @@ class TurnParser:
         self._format, self._spellings, self._thought = format_, format_.spellings, thought
         self.stopped: str | None = None
         self._stop, self._held = stop, ""
-        self._answers, self._is_certain = answers, True
+        self._answers, self._is_certain, self._called = answers, True, 0
         self._names = tuple(schemas)
         reading = format_.reading
         self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
@@ -167,11 +167,11 @@ class TurnParser:
                 yield from self._text([])
         elif (yield from self._text([] if self._answers else triggers)):
             yield from self._calls(spellings.apart or ())
-        yield from self._rest()
+        yield from self._rest([] if self._answers else triggers)
 
     def _tried_calls(self, before: Spelling) -> Generator[None, str, bool]:
         """Reads calls, see `_calls`. Returns False, and gives the text back, if it is no call but a value."""
-        said, self._is_certain = len(self._events), False
+        said, called, self._is_certain = len(self._events), self._called, False
         self._stream.keep()
         try:
             yield from self._calls(before)
@@ -180,6 +180,7 @@ class TurnParser:
                 raise
             while len(self._events) > said:
                 self._events.pop()
+            self._called = called
             self._stream.go_back()
             return False
         finally:
@@ -213,7 +214,7 @@ class TurnParser:
         Args:
             certain: is it known that this is a thought? Otherwise the first call ends it.
         """
-        stream, begun = self._stream, self._format.thought_ends
+        stream, begun = self._stream, self._format.ending_thought
         triggers = self._spellings.triggers(self._names) if self._names else []
         calls = _one_of(triggers) if triggers and not certain else None
         others = Alternatives(*((text,) for text in begun)) if begun else None
@@ -276,7 +277,8 @@ class TurnParser:
         spellings, stream = self._spellings, self._stream
         yield from expect(stream, _one_of([(*before, *spellings.begin)]), "the beginning of a call")
         ends = _one_of([spellings.closing] if spellings.between is None else [spellings.between, spellings.closing])
-        for index in count():
+        for index in count(self._called):
+            self._called += 1
             yield from self._call(index)
             place = yield from expect(stream, ends, f"the end of call {index + 1}")
             if spellings.between is None or place != 0:
@@ -349,9 +351,12 @@ class TurnParser:
             yield from self._keyed.read(self._stream, call.name, emit)
         call.arguments = "".join(pieces)
 
-    def _rest(self) -> Reader:
-        """Reads the text behind a turn. The format's `end` makes no event."""
+    def _rest(self, triggers: list[Spelling]) -> Reader:
+        """Reads the text after a turn, and calls in it, which no mask allows there. The format's `end` is no event."""
         yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
+        while (yield from self._text(triggers)):
+            if not (yield from self._tried_calls(self._spellings.apart or ())):
+                self._say((yield from self._stream.take()))
         while char := (yield from self._stream.take()):
             self._say(char)
 

@@ -20,8 +20,9 @@ Read = Generator[None, str, T]
 
 WHITE = "[ \\t\\r\\n]"
 """The pattern of one blank."""
-ALLOWED_BLANKS = "[ \\t]{0,16}\n{0,2}[ \\t]{0,16}"
-"""The pattern of the white space that a mask allows in one place. The parser reads any."""
+ALLOWED_BLANKS = "[ \\t]?|\n{1,2}[ \\t]{0,16}"
+"""The pattern of the white space that a mask allows in one place: a blank, or a line break with the indentation behind
+it. More of it, in each place, leads a model that would rather not call on and on. The parser reads any."""
 _WORDS = re.compile(r"""\s+|\]<\][^<>\s]*\[>\[<[^<>\s]*>?|<[^<>\s]*>?|\[/?[A-Z_]+\]|[\[\]{}(),:>]|[^\s<>\[\]{}(),:]+""")
 _JSON = frozenset("{}[](),:=")
 

@@ -49,7 +49,7 @@ def test_a_call_and_its_tool_are_awaited():
             await sg.acall(model, "q", [double], temperature=1)
         with pytest.warns(sg.BudgetWarning):
             await sg.acall(scripted_chat(call_text("double", '{"n": ' + "1" * 90)), "q", [double], choice=double,
-                           limits=sg.Limits(60))  # fmt: skip
+                           limits=sg.Limits(80))  # fmt: skip
 
     asyncio.run(check())
 

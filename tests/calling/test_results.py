@@ -121,5 +121,5 @@ def test_what_no_text_can_be_made_of_is_an_error_of_the_tool():
             raise ValueError
 
     assert failure(Mute()).content == "Error: Mute: its message cannot be read"
-    assert failure(ValueError("a\ud800")).content == "Error: ValueError: a\ufffd"
+    assert failure(ValueError("a\ud800")).content == "Error: ValueError: a\\ud800"
     assert both(calls(sg.tool(name="opaque")(Opaque)))[0].startswith("Error: ")

@@ -199,6 +199,32 @@ TEXTS: list[tuple[str, str, list[Any]]] = [
         '"parameters": {"city": "Rome"}}]<|END_ACTION|>',
         ["1 < 2", ["look", ROME]],
     ),
+    (
+        "functiongemma",
+        "<start_function_call>call:look{city:<escape>Rome<escape>,days:2,on:true,tags:[<escape>a,b<escape>]}"
+        "<end_function_call><start_function_call>call:look_up{city:<escape>Rome<escape>}<end_function_call>",
+        [["look", {**ROME, "days": 2, "on": True, "tags": ["a,b"]}], ["look_up", ROME]],
+    ),
+    (
+        "step-3",
+        '<｜tool_calls_begin｜><｜tool_call_begin｜><steptml:invoke name="look">\n<steptml:parameter name="city">Rome'
+        '</steptml:parameter>\n</steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>',
+        [["look", ROME]],
+    ),
+    # The block of calls ends, and another one begins.
+    *(
+        (name, f"{begin}look{middle}{end}\n{begin}look_up{middle}{end}", [["look", ROME], ["look_up", ROME]])
+        for name, begin, middle, end in (
+            ("lfm2", "<|tool_call_start|>[", '(city="Rome")', "]<|tool_call_end|>"),
+            ("pythonic", "[", '(city="Rome")', "]"),
+            ("olmo-3", "<function_calls>", '(city="Rome")', "</function_calls>"),
+            ("nemotron-nano-2", '<TOOLCALL>[{"name": "', '", "arguments": {"city": "Rome"}}', "]</TOOLCALL>"),
+            (
+                "deepseek-v3.1", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>", '<｜tool▁sep｜>{"city": "Rome"}',
+                "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            ),
+        )
+    ),
 ]  # fmt: skip
 
 
@@ -225,6 +251,42 @@ def allowed(format_: CallFormat, said: str, names: list[str], **rules: Any) -> b
     return (
         refused_at(turn(format_, TurnRules(TOOLS, **rules), vocabulary).compile(vocabulary), said, vocabulary) is None
     )
+
+
+CALL = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_call>'
+
+
+def test_calls_after_calls_and_text_are_read_though_no_mask_allows_them():
+    format_ = call_format("hermes")
+    assert read(format_, f"{CALL} and {CALL} So.") == [["look", ROME], "and ", ["look", ROME], "So."]
+    assert read(format_, f"{CALL} So <tool_call> is a tag.") == [["look", ROME], "So <tool_call> is a tag."]
+    assert not allowed(format_, CALL + " So.", [])
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "glm-4.5", "mistral", "lfm2", "kimi-k2", "llama3-json"])
+def test_a_turn_that_must_call_is_spelled_as_the_format_writes_it(name):
+    """Blanks that a mask allows lead a model that would rather not call from one to the next."""
+    format_ = call_format(name)
+    text = format_.render([WrittenCall("look", ROME, format_.id_of("look", 0) or "abcdefgh1")])
+    assert allowed(format_, text, [], min_calls=1, text=False)
+    for blank in (" ", "\n", "\t"):
+        for place in [n for n in range(len(text)) if not text[n - 1 : n + 1].isalnum()]:
+            if place < len(text) - len("Rome") and text[place : place + 4] not in ("Rome", "look"):
+                spoiled = text[:place] + blank + text[place:]
+                taken = allowed(format_, spoiled, [], min_calls=1, text=False)
+                assert not taken or read(format_, spoiled) != [["look", ROME]], spoiled
+
+
+def test_a_control_token_that_begins_calls_ends_a_thought():
+    format_ = format_of("deepseek-ai-DeepSeek-V4")
+    text = format_.render([WrittenCall("look", ROME)]).lstrip()
+    assert read(format_, "<think>Hm." + text, thought=None) == [("Hm.",), ["look", ROME]]
+    assert allowed(format_, "<think>Hm." + text, [])
+
+
+def test_the_templates_of_xlam_are_not_taken_for_those_of_llama():
+    template = '<|start_header_id|> ipython "parameters": [{"name": "tool_call_name", "arguments": {"arg1": "value1"}}]'
+    assert native_of(template).name == "xlam"
 
 
 @pytest.mark.parametrize(("name", "text", "wanted"), TEXTS, ids=[f"{name}-{n}" for n, (name, _, _) in enumerate(TEXTS)])

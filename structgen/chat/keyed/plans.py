@@ -108,7 +108,7 @@ class KeyedPlans:
             padded: may there be line breaks around a string?
         """
         shapes, groups = self._read(schema)
-        group, plans, blank = groups[beside], list[Plan](), self._literal.blank
+        group, plans, blank = groups[beside], list[Plan](), self._literal.blank("\n" if padded else "")
         json_types = [type_ for type_, writer in group.items() if isinstance(writer, JsonLayout)]
         in_json = [type_ for type_ in json_types if type_ not in ("boolean", "null")]
         if in_json:
