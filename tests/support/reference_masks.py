@@ -197,7 +197,8 @@ class Reference:
             return None
         text = place.text
         if row[MISS] == TEST:
-            holds = self._automaton.checks[place.state].holds(PlainReading(self._automaton.json_text(text)))
+            start = self._automaton.json_start(text)
+            holds = self._automaton.checks[place.state].holds(PlainReading(text[start:]))
             state = row[A if holds else B]
             return FullPosition(state, place.frame, 0, text) if state else None
         if action == GOTO:
