@@ -314,7 +314,7 @@ import http.client, json, sys
 host, ask = sys.argv[1].removeprefix("http://"), sys.stdin.buffer.read()
 while True:
     connection = http.client.HTTPConnection(host)
-    connection.request("POST", "/v1/chat/completions", ask)
+    connection.request("POST", "/v1/chat/completions", ask, {"Content-Type": "application/json"})
     answer = json.loads(connection.getresponse().read())
     print(answer.get("error", {}).get("code"), flush=True)
 """

@@ -273,6 +273,12 @@ def serve(
         str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
     ] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="A file with a key a line; # begins a comment.")] = None,
+    metrics_key: Annotated[
+        str | None, typer.Option(envvar="STRUCTGEN_METRICS_KEY", help="The only key of /metrics; better as a variable.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A name by which a server on this machine without a key is called.")
+    ] = None,
     ssl_certfile: Annotated[str | None, typer.Option(help="The certificate for HTTPS.")] = None,
     ssl_keyfile: Annotated[str | None, typer.Option(help="Its key.")] = None,
     cors_origin: Annotated[list[str] | None, typer.Option(help="Of web pages that may ask; '*' for all.")] = None,
@@ -290,6 +296,7 @@ def serve(
     max_choices: Annotated[int, typer.Option(help="Texts of a request at most.")] = 16,
     compilers: Annotated[int, typer.Option(help="Threads that compile schemas.")] = 2,
     request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
+    drain_seconds: Annotated[float, typer.Option(help="From SIGTERM: /ready says no, requests are still taken.")] = 5.0,
     grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
     device: Device = None,
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
@@ -315,7 +322,8 @@ def serve(
             schema_seconds=schema_seconds, row_seconds=row_seconds,
             max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
             cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,
-            request_seconds=request_seconds, grace_seconds=grace_seconds,
+            request_seconds=request_seconds, drain_seconds=drain_seconds, grace_seconds=grace_seconds,
+            metrics_key=metrics_key, hosts=allow_host or (),
         )  # fmt: skip
         server.require_free(host, port)
         tls = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile}

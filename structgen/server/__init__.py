@@ -1,13 +1,14 @@
 """An HTTP server of OpenAI's interface, for `structgen-llm[server]`: `structgen serve MODEL`.
 
-`app` has the routes. `wire`, `responses_wire` and `messages_wire` read requests; `answers`, `responses_answers` and
-`messages_answers` write replies.
+`app` has the routes, `gate` what is refused before a request is read, `process` the process that serves. `wire`,
+`responses_wire` and `messages_wire` read requests; `answers`, `responses_answers` and `messages_answers` write replies.
 `service` takes a request from admission to its answer and knows no HTTP; `asking` makes its turns. `compiling`
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
 `fields` translates what clients send; `tokens` counts the tokens of prompts; `observing` has metrics and the log.
 """
 
-from structgen.server.app import create_app, require_free, serve
+from structgen.server.app import create_app
+from structgen.server.process import require_free, serve
 from structgen.server.settings import Settings
 
 __all__ = ["Settings", "create_app", "require_free", "serve"]

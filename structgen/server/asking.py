@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from transformers import SequenceBiasLogitsProcessor
 
 from structgen.calling.request import TurnRequest, prepared
-from structgen.chat.known import thinking_tags_of
+from structgen.chat.known import call_format, thinking_tags_of
+from structgen.chat.proof import require_proved
 from structgen.chat.structural import StructuralTag
 from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -18,7 +20,7 @@ from structgen.constraints.languages import grammar_of
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
-from structgen.errors import quoted
+from structgen.errors import OptionError, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
@@ -45,6 +47,7 @@ from structgen.server.wire import (
 
 MOST = 20
 """The most alternatives to a token that a request may ask for, as with OpenAI; there are `ALTERNATIVES` at most."""
+_ID = re.compile(r"[0-9]+")
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 
@@ -90,6 +93,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         tools = [tool for tool in tools if tool["function"]["name"] in allowed]
     if parallel is None:
         parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models
+    require_calls(model, tools, settings)
     if not tools:
         choice = "auto"  # some clients send a choice without tools
     options = {
@@ -108,6 +112,24 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         turns.append(call.turns[0])
     logprobs = _top_logprobs(request, "top_logprobs", request.logprobs)
     return _with_first_masks(Asked(turns, top_logprobs=logprobs, losses=request.extras.losses))
+
+
+def calls_refused(model: Model, settings: Settings) -> str | None:
+    """Returns why the model cannot be given tools; None if it can."""
+    if settings.call_format is not None:
+        return None
+    try:
+        require_proved(call_format(model.tokenizer, model.vocabulary))
+    except OptionError as reason:
+        return f"{reason}. Start the server with it: --call-format hermes"
+    return None
+
+
+def require_calls(model: Model, tools: Sequence[Any], settings: Settings) -> None:
+    """Refuses tools where the model cannot be given any."""
+    reason = calls_refused(model, settings) if tools else None
+    if reason is not None:
+        raise Problem(400, f"tools: {reason}", "option_error", param="tools")
 
 
 def effort_options(model: Model, request: ChatRequest, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,7 +303,8 @@ def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
 
 def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
     """Returns the logits processor that adds the biases to the tokens' scores; none without a bias."""
-    ids = {key: int(key) if key.isascii() and key.isdigit() else -1 for key in given or ()}
+    digits = len(str(model.vocabulary.width))
+    ids = {key: int(key) if _ID.fullmatch(key) and len(key) <= digits else -1 for key in given or ()}
     for key, token in ids.items():
         if not 0 <= token < model.vocabulary.width:
             raise invalid("logit_bias", f"{quoted(key)} is no token's id, 0 to {model.vocabulary.width - 1}")

@@ -35,7 +35,7 @@ class MessageAnswer(Answer):
             kind = "thinking" if isinstance(event, ThoughtPiece) else "text"
             delta, field = _DELTAS[kind]
             if not self._open or self._content[-1]["type"] != kind:
-                own = {"signature": ""} if kind == "thinking" else {"citations": None}
+                own = {"signature": ""} if kind == "thinking" else {}
                 yield from self._begin({"type": kind, field: "", **own})
             if kind == "text" or self._shows_thoughts:
                 self._content[-1][field] += event.text

@@ -62,6 +62,11 @@ class ShuttingDown(RunError):
     """The server ends, and the request with it."""
 
 
+def client_gone() -> Problem:
+    """Returns the problem of a client that has closed its connection, for the log: nobody reads the answer."""
+    return Problem(499, "the client has gone", "cancelled")
+
+
 def invalid(field: str, message: str) -> Problem:
     """Returns the problem of a field with a wrong value, by its place in the request."""
     return Problem(400, f"{field}: {message}", "invalid_value", param=field)

@@ -48,6 +48,7 @@ class Service:
 
     Attributes:
         texts: the number of texts of requests that are not over.
+        ready: new requests are welcome; not so once the server is told to end, though it still takes them for a while.
         draining: the server ends: it takes no new requests.
     """
 
@@ -57,7 +58,7 @@ class Service:
         self._compilers = Compilers(settings.compilers, settings.schema_seconds, settings.prompt_seconds)
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
-        self.texts, self.draining = 0, False
+        self.texts, self.ready, self.draining = 0, True, False
         self._reading, self._next_read = asyncio.Lock(), 0.0
 
     @property

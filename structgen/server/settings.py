@@ -20,6 +20,9 @@ class Settings:
         aliases: further names that requests may have, as those of the models that clients ask for by themselves.
         api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
             None lets everyone in.
+        metrics_key: the only key that `/metrics` takes; None for the keys of requests.
+        hosts: further names by which a server without a key may be called on this machine, as that of a proxy; or
+            `("*",)`. See `Gate`.
         cors_origins: the origins of web pages that may send requests, or `("*",)`.
         rows: the number of texts that are decoded at once.
         queue: the number of further texts that may wait; a request beyond it is refused with status 429.
@@ -37,12 +40,16 @@ class Settings:
             adds a millisecond. A text that needs more fails.
         compilers: the number of threads that read and compile schemas.
         request_seconds: time from a request to the end of its answer.
-        grace_seconds: time that running requests have to end when the server is stopped.
+        drain_seconds: time from SIGTERM in which `/ready` says no while requests are still taken, so that a balancer
+            turns to other servers. Ctrl-C, or a second signal, ends it at once.
+        grace_seconds: time after that in which running requests may end.
     """
 
     name: str = "model"
     aliases: Sequence[str] = ()
     api_key: str | Sequence[str] | None = None
+    metrics_key: str | None = None
+    hosts: Sequence[str] = ()
     cors_origins: Sequence[str] = ()
     rows: int = 64
     queue: int = 256
@@ -58,6 +65,7 @@ class Settings:
     row_seconds: float = 0.25
     compilers: int = 2
     request_seconds: float = 600.0
+    drain_seconds: float = 5.0
     grace_seconds: float = 30.0
 
     @property
@@ -81,13 +89,18 @@ class Settings:
         keys = [self.api_key] if isinstance(self.api_key, str) else [] if self.api_key is None else [*self.api_key]
         keyed = all(isinstance(key, str) and key.strip() == key != "" for key in keys)
         require(keyed and (bool(keys) or self.api_key is None), "api_key", "...", "a key, several keys, or None")
+        own = self.metrics_key
+        keyed = own is None or (isinstance(own, str) and own.strip() == own != "")
+        require(keyed, "metrics_key", "...", "a key, or None")
+        require(is_listed(self.hosts, str), "hosts", self.hosts, "a list of names")
+        object.__setattr__(self, "hosts", tuple(self.hosts))
         require(not isinstance(self.cors_origins, str), "cors_origins", self.cors_origins, "a list of origins")
         object.__setattr__(self, "api_key", None if self.api_key is None else tuple(keys))
         object.__setattr__(self, "cors_origins", tuple(self.cors_origins))
         for count in ("rows", "max_tokens", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
             require_count(count, getattr(self, count), 1)
         require_count("queue", self.queue, 0)
-        times = ("body_seconds", "prompt_seconds", "schema_seconds", "row_seconds", "request_seconds", "grace_seconds")
-        for seconds in (*times, "temperature"):
+        times = "body", "prompt", "schema", "row", "request", "drain", "grace"
+        for seconds in (*(f"{name}_seconds" for name in times), "temperature"):
             given = getattr(self, seconds)
             require(is_number(given, 0), seconds, given, "a finite number of at least 0")

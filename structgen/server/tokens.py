@@ -12,10 +12,11 @@ from structgen.decoding.prompts.prompt import read_prompt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits
-from structgen.server.asking import effort_options
+from structgen.server.asking import effort_options, require_calls
 from structgen.server.conversation import chat_messages, require_fits
 from structgen.server.messages_wire import CountRequest
 from structgen.server.problems import invalid
+from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, Message, ToolField
 from structgen.vocabulary import spelled
 
@@ -36,7 +37,7 @@ class DetokenizeRequest(AnyRequest):
     tokens: list[StrictInt]
 
 
-def tokenize(model: Model, request: TokenizeRequest) -> dict[str, Any]:
+def tokenize(model: Model, request: TokenizeRequest, settings: Settings) -> dict[str, Any]:
     """Returns the tokens of a prompt as the model reads them, up to its own turn.
 
     Raises:
@@ -49,35 +50,36 @@ def tokenize(model: Model, request: TokenizeRequest) -> dict[str, Any]:
         (prompt,) = GivenPrompts.of(request.prompt).each
         ids = list(read_prompt(model, prompt).read)
     else:
-        ids = _chat_ids(model, request.messages, request.tools or (), request.extras.template_options, None)
+        options = {"template_options": request.extras.template_options, "thinking": None}
+        ids = _chat_ids(model, request.messages, request.tools or (), settings, options)
     return {"count": len(ids), "max_model_len": model.context, "tokens": ids}
 
 
-def count_tokens(model: Model, request: CountRequest) -> dict[str, Any]:
+def count_tokens(model: Model, request: CountRequest, settings: Settings) -> dict[str, Any]:
     """Returns the number of tokens of a prompt of `/v1/messages`.
 
     Raises:
         Problem, RequestError: the model cannot read it.
     """
     chat = request.chat
-    own = effort_options(model, chat, {"template_options": chat.extras.template_options, "thinking": None})
-    shown = own.get("template_options", chat.extras.template_options)
-    ids = _chat_ids(model, chat.messages, chat.tools or (), shown, own.get("thinking"))
+    options = {"template_options": chat.extras.template_options, "thinking": None}
+    ids = _chat_ids(model, chat.messages, chat.tools or (), settings, options | effort_options(model, chat, options))
     return {"input_tokens": len(ids)}
 
 
 def _chat_ids(
-    model: Model, given: Sequence[Message], tools: Sequence[ToolField], shown: Mapping[str, Any], thinking: Any
+    model: Model, given: Sequence[Message], tools: Sequence[ToolField], settings: Settings, options: Mapping[str, Any]
 ) -> list[int]:
     """Returns the tokens of a chat as the model reads them."""
+    require_calls(model, tools, settings)
     messages: Any = chat_messages(model, given)
     declared = [tool.model_dump(exclude_none=True) for tool in tools]
-    options = {"template_options": shown, "thinking": thinking, "limits": Limits(1)}
-    call = prepared(model, messages, declared, choice="none", parallel=True, schema=None, options=options)
+    own = {**options, "call_format": settings.call_format, "limits": Limits(1)}
+    call = prepared(model, messages, declared, choice="none", parallel=True, schema=None, options=own)
     return list(call.turns[0].session.prompt)
 
 
-def detokenize(model: Model, request: DetokenizeRequest) -> dict[str, Any]:
+def detokenize(model: Model, request: DetokenizeRequest, settings: Settings) -> dict[str, Any]:
     """Returns the text of tokens, with control tokens by their names.
 
     Raises:

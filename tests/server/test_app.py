@@ -27,9 +27,9 @@ import structgen as sg
 from structgen import telemetry
 from structgen.demo import load_demo
 from structgen.server import Settings, service, wire
-from structgen.server.app import is_local
+from structgen.server.gate import is_local
 from structgen.server.problems import Problem
-from tests.support.serving import served
+from tests.support.serving import head, served
 from tests.support.speed import at_usual_speed
 from tests.support.thinning import as_slow
 
@@ -44,7 +44,7 @@ def model():
 def fetch(server, method, path, body=None, **headers):
     """Status, headers and JSON of a request by hand."""
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=60)
-    connection.request(method, path, body, headers)
+    connection.request(method, path, body, {"Content-Type": "application/json", **headers})
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -101,9 +101,8 @@ def test_several_keys_origins_of_pages_and_bodies_that_do_not_come(model, caplog
         _, headers, _ = fetch(server, "OPTIONS", "/v1/chat/completions", **asks)
         assert headers["access-control-allow-origin"] == "https://page.example"
         host, _, port = server.url.removeprefix("http://").partition(":")
-        head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer one\r\nContent-Length: 9\r\n\r\n{"
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(head.encode())
+            connection.sendall(head("/v1/completions", 9, "Authorization: Bearer one") + b"{")
             assert b"408" in connection.recv(1000).split(b"\r\n")[0]
     for wrong in ("", [], ["a", ""], [" a"]):
         with pytest.raises(sg.OptionError, match="api_key"):
@@ -254,9 +253,8 @@ def test_a_client_that_goes_away_frees_its_row(model, stream):
         host, _, port = server.url.removeprefix("http://").partition(":")
         body = {"model": "m", "messages": ASK, "max_tokens": 450, "n": 4, "temperature": 2, "stream": stream}
         text = json.dumps(body).encode()
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n"
         with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(head.encode() + text)
+            connection.sendall(head("/v1/chat/completions", len(text)) + text)
             until = time.monotonic() + 60
             while not server.service._engine.running:
                 assert time.monotonic() < until
@@ -276,13 +274,12 @@ def test_a_large_request_whose_client_has_gone_no_longer_waits(model, monkeypatc
 
     monkeypatch.setitem(service._KINDS, wire.TextRequest, (slow, service.TextAnswer))
     text = json.dumps({"model": "m", "prompt": "x" * (300 << 10)}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n".encode()
     with served(model, Settings(name="m", rows=1)) as server:
         host, _, port = server.url.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as first, ExitStack() as stack:
-            first.sendall(head + text)
+            first.sendall(head("/v1/completions", len(text)) + text)
             waiting = stack.enter_context(socket.create_connection((host, int(port))))
-            waiting.sendall(head + text)
+            waiting.sendall(head("/v1/completions", len(text)) + text)
             until = time.monotonic() + 60
             while server.service.texts < 2:
                 assert time.monotonic() < until

@@ -55,7 +55,7 @@ def ask(server, seed):
     """The status, the code of the error and the body of a malformed request."""
     route, data = body(random.Random(seed), "m")
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=120)
-    connection.request("POST", route, data, {"X-Request-Id": f"seed-{seed}"})
+    connection.request("POST", route, data, {"X-Request-Id": f"seed-{seed}", "Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read()
     connection.close()

@@ -34,6 +34,11 @@ WEATHER = {
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call>'
 
 
+NO_TOOLS = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+
+
 def client_of(server, key="none"):
     return anthropic.Anthropic(base_url=server.url, api_key=key, max_retries=0)
 
@@ -196,7 +201,39 @@ def test_errors_have_anthropics_form_and_keys_its_header(create, client, demo):
             client_of(server, "secret").messages.create(model="m", messages=USER, max_tokens=9).content[0].text == "Hi."
         )
     connection = http.client.HTTPConnection(demo.url.removeprefix("http://"))
-    connection.request("POST", "/v1/messages", b"[", {"X-Request-Id": "mine"})
+    connection.request("POST", "/v1/messages", b"[", {"X-Request-Id": "mine", "Content-Type": "application/json"})
     answer = connection.getresponse()
     assert (answer.status, answer.headers["request-id"]) == (400, "mine")
     assert json.loads(answer.read())["type"] == "error"
+
+
+def test_texts_of_an_answer_say_nothing_of_citations(create, client):
+    """The Vercel AI SDK's provider takes a list or nothing, and refuses null."""
+    assert "citations" not in create().content[0].model_fields_set
+    with client.messages.stream(model="demo", messages=USER, max_tokens=5) as stream:
+        begun = [event.content_block for event in stream if event.type == "content_block_start"]
+    assert begun
+    assert "citations" not in begun[0].model_fields_set
+
+
+def test_a_template_without_tools_is_told_at_the_start_and_to_clients(caplog):
+    """The message names the option of the server; with it, tools are called and counted."""
+    plain = scripted_chat(CALL)
+    plain.tokenizer.chat_template = NO_TOOLS
+    asks = {"model": "m", "messages": USER, "tools": [WEATHER]}
+    with served(plain, Settings(name="m")) as server:
+        told = [each.message for each in caplog.records if "tools" in each.message]
+        assert len(told) == 1
+        assert "--call-format hermes" in told[0]
+        for ask in (client_of(server).messages.create, client_of(server).messages.count_tokens):
+            with pytest.raises(anthropic.BadRequestError, match="--call-format hermes"):
+                ask(**asks, **({"max_tokens": 90} if ask.__name__ == "create" else {}))
+    caplog.clear()
+    with served(plain, Settings(name="m", call_format="hermes", temperature=0.0)) as server:
+        assert not caplog.records
+        client = client_of(server)
+        assert client.messages.create(**asks, max_tokens=90).content[0].input == {"city": "Rome"}
+        assert (
+            client.messages.count_tokens(**asks).input_tokens
+            > client.messages.count_tokens(model="m", messages=USER).input_tokens
+        )

@@ -28,7 +28,7 @@ SCHEMAS: list[Any] = [
 TEXTS = [
     "", "x", "yes", "a" * 3000, "\x00", "\ud83d\ude00", "\u202e\u0301", "<|im_end|>", "{{ 1/0 }}", "../../etc/passwd",
     "[a-z]{3}", "(", "start: \"a\"", "%import .x.Y\nstart: Y", "user", "assistant", "tool", "function", "json_schema",
-    "image_url", "auto", "none", "-1", "1e999", "null",
+    "image_url", "auto", "none", "-1", "1e999", "null", "1" * 5000,
 ]  # fmt: skip
 NUMBERS = [
     0, 1, 2, -1, 3, 16, 17, 255, 2**31, 2**63, 2**64, -(2**63), 10**30, 10**400, 0.5, -0.0, 1e-300, 1e-320, 1e308,
@@ -115,7 +115,11 @@ def body(rng: random.Random, model: str) -> tuple[str, bytes]:
     if rng.random() < 0.01:
         deep = 100_000
         return route, b'{"model": ' + b"[" * deep + b"]" * deep + b"}"
-    data = json.dumps(value).replace(f'"{NAN}"', rng.choice(["NaN", "Infinity", "1e999", "-0"])).encode()
+    data = (
+        json.dumps(value)
+        .replace(f'"{NAN}"', rng.choice(["NaN", "Infinity", "1e999", "-0", "1" * 5000, "-" + "9" * 4000]))
+        .encode()
+    )
     if rng.random() < 0.05:
         place = rng.randrange(len(data) + 1)
         data = data[:place] + rng.choice([b"", b"\xff", b"\x00", b'"', b"}"]) + data[place + rng.randrange(2) :]

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import openai
-import uvicorn
 
 from structgen.models.model import Model
 from structgen.server import Settings, create_app
+from structgen.server.process import server_of
 from structgen.server.service import Service
 
 
@@ -23,11 +23,12 @@ class Served:
     Attributes:
         url: its address.
         app: what answers.
+        process: the server of uvicorn.
         client: of the openai package, which reads every answer into its own types.
     """
 
-    def __init__(self, url: str, app: Any, settings: Settings) -> None:
-        self.url, self.app = url, app
+    def __init__(self, url: str, app: Any, settings: Settings, process: Any) -> None:
+        self.url, self.app, self.process = url, app, process
         self.client = openai.OpenAI(base_url=f"{url}/v1", api_key=(settings.api_key or ["none"])[0], max_retries=0)
 
     @property
@@ -44,6 +45,12 @@ class Served:
             time.sleep(0.01)
 
 
+def head(path: str, length: int | str, *further: str) -> bytes:
+    """The head of a request by hand."""
+    usual = ["Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"]
+    return "\r\n".join([f"POST {path} HTTP/1.1", *usual, *further, "", ""]).encode()
+
+
 @contextmanager
 def served(model: Model, settings: Settings) -> Iterator[Served]:
     """Serves a model within the block. Bounds on time that a test does not set are wide: its machine may be loaded."""
@@ -53,7 +60,7 @@ def served(model: Model, settings: Settings) -> Iterator[Served]:
     if settings.row_seconds == default.row_seconds:
         settings = replace(settings, row_seconds=60.0)
     app = create_app(model, settings)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1))
+    server = server_of(app, settings, port=0, log_level="warning", timeout_graceful_shutdown=1)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -61,7 +68,7 @@ def served(model: Model, settings: Settings) -> Iterator[Served]:
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(f"http://127.0.0.1:{port}", app, settings)
+        yield Served(f"http://127.0.0.1:{port}", app, settings, server)
     finally:
         server.should_exit = True
         thread.join()

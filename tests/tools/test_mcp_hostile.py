@@ -1,4 +1,7 @@
-"""Hostile servers of the Model Context Protocol: their lists and answers are read, or an error of ours."""
+"""Hostile servers of the Model Context Protocol: their lists and answers are read, or an error of ours.
+
+Covers `images`.
+"""
 
 from __future__ import annotations
 

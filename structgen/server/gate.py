@@ -1,0 +1,79 @@
+"""What is refused before a request is read: pages of other sites, bodies that are not JSON, lengths that contradict."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from structgen.errors import quoted
+from structgen.server.problems import Problem
+from structgen.server.settings import Settings
+
+_NAME = re.compile(r"[\w.:\[\]-]+")
+MESSAGES = "/v1/messages"
+"""The route of Anthropic's interface. Its errors have another form, and its clients read the id from `request-id`."""
+
+
+def is_local(host: str) -> bool:
+    """Is a server at this address reached by this machine alone?"""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host in ("localhost", "") or host.endswith(".localhost")
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def answer_with(problem: Problem, path: str, **headers: str) -> Response:
+    """Returns the answer that tells a client of this route a problem."""
+    body = problem.message_body if path.startswith(MESSAGES) else problem.body
+    return JSONResponse(body, problem.status, headers={**(problem.headers or {}), **headers})
+
+
+class Gate:
+    """Lets requests through that may be read.
+
+    A page of any site can send a browser's request to a server on the browser's machine. It cannot send JSON without
+    asking first, which `Settings.cors_origins` answers. It can lead a name of its own to this machine and so be of the
+    same origin; therefore a server without a key is called by names of this machine, or those in `Settings.hosts`.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = self._problem(scope) if scope["type"] == "http" else None
+        if problem is None:
+            await self._app(scope, receive, send)
+        else:
+            await answer_with(problem, scope["path"], Connection="close")(scope, receive, send)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            return Problem(400, "Content-Length beside Transfer-Encoding: send one of them", "invalid_request")
+        if not self._may_be_called(str((scope.get("server") or ("",))[0]), headers.get("host")):
+            told = f"{quoted(headers['host'])} is no name of this machine"
+            remedy = "start the server with --allow-host (Settings.hosts) to be called so, or with a key"
+            return Problem(403, f"{told}: {remedy}", "host_not_allowed")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+        if scope["method"] == "POST" and not is_json:
+            told = f"the body is {quoted(kind) if kind else 'of no type'}: send it with Content-Type: application/json"
+            return Problem(415, told, "unsupported_media_type")
+        return None
+
+    def _may_be_called(self, address: str, host: str | None) -> bool:
+        """May a client that reached the server at this address call it by this name?"""
+        hosts = self._settings.hosts
+        if self._settings.api_key is not None or host is None or "*" in hosts or not address or not is_local(address):
+            return True
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        return name != "" and _NAME.fullmatch(host) is not None and (is_local(name) or name in map(str.lower, hosts))
