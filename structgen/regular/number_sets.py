@@ -8,6 +8,7 @@ its plain spellings, so a set with something left out has plain spellings only.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +24,7 @@ from structgen.regular.numbers import (
 )  # fmt: skip
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
+from structgen.schema.scalars import by_spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,11 +59,16 @@ def number_predicate(numbers: Numbers, *, finite: bool = True) -> Predicate | No
     if not numbers.multiples and not numbers.without:
         return None
     language, exact = _language(numbers, finite)
-    return None if exact else partial(_holds, language, numbers)
+    return None if exact else partial(_holds, language, number_dfa(_bare(numbers), finite), numbers)
 
 
-def _holds(language: CharDfa, numbers: Numbers, text: str) -> bool:
-    return language.matches(text) and spelled_in(numbers, text)
+def _holds(language: CharDfa, bounds: CharDfa, numbers: Numbers, text: str) -> bool:
+    return language.matches(text) and bounds.matches(text) and spelled_in(numbers, text)
+
+
+def _bare(numbers: Numbers) -> Numbers:
+    """The set without its steps and what it leaves out."""
+    return replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
 
 
 def spelled_in(numbers: Numbers, text: str) -> bool:
@@ -90,12 +97,7 @@ def _has(numbers: Numbers, value: Fraction) -> bool:
     if not _in_set(numbers, value):
         return False
     # In draft 4 `1.0` is no integer: where integers are left out, the spelling `1.0` stays.
-    return not any(_has(other, value) and (numbers.plain or not _by_spelling(other)) for other in numbers.without)
-
-
-def _by_spelling(numbers: Numbers) -> bool:
-    """Does membership depend on how a number is spelled?"""
-    return numbers.plain or any(map(_by_spelling, numbers.without))
+    return not any(_has(other, value) and (numbers.plain or not by_spelling(other)) for other in numbers.without)
 
 
 @kept_within(MAX_BYTES, lambda result: result[0].nbytes)
@@ -103,12 +105,12 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     check_deadline()
     numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
-    bare = replace(numbers, multiples=(), without=()) if numbers.multiples or numbers.without else numbers
+    bare = _bare(numbers)
     step: Fraction | None = None
     without = numbers.without
     if numbers.literals is not None:
         language, exact = number_dfa(replace(bare, literals=Listed(_living(numbers)))), True
-        without = tuple(filter(_by_spelling, without))
+        without = tuple(filter(by_spelling, without))
     elif numbers.multiples:
         few = _grid(numbers, _FEW)
         step = _step(numbers)
@@ -123,7 +125,7 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
             language = digits_alone(language)
     else:
         language, exact = number_dfa(bare, finite), True
-    if without and numbers.literals is None:
+    if without:
         language = intersect(language, from_pattern(_PLAIN))
     for other in without:
         language, exact = _difference(language, exact, other)
@@ -158,7 +160,7 @@ def digits_alone(language: CharDfa) -> CharDfa:
 def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[CharDfa, tuple[Predicate | None, ...]]:
     """The union of number sets with a bit for each, as in `combine`; and for each set what decides about a member.
 
-    Where the union is too large, multiples are spelled in digits alone if they can be, and a predicate decides.
+    Where the union is too large, each set is read as a larger one in plain notation, and predicates decide.
 
     Raises:
         LimitExceeded: it is too large even so.
@@ -168,13 +170,23 @@ def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[
     try:
         return combine(languages), tuple(predicates)
     except LimitExceeded:
-        for place, numbers in enumerate(sets):
-            if numbers.multiples:
-                predicates[place] = predicates[place] or languages[place].matches
-                language = number_language(numbers, finite=False)
-                integers = digits_alone(language)
-                languages[place] = language if integers.empty else integers
-        return combine(languages), tuple(predicates)
+        decided = [each or language.matches for each, language in zip(predicates, languages, strict=True)]
+        try:
+            return combine([_plain_superset(_uncounted(numbers)) for numbers in sets]), tuple(decided)
+        except LimitExceeded:
+            return combine([_plain_superset(_bare(_uncounted(numbers))) for numbers in sets]), tuple(decided)
+
+
+def _uncounted(numbers: Numbers) -> Numbers:
+    """Integers as multiples of 1: a fraction of zeros may follow any number of digits, which no automaton counts."""
+    if not numbers.integer or numbers.literals is not None:
+        return numbers
+    return replace(numbers, integer=False, multiples=(*numbers.multiples, _ONE))
+
+
+def _plain_superset(numbers: Numbers) -> CharDfa:
+    """The plain spellings of the numbers of a set, of any length; a superset where `number_language` is one."""
+    return intersect(number_language(numbers, finite=False), from_pattern(_PLAIN))
 
 
 def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:
@@ -183,8 +195,9 @@ def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, fin
     try:
         return intersect(multiples, within_bounds), exact
     except LimitExceeded:
-        if bare.integer and bare.minimum is None and bare.maximum is None:
-            return digits_alone(multiples), exact
+        uncounted = number_dfa(replace(bare, integer=False, plain=False), finite=False)
+        with suppress(LimitExceeded):
+            return intersect(multiples, uncounted, from_pattern(_PLAIN)), False
         return intersect(within_bounds, from_pattern(_PLAIN)), False
 
 
@@ -202,9 +215,7 @@ def _counts_digits(numbers: Numbers, step: Fraction, finite: bool) -> bool:
 
 def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
     """Plain spellings without those of `other`; unchanged, and inexact, where they are unknown or too many."""
-    if other.integer:  # so that a fraction of zeros may stand behind any number of digits
-        other = replace(other, integer=False, multiples=(*other.multiples, Fraction(1)))
-    taken, known = _language(other, False)
+    taken, known = _language(_uncounted(other), False)
     try:
         return less(language, exact, taken, known=known)
     except LimitExceeded:

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 from structgen.schema.algebra import Algebra, Both, Not, UnionNode
+from structgen.schema.keywords.arguments import ALL_TYPES
 from structgen.schema.keywords.facts import Where
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
@@ -50,11 +51,11 @@ class LeftOut(SchemaReader):
                 self._targets[id(copy)] = self._targets[id(schema)]
         return copy
 
-    def node(self, schema: Any, where: Where) -> Node:
-        return super().node(self._instead.get(id(schema), schema), where)
+    def node(self, schema: Any, where: Where, kinds: int = ALL_TYPES) -> Node:
+        return super().node(self._instead.get(id(schema), schema), where, kinds)
 
-    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any) -> Node:
-        return super()._scoped(self._instead.get(id(schema), schema), where, scope)
+    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any, kinds: int) -> Node:
+        return super()._scoped(self._instead.get(id(schema), schema), where, scope, kinds)
 
     def pointer_of(self, place: SchemaNode) -> str:
         """Empty: no message shows a place of this reader."""
@@ -63,8 +64,9 @@ class LeftOut(SchemaReader):
     def twin(self, node: Node) -> Node:
         """The node here for a node of the other reader. A node that is no place of the schema stands for itself."""
         if isinstance(node, SchemaNode) and node.reader is self._other:
+            place = node.schema, node.where
             scoped = self._scopes is not None
-            return self._scoped(node.schema, node.where, node.scope) if scoped else self.node(node.schema, node.where)
+            return self._scoped(*place, node.scope, node.kinds) if scoped else self.node(*place, node.kinds)
         if isinstance(node, Both):
             return reduce(self.algebra.node, map(self.twin, node.operands))
         if isinstance(node, Not):
@@ -79,13 +81,15 @@ def speaking(nodes: Sequence[Node]) -> list[SchemaNode]:
 
     They are the places of the nodes, and the schemas that these apply to the same value; a complement has none.
     """
-    known: dict[SchemaNode, None] = {}
+    places: dict[int, SchemaNode] = {}  # by schema: it may be read for some JSON types, too
+    known = set[Node]()
     waiting = deque(nodes)
     while waiting:
         node = waiting.popleft()
         if isinstance(node, (Both, UnionNode)):
             waiting += node.operands if isinstance(node, Both) else node.members
         elif isinstance(node, SchemaNode) and node not in known:
-            known[node] = None
+            known.add(node)
+            places.setdefault(id(node.schema), node)
             waiting += node.reader.applied(node)
-    return [*known]
+    return [*places.values()]

@@ -18,8 +18,10 @@ from structgen.patience import check_deadline
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.keywords import evaluation
+from structgen.schema.keywords.arguments import ALL_TYPES
 from structgen.schema.keywords.dialects import DEFAULT, PLAIN_INTEGERS, Dialect, dialect_of
-from structgen.schema.keywords.facts import Facts, Where
+from structgen.schema.keywords.facts import Facts, Where, applied_kinds
+from structgen.schema.keywords.table import speaks_of
 from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, DynamicScopes, Target, in_place, references, resolve
@@ -111,12 +113,20 @@ class _Unknown(Exception):
 
 
 class SchemaNode(Node):
-    """The node of one schema object. It keeps the object alive, because the reader finds nodes by the object's id."""
+    """The node of one schema object. It keeps the object alive, because the reader finds nodes by the object's id.
 
-    def __init__(self, schema: dict[str, Any], where: Where, reader: SchemaReader, scope: Any = None) -> None:
+    Attributes:
+        kinds: the JSON types of its values, as bits of `TYPES`. Where a keyword asks about values of one type alone, as
+            `propertyNames` does, nothing of the schema is read that speaks of others.
+    """
+
+    def __init__(
+        self, schema: dict[str, Any], where: Where, reader: SchemaReader, kinds: int, scope: Any = None
+    ) -> None:
         self.schema = schema
         self.where = where
         self.reader = reader
+        self.kinds = kinds
         self.scope = scope
 
     @cached_property
@@ -154,27 +164,37 @@ class SchemaReader:
         self._disjointness = Disjointness(algebra, self._peek)
         self.overlaps: list[tuple[SchemaNode, tuple[int, int], list[Node]]] = []
 
-    def node(self, schema: Any, where: Where) -> Node:
-        """The node of `schema`, which stands at `where`."""
+    def node(self, schema: Any, where: Where, kinds: int = ALL_TYPES) -> Node:
+        """The node of `schema`, which stands at `where`: its values of these JSON types (of `{}`, all values)."""
         if schema is True:
             return ANY
         if not schema:
             return NEVER if schema is False else ANY
         if self._scopes is not None:
             within = self._scopes.entered(schema, where[0].scope) if isinstance(where, tuple) else None
-            return self._scoped(schema, where, within or self._scopes.first(schema))
-        place = self._places.get(id(schema))
+            return self._scoped(schema, where, within or self._scopes.first(schema), kinds)
+        key = id(schema) if kinds == ALL_TYPES else (id(schema), kinds)
+        place = self._places.get(key)
         if place is None:
-            place = self._places[id(schema)] = SchemaNode(schema, where, self)
+            place = self._places[key] = SchemaNode(schema, where, self, kinds)
         return place
 
-    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any) -> Node:
+    def _scoped(self, schema: dict[str, Any], where: Where, scope: Any, kinds: int) -> Node:
         """The node of `schema` in a dynamic scope."""
         assert self._scopes is not None
-        key = self._scopes.key(schema, scope)
+        key = *self._scopes.key(schema, scope), kinds
         if key not in self._places:
-            self._places[key] = SchemaNode(schema, where, self, scope)
+            self._places[key] = SchemaNode(schema, where, self, kinds, scope)
         return self._places[key]
+
+    def of_kinds(self, place: SchemaNode, kinds: int) -> SchemaNode:
+        """The node of the values of `place` that are of these JSON types."""
+        if self._scopes is None:
+            node = self.node(place.schema, place.where, kinds)
+        else:
+            node = self._scoped(place.schema, place.where, place.scope, kinds)
+        assert isinstance(node, SchemaNode)
+        return node
 
     def pointer_of(self, place: SchemaNode) -> str:
         """The JSON pointer of `place`, built from the places above it."""
@@ -206,15 +226,17 @@ class SchemaReader:
     def target(self, place: SchemaNode, keyword: str = "$ref") -> Node:
         """The node that the reference of `place` leads to."""
         if self._scopes is None:
-            return self.node(*self._targets[id(place.schema)])
+            return self.node(*self._targets[id(place.schema)], place.kinds)
         contents, scope = self._scopes.target(place.schema, keyword, place.scope)
         if not isinstance(contents, dict) or not contents:
             return self.node(contents, None)
-        return self._scoped(contents, None, scope)
+        return self._scoped(contents, None, scope, place.kinds)
 
     def needs(self, place: SchemaNode) -> Sequence[Node] | None:
         """See `Node.needs`. The keywords of most schemas tell, so shapes that no text comes to are never read."""
         schema = place.schema
+        if place.kinds != ALL_TYPES:
+            return None
         if self._has_values(schema):
             return ()
         if "$ref" in schema:
@@ -253,7 +275,7 @@ class SchemaReader:
 
     def shapes_of(self, place: SchemaNode) -> Shapes:
         """Read `place`, after every place that must be read before it."""
-        content = leaf_content(place.schema)
+        content = leaf_content(place.schema) if place.kinds == ALL_TYPES else None
         if content is not None:
             draft = self._drafts[id(place.schema)]
             return leaf_shapes(content, draft, self.formats, lambda: self._build(place))
@@ -291,9 +313,14 @@ class SchemaReader:
         """The nodes of the schemas that `place` applies to the same value, or to member names."""
         schema = place.schema
         draft = self._drafts[id(schema)]
+        parts = evaluation.parts(place, draft)
+        if len(parts) > 1:
+            return [self.of_kinds(place, kinds) for kinds in parts]
         nodes = [self.target(place, keyword) for keyword in references(schema, draft)]
         if not self.has_lone_reference(schema):
-            nodes += [self.node(branch, (place, *tokens)) for branch, tokens in in_place(schema, draft)]
+            for branch, tokens in in_place(schema, draft):
+                kinds = applied_kinds(str(tokens[0]), place.kinds)
+                nodes += [self.node(branch, (place, *tokens), kinds)] if kinds else []
         return nodes
 
     def are_disjoint(self, branches: Iterable[Any]) -> bool:
@@ -310,7 +337,10 @@ class SchemaReader:
             return self.target(place).shapes
         open_before = self._open
         try:
-            if evaluation.has_keywords(schema, self._drafts[id(schema)]):
+            parts = evaluation.parts(place, self._drafts[id(schema)])
+            if len(parts) > 1:
+                return pack([shape for kinds in parts for shape in self.of_kinds(place, kinds).shapes])
+            if evaluation.keyword_of(place, self._drafts[id(schema)]):
                 return evaluation.shapes(self, place)
             self._open = open_before | {id(place)}
             return self._gathered(place, schema.items())
@@ -326,10 +356,10 @@ class SchemaReader:
 
     def _gathered(self, place: SchemaNode, keywords: Iterable[tuple[str, Any]]) -> Shapes:
         facts = Facts(self, place.schema, place)
-        applies = self._drafts[id(place.schema)].applies
+        applies, kinds = self._drafts[id(place.schema)].applies, place.kinds
         for name, value in keywords:
             apply = applies.get(name)
-            if apply is not None:
+            if apply is not None and (kinds == ALL_TYPES or speaks_of(name, kinds)):
                 apply(facts, value)
         return facts.shapes()
 

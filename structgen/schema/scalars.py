@@ -112,11 +112,7 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     a.check_only("numbers_and", *_BOUNDS, "integer", "multiples", "without", "literals", "plain")
     b.check_only("numbers_and", *_BOUNDS, "integer", "multiples", "without", "literals", "plain")
     if a.literals is not None or b.literals is not None:
-        listed, other = (a, b) if a.literals is not None else (b, a)
-        plain = a.plain or b.plain
-        values = map(_whole, listed.literals or ()) if plain else listed.literals or ()
-        kept = Listed([value for value in values if holds(other, value) and holds(listed, value)])
-        return Numbers(plain, literals=kept, plain=plain) if kept else None
+        return _listed_numbers(a, b)
     minimum, exclusive_minimum = _tighter(a, b, "minimum")
     maximum, exclusive_maximum = _tighter(a, b, "maximum")
     bounds = minimum, maximum, exclusive_minimum, exclusive_maximum
@@ -127,6 +123,24 @@ def numbers_and(a: Numbers | None, b: Numbers | None) -> Numbers | None:
     integer, plain = a.integer or b.integer, a.plain or b.plain
     both = Numbers(integer, *bounds, plain=plain, multiples=multiples, without=without)
     return None if _void(both) else both
+
+
+def by_spelling(numbers: Numbers) -> bool:
+    """Does membership depend on how a number is spelled? In draft 4 `1` is an integer, and `1.0` is none."""
+    return numbers.plain or any(map(by_spelling, numbers.without))
+
+
+def _listed_numbers(a: Numbers, b: Numbers) -> Numbers | None:
+    """`numbers_and` where at least one side is listed. A literal stands for all spellings of its number."""
+    spelled = tuple(filter(by_spelling, dict.fromkeys(a.without + b.without)))
+    sides = [replace(side, plain=False, without=tuple(x for x in side.without if x not in spelled)) for side in (a, b)]
+    values = (a if b.literals is None else b).literals or ()
+    kept = [value for value in values if holds(sides[0], value) and holds(sides[1], value)]
+    plain = a.plain or b.plain
+    if plain:  # one spelling is left
+        kept = [value for value in map(_whole, kept) if not any(holds(other, value) for other in spelled)]
+        spelled = ()
+    return Numbers(plain, literals=Listed(kept), plain=plain, without=spelled) if kept else None
 
 
 def numbers_not(numbers: Numbers) -> list[Numbers]:
@@ -206,10 +220,11 @@ def united_numbers(sets: Iterable[Numbers]) -> list[Numbers]:
     different = list(dict.fromkeys(sets))
     if FREE_NUMBERS in different:
         return [FREE_NUMBERS]
-    ranges = [numbers for numbers in different if numbers.literals is None or numbers.plain]
-    listed = [value for numbers in different if not numbers.plain for value in numbers.literals or ()]
-    listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in ranges)]
-    return ranges + ([Numbers(literals=Listed(listed))] if listed else [])
+    others = [numbers for numbers in different if not numbers.literals or by_spelling(numbers)]
+    covering = [numbers for numbers in others if not by_spelling(numbers)]
+    listed = [value for numbers in different if not by_spelling(numbers) for value in numbers.literals or ()]
+    listed = [value for value in dict.fromkeys(listed) if not any(holds(numbers, value) for numbers in covering)]
+    return others + ([Numbers(literals=Listed(listed))] if listed else [])
 
 
 def united_strings(sets: Iterable[Strings]) -> list[Strings]:

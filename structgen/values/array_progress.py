@@ -123,7 +123,7 @@ class ItemSteps:
             few, bound = self._counted(arrays)
             if arrays.unique and bound is not None:
                 longest = bound if longest is None else min(longest, bound)
-            enough = max(enough, 1)
+            enough = max(enough, len(arrays.prefix) + 1)
         enough = max(enough, longest or 0, *(each.start for each in arrays.contains), 0)
         return ArrayPlan(enough, longest, few, (arrays.unique or arrays.repeated) and not few, simple)
 
@@ -163,10 +163,9 @@ class ItemSteps:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
                 if len(steps) > MAX_OPTIONS:
                     raise LimitExceeded(f"one item may meet more than {MAX_OPTIONS} combinations of contains rules")
-        if not (plan.few or plan.compared):
-            return steps
-        told = self._told if plan.few else self._split
-        return [step for before in steps for step in told(*before)]
+        if plan.few:
+            return [step for item, count in steps for step in self._told(node, item, count)]
+        return [step for before in steps for step in self._split(*before)] if plan.compared else steps
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that satisfies the rule `each`, and one that does not. Once the count does not matter, any item."""
@@ -179,11 +178,11 @@ class ItemSteps:
             yield self._algebra.node(node, each.value), after._replace(got=counted)
         yield node if each.maximum is None else self._algebra.node(node, self._algebra.negation(each.value)), after
 
-    def _told(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item whose values are listed: an option for each value."""
+    def _told(self, place: Node, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
+        """An item whose place has listed values: an option for each that `node`, a part of the place, may have too."""
         bits = self._bits[after.arrays]
-        for key, value in self._values(node) or ():
-            bit = 1 << bits[key]
+        for key, listed in self._values(place) or ():
+            bit, value = 1 << bits[key], listed if node is place else self._algebra.node(node, listed)
             if not after.used & bit:
                 yield value, after._replace(used=after.used | bit)
             elif not after.arrays.unique:
@@ -218,6 +217,19 @@ class ItemSteps:
         """Does it matter whether the item after `progress` equals an earlier one?"""
         return progress.next_index > 0 and self.plan(progress.arrays).compared and not progress.repeated
 
+    def outcomes(self, progress: Items, node: Node, after: Items) -> list[tuple[Node, Items]]:
+        """What an option may turn out to be: an item like no earlier one, or one that equals an earlier one."""
+        arrays, index = progress.arrays, progress.next_index
+        if arrays.unique or not self.compares(progress):
+            return [(node, after)]
+        earlier = [*arrays.prefix[:index], *([arrays.rest] if arrays.rest and index > len(arrays.prefix) else [])]
+        again = after._replace(repeated=True)
+        return [(node, after), *((self._algebra.node(node, each), again) for each in dict.fromkeys(earlier))]
+
+    def _steps(self, progress: Items) -> Iterator[tuple[Node, Items]]:
+        """All outcomes of all options."""
+        return (outcome for option in self.options(progress) for outcome in self.outcomes(progress, *option))
+
     def closes(self, progress: Items, known: dict[Items, bool]) -> Asking[bool]:
         """Can the array be closed, now or later? True if a depth-first search finds no answer in `SEARCH` steps.
 
@@ -225,30 +237,23 @@ class ItemSteps:
             known: answers by progress; the search adds to them.
         """
         longest = self.plan(progress.arrays).maximum
-        if progress.may_close or self._soon_repeated(progress):
+        if progress.may_close:
             return True
         if longest is not None and progress.arrays.min_items > longest:
             return False
-        path, steps, seen = [progress], [iter(self.options(progress))], {progress}
+        path, steps, seen = [progress], [self._steps(progress)], {progress}
         while steps:
             for node, after in steps[-1]:
                 if after in seen or known.get(after) is False or (yield node):
                     continue
                 seen.add(after)
-                if after.may_close or known.get(after) or self._soon_repeated(after) or len(seen) > SEARCH:
+                if after.may_close or known.get(after) or len(seen) > SEARCH:
                     known.update(dict.fromkeys(path, True))
                     return True
                 path.append(after)
-                steps.append(iter(self.options(after)))
+                steps.append(self._steps(after))
                 break
             else:
                 steps.pop()
                 known[path.pop()] = False
         return False
-
-    def _soon_repeated(self, progress: Items) -> bool:
-        """May the next item repeat an earlier one? As far as counts tell, the array can be closed after it."""
-        if not self.compares(progress) or progress.arrays.unique:
-            return False
-        longest = self.plan(progress.arrays).maximum
-        return longest is None or progress.next_index < longest

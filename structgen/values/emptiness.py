@@ -93,7 +93,9 @@ class Emptiness:
         """The options for the next item after which the array can still be closed; none when it must close now."""
         simple = self.items.plan(progress.arrays).simple
         for node, after in self.items.options(progress):
-            if not self(node) and (simple or self.closes(after)):
+            if self(node):
+                continue
+            if simple or any(self.closes(x) and not self(n) for n, x in self.items.outcomes(progress, node, after)):
                 yield node, after
 
     def closes(self, progress: Items) -> bool:

@@ -15,7 +15,7 @@ from structgen.schema.algebra import is_empty
 from structgen.schema.keywords.arguments import canonical
 from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shape, Strings
-from structgen.schema.scalars import holds
+from structgen.schema.scalars import by_spelling, holds
 
 FEW = 64
 """The largest number of values that are listed one by one."""
@@ -169,6 +169,8 @@ def _split_shape(shape: Shape) -> tuple[Shape, Shape]:
 
 def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:
     """The numbers of the set; None when there are more than `FEW`, or when they cannot be listed."""
+    if by_spelling(numbers) and not numbers.plain:
+        return None
     if numbers.literals is not None:
         listed: Sequence[int | float] = numbers.literals
     else:

@@ -1,19 +1,25 @@
 """`unevaluatedProperties` and `unevaluatedItems`: the members and items that no other keyword of the place evaluates.
 
-Which members are evaluated depends on the branches of `anyOf`, `if` and so on that hold. So a place with one of the two
-keywords is read as a union of *cases*: each case fixes the branches that hold, and so what is evaluated.
+Which members are evaluated depends on the branches of `anyOf`, `if` and so on that hold. So the objects, or arrays, of
+a place with one of the two keywords are read as a union of *cases*: each case fixes the branches that hold, and so what
+is evaluated. Values of other types are read as everywhere else.
+
+What `contains` found counts as evaluated from 2020-12 on. In 2019-09 the annotations of `items`, `additionalItems` and
+`unevaluatedItems` count, and `contains` has none (core, 9.3.1.3 and 9.3.1.4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Shapes, pack
+from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.facts import Reader
 from structgen.schema.keywords.in_place import depending
+from structgen.schema.keywords.table import speaks_of
 from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
 
 if TYPE_CHECKING:
@@ -23,7 +29,8 @@ MAX_CASES = 256
 
 APPLICATORS = frozenset("$ref $dynamicRef $recursiveRef allOf anyOf oneOf not if dependentSchemas dependencies".split())
 """Keywords whose schemas apply to the same value, and so may evaluate parts of it."""
-KEYWORDS = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+KEYWORDS = {"unevaluatedItems": TYPES["array"], "unevaluatedProperties": TYPES["object"]}
+"""The two keywords, and the JSON type that each speaks of."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,14 @@ class Evaluated:
     matching: frozenset[Node] = frozenset()
 
     def __or__(self, other: Evaluated) -> Evaluated:
+        every_member, every_item = self.every_member or other.every_member, self.every_item or other.every_item
         return Evaluated(
-            self.names | other.names,
-            self.patterns | other.patterns,
-            self.every_member or other.every_member,
-            max(self.items, other.items),
-            self.every_item or other.every_item,
-            self.matching | other.matching,
+            frozenset() if every_member else self.names | other.names,
+            frozenset() if every_member else self.patterns | other.patterns,
+            every_member,
+            0 if every_item else max(self.items, other.items),
+            every_item,
+            frozenset() if every_item else self.matching | other.matching,
         )
 
 
@@ -60,35 +68,26 @@ Case = tuple[Shapes, Evaluated]
 NOTHING = Evaluated()
 
 
-def has_keywords(schema: dict[str, Any], dialect: Dialect) -> bool:
-    """Has the schema one of the two keywords, in a draft that has it?"""
-    return not KEYWORDS.isdisjoint(schema) and not KEYWORDS.isdisjoint(dialect.keywords)
+def parts(place: Any, dialect: Dialect) -> list[int]:
+    """The JSON types of a place, as bits of `TYPES`, in the groups in which they are read."""
+    told = [kind for keyword, kind in KEYWORDS.items() if keyword in place.schema and keyword in dialect.keywords]
+    rest = place.kinds & ~sum(told)
+    return [kinds for kinds in (rest, *(kind & place.kinds for kind in told)) if kinds]
+
+
+def keyword_of(place: Any, dialect: Dialect) -> str | None:
+    """The one of the two keywords that restricts the values of a place of one JSON type."""
+    keywords = (keyword for keyword, kind in KEYWORDS.items() if kind == place.kinds and keyword in dialect.keywords)
+    return next((keyword for keyword in keywords if keyword in place.schema), None)
 
 
 def shapes(reader: Reader, place: Any) -> Shapes:
-    """The shapes of a place that has `unevaluatedProperties` or `unevaluatedItems`.
+    """The shapes of a place of one JSON type that has the keyword for it.
 
     Raises:
         LimitExceeded: too many combinations of branches.
     """
-    union: list[Shape] = []
-    for case, evaluated in _Cases(reader).of_schema(place):
-        union += reader.algebra.product([case, *((rule,) for rule in _rules(reader, place, evaluated))])
-    return pack(union)
-
-
-def _rules(reader: Reader, place: Any, evaluated: Evaluated) -> Iterable[Shape]:
-    """What the two keywords demand of members and items that are not evaluated."""
-    for keyword in KEYWORDS & place.schema.keys():
-        node = reader.node(place.schema[keyword], (place, keyword))
-        if node is ANY:
-            continue
-        if keyword == "unevaluatedItems":
-            if not evaluated.every_item:
-                rest = reader.algebra.union([*evaluated.matching, node])
-                yield replace(ANY.shapes[0], arrays=Arrays((ANY,) * evaluated.items, rest))
-        elif not evaluated.every_member:
-            yield replace(ANY.shapes[0], objects=_other_members(evaluated, node))
+    return pack([shape for case, _ in _Cases(reader).of(place) for shape in case])
 
 
 def _other_members(evaluated: Evaluated, node: Node) -> Objects:
@@ -113,38 +112,44 @@ class _Cases:
         schema = getattr(node, "schema", None)
         if schema is None:
             return [(node.shapes, NOTHING)]
-        cases = self.of_schema(node)
-        if not has_keywords(schema, self._reader.dialect(schema)):
-            return cases
-        rest = Evaluated(every_member="unevaluatedProperties" in schema, every_item="unevaluatedItems" in schema)
-        return [(node.shapes, evaluated) for evaluated in dict.fromkeys(own | rest for _, own in cases)]
-
-    def of_schema(self, place: Any) -> list[Case]:
-        """`of` for a schema object, without its own `unevaluated...` keywords."""
-        cases: list[Case] = [(self._reader.plain(place), self._own(place))]
-        if self._reader.dialect(place.schema).number <= 7 and "$ref" in place.schema:
+        place: Any = node
+        dialect = self._reader.dialect(schema)
+        if dialect.lone_references and "$ref" in schema:
             return self.of(self._reader.target(place, "$ref"))
-        for keyword in place.schema:
-            if keyword in APPLICATORS:
+        cases: list[Case] = [(self._reader.plain(place), self._own(place))]
+        for keyword in schema:
+            if keyword in APPLICATORS and keyword in dialect.applies and speaks_of(keyword, place.kinds):
                 for factor in self._applied(place, keyword):
                     cases = self._product(cases, factor)
-        return cases
+        keyword = keyword_of(place, dialect)
+        return cases if keyword is None else self._merged(self._closed(place, keyword, cases))
+
+    def _closed(self, place: Any, keyword: str, cases: list[Case]) -> Iterable[Case]:
+        """The cases in which what is not evaluated satisfies the argument of `keyword`; it then counts as evaluated."""
+        node = self._reader.node(place.schema[keyword], (place, keyword))
+        every = Evaluated(every_item=keyword == "unevaluatedItems", every_member=keyword == "unevaluatedProperties")
+        for case, evaluated in cases:
+            if evaluated | every == evaluated:
+                rule = ANY.shapes
+            elif keyword == "unevaluatedItems":
+                rest = self._algebra.union([*evaluated.matching, node])
+                rule = (Shape(arrays=Arrays((ANY,) * evaluated.items, rest)),)
+            else:
+                rule = (Shape(objects=_other_members(evaluated, node)),)
+            yield self._algebra.product([case, rule]), evaluated | every
 
     def _own(self, place: Any) -> Evaluated:
         """What the keywords of one schema object evaluate in every value."""
         schema, draft = place.schema, self._reader.dialect(place.schema).number
+        if place.kinds == TYPES["object"]:
+            names, patterns = (frozenset(schema.get(name, ())) for name in ("properties", "patternProperties"))
+            return Evaluated(names, patterns, "additionalProperties" in schema) | NOTHING
         items = schema.get("items")
         listed = items if isinstance(items, list) else schema.get("prefixItems", ()) if draft >= 2020 else ()
         contains = "contains" in schema and draft >= 2020
         matching = [self._reader.node(schema["contains"], (place, "contains"))] if contains else []
-        return Evaluated(
-            frozenset(schema.get("properties", ())),
-            frozenset(schema.get("patternProperties", ())),
-            "additionalProperties" in schema,
-            len(listed),
-            isinstance(items, (dict, bool)) or (isinstance(items, list) and "additionalItems" in schema),
-            frozenset(matching),
-        )
+        every = isinstance(items, (dict, bool)) or (isinstance(items, list) and "additionalItems" in schema)
+        return Evaluated(items=len(listed), every_item=every, matching=frozenset(matching)) | NOTHING
 
     def _applied(self, place: Any, keyword: str) -> Iterable[list[Case]]:
         """The lists of cases of one applicator; a value is in one case of each list."""
@@ -158,14 +163,17 @@ class _Cases:
         elif keyword in ("dependentSchemas", "dependencies"):
             yield from self._dependent(place, keyword)
         else:
-            branches = [self._reader.node(branch, (place, keyword, i)) for i, branch in enumerate(argument)]
+            branches = [self._node(place, branch, keyword, i) for i, branch in enumerate(argument)]
             if keyword == "allOf":
                 yield from map(self.of, branches)
             else:
                 yield self._some(branches, exactly_one=keyword == "oneOf")
 
     def _child(self, place: Any, keyword: str) -> Node:
-        return self._reader.node(place.schema.get(keyword, True), (place, keyword))
+        return self._node(place, place.schema.get(keyword, True), keyword)
+
+    def _node(self, place: Any, schema: Any, *tokens: object) -> Node:
+        return self._reader.node(schema, (place, *tokens), place.kinds)
 
     def _fails(self, node: Node) -> Case:
         return self._algebra.negation(node).shapes, NOTHING
@@ -182,7 +190,7 @@ class _Cases:
                 needed = Objects(tuple(Property(other, ANY, True, False) for other in schema), ANY)
                 then: list[Case] = [((Shape(objects=needed),), NOTHING)]
             else:
-                then = self.of(self._reader.node(schema, (place, keyword, name)))
+                then = self.of(self._node(place, schema, keyword, name))
             yield [(absent, NOTHING), *self._product([(present, NOTHING)], then)]
 
     def _some(self, branches: Sequence[Node], *, exactly_one: bool) -> list[Case]:
@@ -199,9 +207,12 @@ class _Cases:
     def _product(self, a: list[Case], b: list[Case]) -> list[Case]:
         if len(a) * len(b) > MAX_CASES:
             raise LimitExceeded(f"more than {MAX_CASES} combinations of branches under one unevaluated keyword")
-        pairs = [(self._algebra.product([x[0], y[0]]), x[1] | y[1]) for x in a for y in b]
+        return self._merged((self._algebra.product([x[0], y[0]]), x[1] | y[1]) for x in a for y in b)
+
+    def _merged(self, cases: Iterable[Case]) -> list[Case]:
+        """One case for all that evaluate the same."""
         merged: dict[Evaluated, list[Shape]] = {}
-        for union, evaluated in pairs:
+        for union, evaluated in cases:
             if union:
                 merged.setdefault(evaluated, []).extend(union)
         return [(pack(union), evaluated) for evaluated, union in merged.items()]

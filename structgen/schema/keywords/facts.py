@@ -17,6 +17,7 @@ from structgen.schema.normal import ANY, NEVER, Arrays, Named, Node, Numbers, Ob
 from structgen.schema.scalars import FREE_NUMBERS, FREE_STRINGS, numbers_and
 
 _NUMBER, _INTEGER = TYPES["number"], TYPES["integer"]
+_APPLIED_TO = {"propertyNames": "string", "dependentSchemas": "object", "dependencies": "object"}
 _INTEGERS = Numbers(integer=True)
 
 
@@ -25,13 +26,19 @@ _INTEGERS = Numbers(integer=True)
 Where = str | tuple[Any, ...] | None
 
 
+def applied_kinds(keyword: str, kinds: int) -> int:
+    """The JSON types of the values to which a keyword applies its schemas, where its own values are of these types."""
+    kind = _APPLIED_TO.get(keyword)
+    return kinds if kind is None else TYPES[kind] if kinds & TYPES["object"] else 0
+
+
 class Reader(Protocol):
     """What reading the keywords of one place needs of the whole schema: see `SchemaReader`."""
 
     algebra: Algebra
     formats: bool
 
-    def node(self, schema: Any, where: Where) -> Node: ...
+    def node(self, schema: Any, where: Where, kinds: int = ALL_TYPES) -> Node: ...
 
     def target(self, place: Any, keyword: str) -> Node: ...
 
@@ -54,11 +61,11 @@ class Facts:
         home: the index in `factors` for the plain keywords, at which members keep the document's order.
     """
 
-    def __init__(self, reader: Reader, schema: dict[str, Any], place: Node) -> None:
+    def __init__(self, reader: Reader, schema: dict[str, Any], place: Any) -> None:
         self.reader = reader
         self.schema = schema
         self.place = place
-        self.types = ALL_TYPES
+        self.types: int = place.kinds
         self.integers = _INTEGERS
         self.strings: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
@@ -75,6 +82,15 @@ class Facts:
     def children(self, keyword: str, schemas: list[Any]) -> tuple[Node, ...]:
         """The nodes of an array of schemas that is the argument of `keyword`."""
         return tuple(self.reader.node(schema, (self.place, keyword, i)) for i, schema in enumerate(schemas))
+
+    def branch(self, schema: Any, keyword: str, *tokens: object) -> Node:
+        """The node of a schema that `keyword` applies to the same value, or to its members' names."""
+        kinds = applied_kinds(keyword, self.place.kinds)
+        return self.reader.node(schema, (self.place, keyword, *tokens), kinds)
+
+    def branches(self, keyword: str) -> list[Node]:
+        """The nodes of an array of schemas that `keyword` applies to the same value."""
+        return [self.branch(schema, keyword, i) for i, schema in enumerate(self.schema[keyword])]
 
     def pointer_to(self, keyword: str) -> Callable[[], str]:
         """A function that returns the pointer to the argument of `keyword`."""

@@ -25,27 +25,27 @@ def recursive_ref(facts: Facts, value: Any) -> None:
 
 
 def all_of(facts: Facts, value: Any) -> None:
-    facts.factors.extend(node.shapes for node in facts.children("allOf", value))
+    facts.factors.extend(node.shapes for node in facts.branches("allOf"))
 
 
 def any_of(facts: Facts, value: Any) -> None:
-    facts.factors.append(pack([shape for node in facts.children("anyOf", value) for shape in node.shapes]))
+    facts.factors.append(pack([shape for node in facts.branches("anyOf") for shape in node.shapes]))
 
 
 def one_of(facts: Facts, value: Any) -> None:
-    facts.exclusive = facts.children("oneOf", value)
+    facts.exclusive = facts.branches("oneOf")
 
 
 def not_(facts: Facts, value: Any) -> None:
-    facts.factors.append(facts.reader.algebra.negation(facts.child("not", value)).shapes)
+    facts.factors.append(facts.reader.algebra.negation(facts.branch(value, "not")).shapes)
 
 
 def if_(facts: Facts, value: Any) -> None:
     """(if and then) or (not if and else)."""
     schema, algebra = facts.schema, facts.reader.algebra
     if "then" in schema or "else" in schema:
-        condition = facts.child("if", value)
-        then, otherwise = (facts.child(name, schema.get(name, True)) for name in ("then", "else"))
+        condition = facts.branch(value, "if")
+        then, otherwise = (facts.branch(schema.get(name, True), name) for name in ("then", "else"))
         met = algebra.product([condition.shapes, then.shapes])
         unmet = algebra.product([algebra.negation(condition).shapes, otherwise.shapes])
         facts.factors.append(pack([*met, *unmet]))
@@ -64,7 +64,7 @@ def dependent_required(facts: Facts, value: Any) -> None:
 def dependent_schemas(facts: Facts, value: Any) -> None:
     for name, schema in value.items():
         if schema is not True:
-            _depend(facts, name, facts.reader.node(schema, (facts.place, "dependentSchemas", name)).shapes)
+            _depend(facts, name, facts.branch(schema, "dependentSchemas", name).shapes)
 
 
 def dependencies(facts: Facts, value: Any) -> None:
@@ -72,7 +72,7 @@ def dependencies(facts: Facts, value: Any) -> None:
     dependent_required(facts, {name: needed for name, needed in value.items() if isinstance(needed, list)})
     for name, schema in value.items():
         if not isinstance(schema, list):
-            _depend(facts, name, facts.reader.node(schema, (facts.place, "dependencies", name)).shapes)
+            _depend(facts, name, facts.branch(schema, "dependencies", name).shapes)
 
 
 def depending(name: str) -> tuple[Shapes, Shapes]:

@@ -19,7 +19,7 @@ _PLAIN_INTEGERS = Numbers(integer=True, plain=True)
 
 
 def type_(facts: Facts, value: Any) -> None:
-    facts.types = TYPES[value] if isinstance(value, str) else sum(TYPES[name] for name in value)
+    facts.types &= TYPES[value] if isinstance(value, str) else sum(TYPES[name] for name in value)
 
 
 def type_4(facts: Facts, value: Any) -> None:
@@ -176,7 +176,7 @@ def pattern_properties(facts: Facts, value: Any) -> None:
 
 def property_names(facts: Facts, value: Any) -> None:
     """A member is impossible where its name does not satisfy the schema."""
-    strings = [shape.strings for shape in facts.child("propertyNames", value).shapes if shape.strings]
+    strings = [shape.strings for shape in facts.branch(value, "propertyNames").shapes if shape.strings]
     if FREE_STRINGS not in strings:
         _add_patterns(facts, [Named(Strings(without=tuple(strings)), NEVER)])
 

@@ -63,6 +63,7 @@ _FORMATS = "those of the standard; regex and international host names are checke
 _UNIQUE = "masked where items have few values; else an item that equals an earlier one may not end"
 _MULTIPLIED = "checked at the closing bracket where the alternatives of one place would multiply beyond 64"
 
+_EVALUATED = "what contains found is evaluated in 2020-12; in 2019-09 contains has no annotation to be read"
 _INTEGERS = "integers in digits, as 5 or 5.0; never with an exponent, as 5e0"
 _VALUES_4 = arguments.not_empty(arguments.json_values, "at least one value")
 _NAMES_4 = arguments.not_empty(arguments.names, "at least one name")
@@ -106,7 +107,7 @@ _ARRAYS = (
     Keyword("contains", MASKED, arguments.contained, own.contains, ("one",), since=6),
     Keyword("minContains", MASKED, arguments.count, since=2019),
     Keyword("maxContains", MASKED, arguments.count, since=2019),
-    _one("unevaluatedItems", MASKED, since=2019),
+    _one("unevaluatedItems", MASKED, note=_EVALUATED, since=2019),
 )
 
 _OBJECTS = (
@@ -187,6 +188,13 @@ SPEAKS_OF: dict[str, str] = {
     for row in rows
 }
 """The JSON type of the values that a keyword restricts, for keywords that restrict one type."""
+
+
+def speaks_of(keyword: str, kinds: int) -> bool:
+    """Can a keyword restrict values of one of these JSON types, bits of `TYPES`?"""
+    kind = SPEAKS_OF.get(keyword)
+    return kind is None or bool(arguments.TYPES[kind] & kinds)
+
 
 VALIDATION = frozenset(
     row.name
