@@ -22,9 +22,10 @@ _INNER: dict[str, set[str]] = {}
 for _row in KEYWORDS:
     if _row.children:
         _INNER.setdefault(_row.name, set()).update(_row.children)
-_ABOUT = frozenset(("title", "description", "default", "examples"))
 _NARROW = frozenset(("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if"))
 """Keywords that may refuse null beside a type that takes it."""
+_OF_NULL = _NARROW | {"type", "then", "else"}
+"""The keywords that may refuse null. The others stay where they are, and so does what references lead to."""
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _CAPITALS = frozenset("NULL BOOLEAN INTEGER NUMBER STRING ARRAY OBJECT TYPE_UNSPECIFIED".split())
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
@@ -112,9 +113,10 @@ def inner_path(schema: Mapping[Any, Any]) -> tuple[str, ...]:
 def as_written(given: Mapping[str, Any], dialect: str | None = None, where: str = "") -> Written:
     """A schema as JSON Schema.
 
-    `nullable: true` becomes a type, `exclusiveMinimum: true` a number; of `oneOf` and `anyOf` with a `discriminator`,
-    the branch that it names is the one. Gemini's types in capitals and `propertyOrdering` are read where the whole is
-    written so. A schema in an API's request, or in the description of a tool, is taken out.
+    `nullable: true` becomes a type, `exclusiveMinimum: true` a number, a list of `items` becomes `prefixItems`; of
+    `oneOf` and `anyOf` with a `discriminator`, the branch that it names is the one. Gemini's types in capitals and
+    `propertyOrdering` are read where the whole is written so. A schema in an API's request, or in the description of a
+    tool, is taken out.
 
     Args:
         dialect: one of `DIALECT_NAMES`; None for what the schema itself shows.
@@ -173,6 +175,8 @@ def _is_foreign(schema: Any) -> bool:
             kind = value.get("type")
             if not _MARKS.isdisjoint(value) or (type(kind) is str and kind in _CAPITALS):
                 return True
+            if type(value.get("items")) is list:
+                return True
             if type(value.get("exclusiveMinimum")) is bool or type(value.get("exclusiveMaximum")) is bool:
                 return True
             stack += [each for each in value.values() if type(each) is dict or type(each) is list]
@@ -197,6 +201,7 @@ class _Reader:
         return [
             (("gemini",), self._lower),
             (("gemini",), self._ordered),
+            ((), self._listed),
             (("openapi-3.0",), self._exclusive),
             (("openapi-3.0", "openapi-3.1"), self._discriminated),
             (("openapi-3.0", "gemini"), self._nullable),
@@ -245,6 +250,14 @@ class _Reader:
         rest = {key: value for key, value in each.items() if key != "propertyOrdering"}
         return {**rest, "properties": {**first, **members}}
 
+    def _listed(self, each: Schema, pointer: str) -> Schema:
+        """A list of `items`, as up to 2019-09: Pydantic 1 writes tuples so."""
+        if not isinstance(each.get("items"), list):
+            return each
+        self._note(pointer, "items", "prefixItems, and additionalItems as items")
+        listed, rest = each.pop("items"), each.pop("additionalItems", True)
+        return {**each, **({"prefixItems": listed} if listed else {}), "items": rest}
+
     def _exclusive(self, each: Schema, pointer: str) -> Schema:
         for exclusive, bound in _EXCLUSIVE.items():
             if isinstance(each.get(exclusive), bool):
@@ -264,8 +277,8 @@ class _Reader:
         if narrow == {"enum"} and isinstance(each["enum"], list):
             each["enum"] = [*each["enum"], None] if None not in each["enum"] else each["enum"]
         elif narrow:
-            about = {key: each.pop(key) for key in _ABOUT if key in each}
-            return {**about, "anyOf": [each, {"type": "null"}]}
+            rest = {key: value for key, value in each.items() if key not in _OF_NULL}
+            return {**rest, "anyOf": [{key: each[key] for key in each if key in _OF_NULL}, {"type": "null"}]}
         kinds = [kind] if isinstance(kind, str) else kind
         return {**each, "type": [*kinds, "null"]} if isinstance(kinds, list) and "null" not in kinds else each
 

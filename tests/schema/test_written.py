@@ -80,6 +80,12 @@ def test_capitals_that_the_whole_does_not_have_are_refused_by_name(schema, point
      ({"$ref": "#/d", "nullable": True, "title": "t"}, {"title": "t", "anyOf": [{"$ref": "#/d"}, {"type": "null"}]}),
      ({"minimum": 3, "exclusiveMinimum": True}, {"exclusiveMinimum": 3}),
      ({"maximum": 3, "exclusiveMaximum": False}, {"maximum": 3}),
+     ({"nullable": True, "$ref": "#/$defs/d", "$defs": {"d": {"type": "string"}}, "$id": "x:/a", "minLength": 2},
+      {"$defs": {"d": {"type": "string"}}, "$id": "x:/a", "minLength": 2,
+       "anyOf": [{"$ref": "#/$defs/d"}, {"type": "null"}]}),
+     ({"items": [{"type": "string"}], "additionalItems": False}, {"prefixItems": [{"type": "string"}], "items": False}),
+     ({"definitions": {"t": {"items": [{}, {}]}}}, {"definitions": {"t": {"prefixItems": [{}, {}], "items": True}}}),
+     ({"items": []}, {"items": True}),
      ({"nullable": False, "type": "string"}, {"type": "string"}),
      ({"nullable": "yes"}, {"nullable": "yes"}),
      ({"type": []}, {"type": []}),
@@ -173,3 +179,35 @@ def test_what_nests_too_deeply_is_refused():
         schema = {"not": schema}
     with pytest.raises(sg.LimitExceeded, match="nests too deeply"):
         as_written(schema)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"$ref": "#/$defs/x"},
+        {"allOf": [{"$ref": "#/$defs/x"}]},
+        {"oneOf": [{"$ref": "#/properties/a"}]},
+        {"not": {"$ref": "#/definitions/y"}},
+        {"if": {"$ref": "#/definitions/y"}, "then": False},
+    ],
+)
+def test_what_references_lead_to_stays_in_its_place_beside_nullable(beside: dict[str, Any]) -> None:
+    """The whole schema went into a branch, and `#/$defs/x` led nowhere."""
+    number = {"type": "object", "minProperties": 1}
+    schema = {
+        "nullable": True,
+        **beside,
+        "$defs": {"x": number},
+        "definitions": {"y": {"type": "string"}},
+        "properties": {"a": number},
+    }
+    assert judged(schema, None, "s", {"a": {"b": 1}}) == [True, False, True]
+
+
+def test_tuples_of_pydantic_1_are_taken() -> None:
+    """They have no `$schema`."""
+    schema = {"title": "M", "type": "object", "required": ["t"], "properties": {
+        "t": {"title": "T", "type": "array", "minItems": 2, "maxItems": 2,
+              "items": [{"type": "integer"}, {"$ref": "#/definitions/Kind"}]}},
+        "definitions": {"Kind": {"enum": ["a", "b"]}}}  # fmt: skip
+    assert judged(schema, {"t": [1, "a"]}, {"t": ["a", 1]}, {"t": [1]}) == [True, False, False]
