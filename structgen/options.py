@@ -120,7 +120,7 @@ _OPTIONS = {
 }
 """The fields of `Sampling` that are numbers, but for the seed."""
 FILTERS = tuple(name for name, option in _OPTIONS.items() if option.filters)
-BEYOND_OPENAI = tuple(name for name, option in _OPTIONS.items() if option.beyond_openai)
+BEYOND_OPENAI = (*(name for name, option in _OPTIONS.items() if option.beyond_openai), "penalties")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,12 @@ class Sampling:
         typical_p: keep the smallest set of the most typical tokens that has `typical_p` of the mass, in (0, 1].
         repetition_penalty: for tokens in the text, the prompt and the thinking (in encoder-decoder models, in the text
             and the decoder's start), positive scores are divided by it, others multiplied; above 0, 1 changes nothing.
-            It holds for punctuation, too, which JSON repeats.
         frequency_penalty: subtracted from a token's score for each of its occurrences in the text.
         presence_penalty: subtracted once from the score of a token that occurs in the text.
+        penalties: where these three count and act. "free": only within free values, the strings that may be any text,
+            and text outside of JSON, so that the quotes, commas, names, numbers and labels of JSON are not punished for
+            being repeated. "all": every token of the text, forced ones too, as in OpenAI's and transformers'
+            interfaces. Plain text is all free.
         processors: logits processors of transformers, or callables like them, `(input_ids, scores) -> scores`, with
             int64[1, tokens] of prompt and text and float[1, width]. They see the masked scores after the penalties.
             Those that transformers calls warpers see them divided by the temperature, before our own filters.
@@ -159,6 +162,7 @@ class Sampling:
     repetition_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
+    penalties: Literal["free", "all"] = "free"
     processors: tuple[Callable[[Any, Any], Any], ...] = ()
     seed: int | None = None
     exact: bool | Literal["prefer", "weights"] = False
@@ -171,6 +175,7 @@ class Sampling:
         require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
         short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
         require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
+        require_one_of("penalties", self.penalties, "free", "all")
         require_one_of("exact", self.exact, True, False, "prefer", "weights")
         drawn = not self.exact or not self.greedy
         require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")

@@ -341,6 +341,8 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     rows = []
     for prompt, target, drawn, bounds, words in zip(prompts.each, targets, sampling, limits, banned, strict=True):
         extras = _extras(target, drawn, bounds, words, options)
+        if not remote.structgen:
+            extras.pop("penalties", None)  # an endpoint of OpenAI's interface counts in all of the text
         if extras and not remote.structgen:
             unknown = f"{', '.join(extras)}: OpenAI's interface has no field for that"
             raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")

@@ -198,7 +198,14 @@ class Session(RowText):
             return Ask(words, sampling, uniform)
         own = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
-        return Ask(words, sampling, uniform, before, own)
+        return Ask(words, sampling, uniform, before, own, self.counted(before))
+
+    def counted(self, before: Sequence[int]) -> tuple[Sequence[int], Sequence[int]] | None:
+        """The tokens before the row's own and its own that penalties count; None for all."""
+        sampling = self.sampling
+        if self.matcher is None or not sampling.penalises or sampling.penalties == "all":
+            return None
+        return self.matcher.free_tokens(before if sampling.repetition_penalty != 1 else ())
 
     def _sampling_here(self, budgets: Budgets) -> Sampling:
         """How the next token is drawn: with the temperature of the part in which it begins, if it has one."""

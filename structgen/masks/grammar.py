@@ -3,6 +3,7 @@ grammar, which keeps the tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from operator import index
 from typing import TypeVar
@@ -92,10 +93,20 @@ class Matcher:
         """Was the text within a free value before the last `back` tokens? See `MatcherPlaces.is_free`."""
         return self.grammar.is_free(self._places[-1 - back])
 
-    def free_tokens(self) -> list[int]:
-        """The tokens that lie within free values as a whole: each begins and ends there."""
+    def free_tokens(self, before: Iterable[int]) -> tuple[list[int], list[int]]:
+        """What penalties count within free values: nothing if the text is in none.
+
+        Args:
+            before: the tokens of the prompt.
+
+        Returns:
+            Those of the prompt that close no string here; and those of the text that begin and end within free values.
+        """
+        if not self.is_free():
+            return [], []
         free = [self.grammar.is_free(place) for place in self._places]
-        return [token for token, before, after in zip(self._tokens, free, free[1:], strict=False) if before and after]
+        own = [token for token, one, other in zip(self._tokens, free, free[1:], strict=False) if one and other]
+        return self.grammar.within(self._places[-1], before), own
 
     @property
     def token_ids(self) -> tuple[int, ...]:

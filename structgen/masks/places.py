@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
     BLOCK_EXITS, BLOCK_FIRST, BLOCK_STATES, CHARS, COUNT_SHIFT, FREE, KIND, PLAIN, TARGET, YES,
@@ -90,6 +92,13 @@ class MatcherPlaces(Transitions):
         if place.free is None:
             place.free = _is_free(self.automaton.tables, place.position & TARGET)
         return place.free
+
+    def within(self, place: MatcherPlace, tokens: Iterable[int]) -> list[int]:
+        """Those of some tokens that close no string, from a place within a free value."""
+        if self.automaton.tables.row(place.position & TARGET)[KIND] >> 4 & 15 == CHARS:  # outside of JSON
+            return list(tokens)
+        inside, width = self._slices.free[VALUE].rows[-1], self.vocabulary.width
+        return [each for each in tokens if each < width and inside[each >> 5] >> (each & 31) & 1]
 
     def mask(self, position: int) -> Filled:
         """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.

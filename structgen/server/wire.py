@@ -122,7 +122,7 @@ class Extras(Strict):
         source: what `x-quote` in a schema quotes; None: the user's last message.
         prompt_schema: write the schema behind the prompt, too.
         losses: tell what the model wanted to write and could not.
-        top_k, min_p, typical_p, repetition_penalty: as in `Sampling`.
+        top_k, min_p, typical_p, repetition_penalty, penalties: as in `Sampling`.
     """
 
     regex: StrictStr | None = None
@@ -145,6 +145,7 @@ class Extras(Strict):
     min_p: Number = 0.0
     typical_p: Number = 1.0
     repetition_penalty: Number = 1.0
+    penalties: Literal["free", "all"] = "free"
 
     @property
     def beam_count(self) -> int:

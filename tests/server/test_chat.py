@@ -146,7 +146,7 @@ def test_log_probabilities_spell_the_text(chat):
 
 
 def test_the_extra_fields_have_each_sampling_option_that_openai_lacks():
-    assert BEYOND_OPENAI == ("top_k", "min_p", "typical_p", "repetition_penalty")
+    assert BEYOND_OPENAI == ("top_k", "min_p", "typical_p", "repetition_penalty", "penalties")
     assert {name: getattr(Extras(), name) for name in BEYOND_OPENAI} == {
         name: getattr(Sampling(), name) for name in BEYOND_OPENAI
     }

@@ -74,7 +74,8 @@ class BeamBatch(Run[BeamSearch]):
         if any(beam.sampling.reads_text for beam in beams):
             prompts = [search.prompt for search in self._active for _ in search.beams]
             each = zip(prompts, beams, strict=True)
-            step.process([Ask(None, beam.sampling, 0.0, prompt, beam.tokens) for prompt, beam in each])
+            asks = [Ask(None, b.sampling, 0.0, prompt, b.tokens, b.counted(prompt)) for prompt, b in each]
+            step.process(asks)
         masks = [beam.words() for beam in beams]
         proposed = [beam.proposals(words) for beam, words in zip(beams, masks, strict=True)]
         likeliest, first = step.likeliest(0, masks, self._limit, proposed), 0

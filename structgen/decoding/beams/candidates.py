@@ -13,10 +13,10 @@ from torch import Tensor
 
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.policy import Banks, Candidate, FinishingCosts, Taken
-from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.choice import Ask, penalties_of
 from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
-from structgen.decoding.choosing.scores import penalise, penalties, processed
+from structgen.decoding.choosing.scores import penalise, processed
 from structgen.errors import CallbackError
 from structgen.masks.words import Words
 from structgen.models.transfer import Download, upload, upload_one
@@ -56,8 +56,7 @@ class StepLogits:
         normalised again.
         """
         scores = self._processed = self._logits.log_softmax(dim=-1)
-        samplings, prompts, texts = [a.sampling for a in asks], [a.prompt for a in asks], [a.tokens for a in asks]
-        entries = penalties(samplings, prompts, texts, scores.shape[1])
+        entries = penalties_of(asks, scores.shape[1])
         if len(entries.rows):
             penalise(scores, *upload(list(entries), scores.device))
         for row, ask in enumerate(asks):

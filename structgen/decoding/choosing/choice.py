@@ -30,6 +30,7 @@ class Ask(NamedTuple):
     uniform: float = 0.0  # its next random number in [0, 1); 0 for greedy rows
     prompt: Sequence[int] = ()  # token ids before the row's own, for the repetition penalty and processors
     tokens: Sequence[int] = ()  # the row's own, for all penalties and processors
+    counted: tuple[Sequence[int], Sequence[int]] | None = None  # those of both that penalties count; None for all
 
 
 @dataclass(eq=False)
@@ -74,7 +75,7 @@ class HostChooser:
         scores = logits.float()
         if any(ask.sampling.penalises for ask in asks):
             scores = scores.clone()
-            penalise(scores, *map(torch.from_numpy, _penalties(asks, scores.shape[1])))
+            penalise(scores, *map(torch.from_numpy, penalties_of(asks, scores.shape[1])))
         errors = dict[int, CallbackError]()
         tokens = []
         for row, (own, ask) in enumerate(zip(scores.numpy(), asks, strict=True)):
@@ -171,7 +172,7 @@ class DeviceChooser:
         writing: list[NDArray[Any]] = [new, words] if len(new) else []
         points = np.array([ask.uniform for ask in asks], self._precise) if self._sampler.draws else None
         drawing = [] if points is None else [points, self._sampler.table]
-        entries = _penalties(asks, self._width) if self._penalises else None
+        entries = penalties_of(asks, self._width) if self._penalises else None
         penalties: list[NDArray[Any]] = [] if entries is None or not len(entries.rows) else list(entries)
         groups: list[list[NDArray[Any]]] = [masks, writing, drawing, penalties]
         parts = iter(upload([part for group in groups for part in group], self._device) if any(groups) else ())
@@ -225,8 +226,9 @@ class _DrawnOnDevice(Drawn):
         return tokens
 
 
-def _penalties(asks: Sequence[Ask], width: int) -> Penalties:
-    return penalties([a.sampling for a in asks], [a.prompt for a in asks], [a.tokens for a in asks], width)
+def penalties_of(asks: Sequence[Ask], width: int) -> Penalties:
+    """The penalties of each row, see `penalties`."""
+    return penalties([a.sampling for a in asks], [a.counted or (a.prompt, a.tokens) for a in asks], width)
 
 
 Chooser = HostChooser | DeviceChooser

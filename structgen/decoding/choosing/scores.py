@@ -87,7 +87,7 @@ class Penalties(NamedTuple):
 
 
 def penalties(
-    rows: Sequence[Sampling], prompts: Sequence[Sequence[int]], texts: Sequence[Sequence[int]], width: int
+    rows: Sequence[Sampling], counted: Sequence[tuple[Sequence[int], Sequence[int]]], width: int
 ) -> Penalties:
     """The penalties of each row behind its prompt and text.
 
@@ -95,10 +95,10 @@ def penalties(
     penalty counts each time that a token stands in the text, the presence penalty only the first, as in OpenAI's API.
 
     Args:
-        prompts: token ids before each row's own; ids from `width` on have no score.
+        counted: of each row, the token ids before its own and its own; ids from `width` on have no score.
     """
     entries: list[tuple[int, int, float, float]] = []
-    for row, (sampling, prompt, text) in enumerate(zip(rows, prompts, texts, strict=True)):
+    for row, (sampling, (prompt, text)) in enumerate(zip(rows, counted, strict=True)):
         if not sampling.penalises:
             continue
         times = Counter(text)

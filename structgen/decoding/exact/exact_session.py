@@ -266,7 +266,7 @@ class ExactSession(Session):
         prompt, tokens, sampling = self.row.ids[: len(self.row.ids) - len(self.tokens)], self.tokens, self.sampling
         scores = logits.clone()
         if sampling.penalises:
-            given = penalties([sampling], [prompt], [tokens], len(scores))
+            given = penalties([sampling], [self.counted(prompt) or (prompt, tokens)], len(scores))
             penalise(scores[None], *map(torch.from_numpy, given))
         known = existing(self._vocabulary)
         scores[torch.from_numpy(~bits_of(known, len(scores)))] = -torch.inf

@@ -117,12 +117,12 @@ def test_penalties_are_those_of_transformers_and_of_the_openai_interface():
 
     scores = torch.randn(1, 40, generator=torch.Generator().manual_seed(0))
     ours = scores.clone()
-    said = penalties([Sampling(repetition_penalty=1.7)], [[1, 2, 3, 999]], [SAID], 40)
+    said = penalties([Sampling(repetition_penalty=1.7)], [([1, 2, 3, 999], SAID)], 40)
     penalise(ours, *map(torch.from_numpy, said))
     theirs = RepetitionPenaltyLogitsProcessor(1.7)(torch.tensor([[1, 2, 3, *SAID]]), scores.clone())
     assert torch.allclose(ours, theirs)
     ours = scores.clone()
-    said = penalties([Sampling(frequency_penalty=0.5, presence_penalty=0.25)], [[1, 2]], [SAID], 40)
+    said = penalties([Sampling(frequency_penalty=0.5, presence_penalty=0.25)], [([1, 2], SAID)], 40)
     penalise(ours, *map(torch.from_numpy, said))
     expected = scores.clone()
     expected[0, [3, 5]] -= 0.75

@@ -199,3 +199,112 @@ def test_scores_of_another_shape_are_an_error():
     way = sg.Sampling(processors=[lambda ids, scores: scores[:, :5]])
     with pytest.raises(sg.CallbackError, match=r"<lambda> gave .*\[1, 5\].*expected scores of shape \(1, 257\)"):
         sg.generate(scripted("a"), "x", sg.Regex("[a-d]{4}"), sampling=way)
+
+
+PENALTIES = [
+    {"frequency_penalty": 1.5},
+    {"presence_penalty": 4.0},
+    {"repetition_penalty": 1.6},
+    {"frequency_penalty": 0.4, "presence_penalty": -1.0, "repetition_penalty": 1.2},
+]
+
+
+def in_free_strings(text: bytes) -> list[bool]:
+    """For each place between two bytes of a JSON text: is it within the value of a string? Names are none."""
+    inside, escaped, name, found = False, False, False, [False]
+    for place, byte in enumerate(text):
+        if not inside and byte == ord('"'):
+            inside, name = True, text[:place].rstrip().endswith((b"{", b",")) and b"{" in text
+        elif inside and not escaped and byte == ord('"'):
+            inside = False
+        escaped = inside and not escaped and byte == ord("\\")
+        found.append(inside and not name)
+    return found
+
+
+def expected_ids(model, prompt, schema, sampling, count):
+    """Greedy decoding with the penalties of a schema, written down: one pass, one mask, one token at a time."""
+    matcher = sg.JsonSchema(schema).compile(model.vocabulary).matcher()
+    ids = list(prompt)
+    while len(ids) < len(prompt) + count and not matcher.finished:
+        with torch.inference_mode():
+            scores = model.module(torch.tensor([ids])).logits[0, -1].double().numpy()
+        said = bytes(matcher.token_ids)
+        free = in_free_strings(said)
+        counted, prompted = list(said), set(prompt)
+        if sampling.penalties == "free":
+            counted = [byte for byte, before, after in zip(said, free, free[1:], strict=False) if before and after]
+            prompted -= {ord('"'), *range(0x20)}  # which end a string, or cannot stand in it
+        if sampling.penalties == "all" or free[-1]:
+            for token in {*counted, *prompted} if sampling.repetition_penalty != 1 else ():
+                scores[token] *= sampling.repetition_penalty ** (-1 if scores[token] > 0 else 1)
+            for token in set(counted):
+                scores[token] -= sampling.presence_penalty + sampling.frequency_penalty * counted.count(token)
+        token = max(matcher.allowed_tokens(), key=lambda each: float(scores[each]))
+        matcher.advance(token)
+        ids.append(token)
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("how", ["free", "all"])
+@pytest.mark.parametrize("given", PENALTIES, ids=str)
+def test_penalties_count_and_act_within_free_values_or_everywhere(model, given, how):
+    text = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {"a": text, "kind": {"enum": ["aaa", "aab"]}, "b": {"type": "array", "items": text}},
+        "required": ["a", "kind", "b"],
+        "additionalProperties": False,
+    }
+    sampling = sg.Sampling(**given, penalties=how)
+    for prompt in ('say "a", "b"', "x"):
+        options = {"sampling": sampling, "fast_forward": False, "limits": sg.Limits(150, max_items=4)}
+        ids = sg.generate(model, prompt, schema, details=True, **options).token_ids[:40]
+        assert list(ids) == expected_ids(model, prompt.encode(), schema, sampling, len(ids))
+
+
+@pytest.mark.parametrize("given", PENALTIES, ids=str)
+def test_penalties_change_nothing_where_no_text_is_free(model, given):
+    """Names, numbers, labels, dates and the marks between them, in a greedy row, a drawn one and a search."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "day": {"type": "string", "format": "date"},
+            "numbers": {"type": "array", "items": {"type": "integer"}, "minItems": 5, "maxItems": 8},
+            "codes": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{4}$"}, "minItems": 4},
+        },
+        "required": ["day", "numbers", "codes"],
+    }
+    limits = sg.Limits(200, max_items=9)
+    for kind in ({}, {"temperature": 1.0, "seed": 5}, {"beams": 3}):
+        beams = {"beams": kind["beams"]} if "beams" in kind else {}
+        drawn = {name: value for name, value in kind.items() if name != "beams"}
+        with_none, free, everywhere = (
+            sg.generate(model, "a", schema, sampling=sampling, limits=limits, details=True, **beams).token_ids
+            for sampling in (
+                sg.Sampling(**drawn),
+                sg.Sampling(**drawn, **given),
+                sg.Sampling(**drawn, **given, penalties="all"),
+            )
+        )
+        assert free == with_none
+        assert everywhere != with_none
+
+
+def test_plain_text_is_all_free(model):
+    for given in PENALTIES:
+        one, other = (
+            sg.generate(model, "some words", sampling=sg.Sampling(**given, penalties=how), limits=sg.Limits(30))
+            for how in ("free", "all")
+        )
+        assert one == other
+
+
+def test_a_list_of_equal_strings_keeps_its_quotes():
+    """Each of them begins and ends with a quote that a penalty on all tokens would have driven out."""
+    text = '["red", "red", "red", "red", "red", "red", "red", "red"]'
+    strings = {"type": "array", "items": {"type": "string"}}
+    sampling = sg.Sampling(frequency_penalty=0.3, presence_penalty=1.0)
+    assert sg.generate(scripted(text), "x", strings, sampling=sampling) == ["red"] * 8
+    with pytest.raises(sg.OptionError, match="penalties"):
+        sg.Sampling(penalties="none")
