@@ -7,10 +7,12 @@ apart:
 
 - *control tokens* that were not marked as special (`<think>`, `<tool_call>`, `[INST]`): a value must not hold them,
   because the model and its chat template read them as commands;
-- *words*: runs of blanks (Phi, Gemma), or words that someone added before fine-tuning. Only the added token writes
-  this text canonically.
+- *words*: runs of blanks (Phi, Gemma), elements of HTML (Gemma), or words that someone added before fine-tuning. Only
+  the added token writes this text canonically. It stands for its content as it is, also where a byte-level decoder
+  takes the letters for bytes: it makes U+0011 of the first letter of `đem`.
 
-A control token is recognised by its brackets. So are the user-defined pieces of a SentencePiece model: Gemma has its
+A control token is recognised by its brackets, unless a plain word stands in them that names no command (`<td>`,
+`[loc]`) and the chat template does not write it. So are the user-defined pieces of a SentencePiece model: Gemma has its
 `<start_of_turn>` and its runs of blanks as such pieces.
 """
 
@@ -21,20 +23,31 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structgen.vocabulary.decoders import spell
+from structgen.vocabulary.decoders import byte_level, spell
 from structgen.vocabulary.table import TokenTable, VocabularySource, digest, digest_tokens
 
 _BRACKETS = {"<": ">", "[": "]"}
+_WORD = re.compile(r"/?([A-Za-z][A-Za-z0-9-]*?)[0-9]* ?/?")
+_COMMANDS = frozenset(
+    """action answer args assistant audio begin bom bos call cls content end endoftext eod eog eom eop eos eot fim
+    function functions gmask human im image img inst instruction mask message middle model null observation output
+    pad param parameter pause placeholder plan prefix prompt reasoning reserved response result role s scratchpad sep
+    smask sop speech start stop suffix sys system task text think thinking thought thoughts tool tools turn unk unknown
+    unused user video vision""".split()
+)
+"""Words that are commands to a model where they stand in brackets."""
 
 
-def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> VocabularySource:
+def fast_source(backend: Any, special: frozenset[int], ends: list[int], template: str = "") -> VocabularySource:
     """The source of a `tokenizers.Tokenizer`.
 
     Args:
         special: the ids that its transformers wrapper, if any, holds to be special.
         ends: the ids that the wrapper declares to end a text.
+        template: the wrapper's chat template. What it writes in brackets is a command.
     """
     added: dict[int, Any] = backend.get_added_tokens_decoder()
+    special |= {i for i, token in added.items() if in_brackets(token.content) and token.content.strip() in template}
     pieces = _pieces(backend, added)
     decoder = None if backend.decoder is None else json.loads(backend.decoder.__getstate__())
     unknown = _unknown_ids(backend)
@@ -43,24 +56,38 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int]) -> Vocab
     signature = digest("tokenizers", notes, digest_tokens(pieces))
 
     def table() -> TokenTable:
-        read = _table(pieces, decoder, added, special | unknown)
-        written = [
-            i for i, token in added.items() if i not in special | unknown and not looks_like_control(token.content)
-        ]
+        not_text = special | unknown | {i for i, token in added.items() if token.special}
+        words = {i: token.content for i, token in added.items() if i not in not_text}
+        spelled = spell((piece or "" for piece in pieces), decoder)
+        literal = _literal(backend, words, spelled)
+        read = _table(pieces, spelled, added, not_text, literal)
+        written = [i for i in added if i not in literal and read.tokens[i]]
         read.require_decoded(written, lambda ids: backend.decode(ids, skip_special_tokens=True))
         return read
 
     return VocabularySource(ends, signature, table, backend)
 
 
+def _literal(backend: Any, words: Mapping[int, str], spelled: Sequence[bytes]) -> dict[int, bytes]:
+    """The bytes of the words, of those that were added, whose letters a byte-level decoder takes for other bytes.
+
+    A word that the model has as well stands for those bytes in other texts: it is left out, and so never written.
+    """
+    read = zip(words.items(), byte_level([*words.values()]), strict=True)
+    taken = {i: word for (i, word), other in read if other == spelled[i] != word.encode()}
+    own = backend.get_vocab(with_added_tokens=False) if taken else {}
+    return {i: word.encode() for i, word in taken.items() if word not in own}
+
+
 def _table(
-    pieces: Sequence[str | None], decoder: Mapping[str, Any] | None, added: Mapping[int, Any], special: frozenset[int]
+    pieces: Sequence[str | None],
+    spelled: Sequence[bytes],
+    added: Mapping[int, Any],
+    special: frozenset[int],
+    literal: Mapping[int, bytes],
 ) -> TokenTable:
-    ids = [i for i, piece in enumerate(pieces) if piece is not None]
-    tokens: list[bytes | None] = [None] * len(pieces)
-    for i, token in zip(ids, spell((piece for piece in pieces if piece is not None), decoder), strict=True):
-        tokens[i] = token
-    special |= {i for i, token in added.items() if token.special or not is_word(token.content, tokens[i] or b"")}
+    tokens = [None if piece is None else literal.get(i, spelled[i]) for i, piece in enumerate(pieces)]
+    special |= {i for i, token in added.items() if not is_word(token.content, tokens[i] or b"")}
     for i in special:
         tokens[i] = None
     return TokenTable(tokens, {i: str(added[i].content) if i in added else pieces[i] or "" for i in special})
@@ -117,7 +144,13 @@ def is_word(content: str, spelled: bytes) -> bool:
     return not looks_like_control(content)
 
 
-def looks_like_control(content: str) -> bool:
+def in_brackets(content: str) -> bool:
     """True for a text in angle or square brackets; blanks around it do not count."""
     text = content.strip(" \t\r\n\u2581")
     return bool(text) and _BRACKETS.get(text[0]) == text[-1]
+
+
+def looks_like_control(content: str) -> bool:
+    """True for a text in brackets, unless it is a plain word that names no command, as `<td>`, `</td>` or `[loc]`."""
+    word = _WORD.fullmatch(content.strip(" \t\r\n\u2581")[1:-1])
+    return in_brackets(content) and (word is None or word[1].lower() in _COMMANDS)

@@ -45,7 +45,8 @@ def _transformers_source(tokenizer: Any) -> VocabularySource:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return slow_source(tokenizer, ends)
-    return fast_source(backend, declared_special(tokenizer, backend.get_added_tokens_decoder()), ends)
+    special = declared_special(tokenizer, backend.get_added_tokens_decoder())
+    return fast_source(backend, special, ends, str(getattr(tokenizer, "chat_template", "")))
 
 
 def _mistral_source(tokenizer: Any) -> VocabularySource:

@@ -22,7 +22,7 @@ from structgen.vocabulary.table import TokenTable, declared_ends, declared_width
 from structgen.vocabulary.trie import Trie
 from structgen.waiting import waiting
 
-_FORMAT = 3
+_FORMAT = 4
 """Is increased when the stored arrays, or the way a tokenizer is read, change."""
 
 

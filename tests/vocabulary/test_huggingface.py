@@ -9,8 +9,12 @@ import pytest
 import sentencepiece
 from tokenizers import AddedToken, Tokenizer, decoders, models
 
+from structgen.constraints.basic import JsonSchema
+from structgen.masks.canonical_matcher import CanonicalMatcher
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.huggingface import is_word, looks_like_control
+from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.walking import tokens_of
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +38,53 @@ def test_blanks_and_words_are_text(content: str) -> None:
     assert is_word(content, content.replace("▁", " ").encode())
 
 
-def test_a_token_that_decodes_to_something_else_is_no_text() -> None:
-    """`é` added to a byte-level tokenizer comes back as half a character: it is never allowed."""
+@pytest.mark.parametrize("content", ["<td>", "</td>", "<br/>", "<h1>", "[loc]", "<loc0001>", "<PERSON>", " <i>"])
+def test_plain_words_in_brackets_are_text(content: str) -> None:
+    """Unless the word names a command."""
+    assert is_word(content, content.encode())
+
+
+@pytest.mark.parametrize(
+    "content", ["<td>", "[loc]", "đem", "ăn", "čaj", "ēka", "café", "naïve Ń", "Ġx", "ÿÿ", "日本", "a b", "<none", "Ω"]
+)
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_an_added_word_stands_for_its_content(content: str, wrapped: bool) -> None:
+    """Though a byte-level decoder takes some of its letters for bytes; the other tokens stay as they are."""
+    made: Any = byte_level_bpe(["the cat and the hat", "đem ăn čaj"] * 30, 290)
+    plain = Vocabulary.from_tokenizer(made)
+    made.add_tokens([content])
+    vocabulary = Vocabulary.from_tokenizer(made if wrapped else made.backend_tokenizer, end_ids=plain.end_ids)
+    added = made.convert_tokens_to_ids(content)
+    assert vocabulary.token(added) == content.encode()
+    assert [vocabulary.token(i) for i in range(added)] == [plain.token(i) for i in range(added)]
+    text = f'"the {content} cat {content}"'
+    ids = made.encode(text)
+    assert added in ids
+    assert vocabulary.decode(ids) == text.encode()
+    matcher = CanonicalMatcher(JsonSchema({"type": "string"}).compile(vocabulary))
+    for token in ids:
+        assert token in tokens_of(matcher.mask()), (token, vocabulary.token(token))
+        matcher.advance(token)
+
+
+def test_what_the_chat_template_writes_in_brackets_is_a_command() -> None:
+    """A word like any other, but the template writes it."""
+    made: Any = byte_level_bpe(["the cat"] * 30, 290)
+    made.add_tokens(["<weather>", "<td>"])
+    made.chat_template = "{% for m in messages %}<weather>{{ m.content }}{% endfor %}"
+    vocabulary = Vocabulary.from_tokenizer(made)
+    assert vocabulary.token(made.convert_tokens_to_ids("<weather>")) == b""
+    assert vocabulary.token(made.convert_tokens_to_ids("<td>")) == b"<td>"
+
+
+def test_a_word_that_the_model_has_as_bytes_is_no_text() -> None:
+    """`é` is byte 0xE9 to the model, and the two bytes of `é` where it was added: it is never allowed."""
     assert not is_word("é", b"\xe9")
     assert not is_word("a", b" a")
 
 
 def test_added_tokens_of_a_fast_tokenizer() -> None:
-    """Special, bracketed and wrongly decoded added tokens are never text; blanks and words are."""
+    """Special tokens and commands are never text; blanks and words are."""
     made = Tokenizer(models.BPE({"</s>": 0, "Ġ": 1, "x": 2}, []))
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(["</s>", "secret"])
@@ -49,10 +92,10 @@ def test_added_tokens_of_a_fast_tokenizer() -> None:
     vocabulary = Vocabulary.from_tokenizer(made, end_ids=[0])
     text = {t: vocabulary.token(made.token_to_id(t)) for t in made.get_vocab()}
     assert text == {
-        "</s>": b"", "secret": b"", "<think>": b"", "é": b"",
+        "</s>": b"", "secret": b"", "<think>": b"", "é": "é".encode(),
         "Ġ": b" ", "x": b"x", "   ": b"   ", "aspirin": b"aspirin", "日本": "日本".encode(),
     }  # fmt: skip
-    assert vocabulary.special_ids == {made.token_to_id(t) for t in ("</s>", "secret", "<think>", "é")}
+    assert vocabulary.special_ids == {made.token_to_id(t) for t in ("</s>", "secret", "<think>")}
     ids = made.encode("x   aspirin日本x").ids
     assert vocabulary.decode(ids) == "x   aspirin日本x".encode()
 
