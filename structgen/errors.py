@@ -9,6 +9,7 @@ A message says where (JSON pointer, byte offset), what was found, what was allow
 
 from __future__ import annotations
 
+import re
 import reprlib
 import sys
 import warnings
@@ -23,13 +24,13 @@ QUOTED = 200
 """The most characters of one text that a message quotes."""
 
 
+_OBEYED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters other than the tab, marks that turn the direction of a text, and halves of surrogate pairs."""
+
+
 def printable(text: str) -> str:
-    """A text with an escape for each character that is none: a terminal obeys some of them, as ESC."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    """A text with escapes in the place of what a terminal would obey, such as ESC, or could not show."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def excerpt(text: object) -> str:

@@ -20,7 +20,7 @@ PACKAGE = Path(structgen.__file__).parent
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
     {"errors", "memo", "waiting"},
-    {"arguments", "patience", "telemetry", "http_client"},
+    {"arguments", "patience", "telemetry", "http_client", "console"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
     {"schema", "vocabulary"},

@@ -86,7 +86,7 @@ def rows_of_path(
         if all(_kind(each)[0] in ROWS for each in files):
             read = partial(_of_shards, path, files, encoding)
             return read(), lambda: sum(1 for _ in read())
-        return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding) for each in files), len(files)
+        return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding, path) for each in files), len(files)
     kind, is_gz = _kind(path)
     require(kind not in OTHERS, "inputs", str(path), "text, JSON lines, CSV or Parquet: save it as one of them")
     if kind == ".parquet":
@@ -115,6 +115,7 @@ def _of_shards(folder: Path, files: Iterable[Path], encoding: str | None) -> Row
     for each in files:
         name = shown(each.relative_to(folder).as_posix())
         try:
+            _require_within(each, folder)
             for row in rows_of_path(each, encoding, None)[0]:
                 yield replace(row, id=f"{name}:{row.id}")
         except OptionError as error:
@@ -144,14 +145,21 @@ def _files(folder: Path, without: Callable[[Path], bool] | None) -> list[Path]:
     return sorted(files)
 
 
+def _require_within(path: Path, folder: Path | None) -> None:
+    """Refuses a link in a folder to a file outside of it: whoever may write there could have any file read."""
+    if folder is not None and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        raise OptionError("it is a link to a file outside of the folder: pass that file itself, or copy it")
+
+
 def shown(name: str) -> str:
     """A name as Unicode text: bytes that are no UTF-8 are escaped."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _of_file(path: Path, name: str, encoding: str | None) -> InputRow:
+def _of_file(path: Path, name: str, encoding: str | None, folder: Path | None = None) -> InputRow:
     source = {"path": name}
     try:
+        _require_within(path, folder)
         with opened(path) as file:
             data = file.read()
         return InputRow(name, {"path": name, "text": decoded(data, encoding)}, source=source)

@@ -96,6 +96,7 @@ def extract_many(
     max_failures: int | None = None,
     cancel: CancelEvent | None = None,
     on_entry: Callable[[dict[str, Any]], None] | None = None,
+    escape_formulas: bool = True,
     **options: Any,
 ) -> Extraction:
     """Generates a value for each of many inputs, and writes each as soon as it is complete.
@@ -131,6 +132,8 @@ def extract_many(
         max_failures: the most inputs that may fail before the job ends.
         cancel: ends the job when it is set, from another thread or a signal's handler.
         on_entry: is called with each entry as it comes.
+        escape_formulas: in `.csv` and `.tsv`, write `'` before a text that a spreadsheet would execute, as `=1+1`: ids,
+            fields and values may be chosen by whoever wrote the inputs. False writes texts as they are.
         prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs. A seed of
             `sampling` gives each value its own, which follows from it and the value's id.
 
@@ -144,11 +147,12 @@ def extract_many(
     job, call = JobOptions.split({
         "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "prompt_schema": prompt_schema,
         "keep": keep, "columns": columns, "several": several, "encoding": encoding, "max_failures": max_failures,
-        "cancel": cancel, "on_entry": on_entry, **options,
+        "cancel": cancel, "on_entry": on_entry, "escape_formulas": escape_formulas, **options,
     })  # fmt: skip
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call))  # raises what is wrong for every input
     rows = job_inputs(inputs, out, job)
-    files = None if out is None else JobFiles(out, job_settings(owner, schema, job, call), resume=resume)
+    settings = job_settings(owner, schema, job, call)
+    files = None if out is None else JobFiles(out, settings, resume=resume, escape_formulas=escape_formulas)
     return collect(ExtractionJob(owner, schema, job, call).outcomes, rows, files, job)
 
 

@@ -147,6 +147,7 @@ class JobFiles:
         out: the file of results; its ending says whether it is a table.
         settings: what must be equal where the job goes on, by name.
         resume: go on with the job of this file; otherwise there must be none.
+        escape_formulas: see `write_table`.
 
     Attributes:
         done: the digests of the inputs that have a result, by their ids.
@@ -156,9 +157,11 @@ class JobFiles:
             it; or it cannot be written.
     """
 
-    def __init__(self, out: str | PathLike[str], settings: Mapping[str, str], *, resume: bool) -> None:
+    def __init__(
+        self, out: str | PathLike[str], settings: Mapping[str, str], *, resume: bool, escape_formulas: bool = True
+    ) -> None:
         self.places, self._settings, self._resume = Places.of(out), dict(settings), resume
-        self._shown = os.fspath(out)
+        self._shown, self._escapes = os.fspath(out), escape_formulas
         self.done: dict[str, str] = {}
         self._failed: dict[str, bool] = {}  # each id of a line of failures from before: has it an outcome now?
         self._redone = False
@@ -313,7 +316,7 @@ class JobFiles:
         order = sorted(offsets, key=lambda id_: numbers.get(id_, 0))
         read = partial(_entries_at, self.places.results, [offsets[id_] for id_ in order])
         new = self.places.folder / "table.new"
-        write_table(read(), read(), new, self.places.out.suffix.lower())
+        write_table(read(), read(), new, self.places.out.suffix.lower(), escape_formulas=self._escapes)
         os.replace(new, self.places.out)
 
 

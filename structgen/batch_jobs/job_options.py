@@ -33,9 +33,10 @@ class JobOptions:
     on_entry: Callable[[dict[str, Any]], None] | None = None
     resume: bool = False
     progress: bool = False
+    escape_formulas: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("chat", "resume", "progress", "prompt_schema"):
+        for name in ("chat", "resume", "progress", "prompt_schema", "escape_formulas"):
             require_flag(name, getattr(self, name))
         require_template(self.prompt)
         listed = isinstance(self.keep, bool) or is_listed(self.keep, str)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from structgen.console import SafeConsole
 from structgen.waiting import muted, waiting
 
 
@@ -19,7 +19,7 @@ def progress_bar(total: int | None, *, shown: bool) -> Iterator[Callable[[int, s
     Yields:
         A function that shows how many inputs have an outcome, and the counts in words.
     """
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     if shown and console.is_jupyter:
         with muted():
             yield _below_the_cell(total)

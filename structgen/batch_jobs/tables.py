@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from structgen.arguments import require
@@ -16,6 +18,9 @@ Fields = dict[str, Any]
 
 CHUNK = 1024
 """Rows that are converted at once."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""With what a formula begins in some spreadsheet, also in full width."""
+NUMBER = re.compile(r"[+-][0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
 TABLES = ".csv", ".tsv", ".parquet"
 """The endings of tables."""
 
@@ -84,18 +89,21 @@ def _rows_of_pandas(frame: Any) -> Iterator[Fields]:
             yield dict(zip(names, values, strict=True))
 
 
-def write_table(entries: Iterable[Fields], again: Iterable[Fields], path: Path, ending: str) -> None:
+def write_table(
+    entries: Iterable[Fields], again: Iterable[Fields], path: Path, ending: str, *, escape_formulas: bool = True
+) -> None:
     """Writes the results of a job as a table: `id`, the columns that are carried through, those of the value, `finish`.
 
     Args:
         entries, again: the results, to be read twice: for the columns, and for their values.
         path: the new file.
         ending: one of `TABLES`.
+        escape_formulas: in CSV, write `'` before texts that spreadsheets would execute, as OWASP says.
     """
     if ending == ".parquet":
         _write_parquet(entries, again, path)
     else:
-        _write_csv(entries, again, path, "\t" if ending == ".tsv" else ",")
+        _write_csv(entries, again, path, "\t" if ending == ".tsv" else ",", _escaped if escape_formulas else _cell)
 
 
 def flat(entry: Mapping[str, Any]) -> Fields:
@@ -111,14 +119,25 @@ def flat(entry: Mapping[str, Any]) -> Fields:
     return columns | fixed
 
 
-def _write_csv(entries: Iterable[Fields], again: Iterable[Fields], path: Path, delimiter: str) -> None:
+def _write_csv(
+    entries: Iterable[Fields], again: Iterable[Fields], path: Path, delimiter: str, cell: Callable[[Any], Any]
+) -> None:
     names = list(dict.fromkeys(chain.from_iterable(map(flat, entries))))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(names or ["id"])
+        # csv quotes a carriage return only if it ends lines; unquoted, it would begin a row for other readers.
+        lines = SimpleNamespace(write=lambda line: file.write(line.removesuffix("\r\n") + "\n"))
+        writer = csv.writer(lines, delimiter=delimiter, lineterminator="\r\n")
+        writer.writerow([cell(name) for name in names] or ["id"])
         for entry in again:
             row = flat(entry)
-            writer.writerow([_cell(row.get(name)) for name in names])
+            writer.writerow([cell(row.get(name)) for name in names])
+
+
+def _escaped(value: Any) -> Any:
+    """A cell that no spreadsheet executes. A text that is a number, as -5 or +1.5e3, is none of a formula's."""
+    cell = _cell(value)
+    executed = isinstance(cell, str) and cell.startswith(FORMULA) and not NUMBER.fullmatch(cell)
+    return f"'{cell}" if executed else cell
 
 
 def _cell(value: Any) -> Any:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import structgen as sg
 from structgen.cli.extracting import extract
@@ -29,6 +28,7 @@ from structgen.cli.parameters import (
     Temperature,
 )
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
+from structgen.console import SafeConsole
 from structgen.errors import OptionError, not_installed, quoted
 from structgen.waiting import each_waited, waiting
 
@@ -189,7 +189,7 @@ def doctor(
     if model is None:
         from structgen.cli.installed import examine
 
-        if not examine(Console()):
+        if not examine(SafeConsole()):
             raise typer.Exit(1)
         return
     import_engine()
@@ -197,7 +197,7 @@ def doctor(
 
     with one_line_errors():
         if schema is None:
-            sound = examine_format(Console(), model)
+            sound = examine_format(SafeConsole(), model)
         else:
             wanted, sound = schema_of(schema), True
             for finding in each_waited(diagnose(sg.load(model), wanted), "examining the model"):

@@ -45,6 +45,9 @@ def extract(
     ] = None,
     encoding: Annotated[str | None, typer.Option(help="Of files; UTF-8, or what a byte order mark says.")] = None,
     max_failures: Annotated[int | None, typer.Option(help="Inputs that may fail before the job ends.")] = None,
+    escape_formulas: Annotated[
+        bool, typer.Option(help="In CSV, write ' before texts that a spreadsheet would execute.")
+    ] = True,
     progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
     batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
@@ -67,7 +70,7 @@ def extract(
             "columns": [*(column or ()), *(["places", "source"] if html else [])],
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "guards": _guards(wanted, guard or (), banned_pattern or ()),
-            "encoding": encoding, "max_failures": max_failures, "cancel": stop,
+            "encoding": encoding, "max_failures": max_failures, "cancel": stop, "escape_formulas": escape_formulas,
             "on_entry": None if out is not None else lambda entry: print_now(json.dumps(entry, ensure_ascii=False)),
         }  # fmt: skip
         _run(sg.load(model, device=device), inputs, wanted, out, job)

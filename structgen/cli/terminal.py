@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import TextIO
 
 import typer
-from rich.console import Console
 
+from structgen.console import SafeConsole, printable_lines
 from structgen.errors import OptionError, StructgenError, excerpt
 from structgen.waiting import waiting
 
-errors = Console(stderr=True)
+errors = SafeConsole(stderr=True)
 
 
 def import_engine() -> None:
@@ -44,9 +44,12 @@ def standard_input() -> TextIO:
 
 
 def print_now(text: str) -> None:
-    """Writes at once, so that a full or closed output is an error now, and not when Python ends."""
+    """Writes at once, so that a full or closed output is an error now, and not when Python ends.
+
+    A terminal gets no control characters of the text.
+    """
     try:
-        typer.echo(text)
+        typer.echo(printable_lines(text) if sys.stdout is not None and sys.stdout.isatty() else text)
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:

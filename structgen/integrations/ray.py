@@ -79,8 +79,18 @@ def extract_on_ray(
         "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "max_failures": max_failures, **options,
     })  # fmt: skip
     rows = job_inputs(inputs, out, job)
-    files = JobFiles(out, job_settings(model, schema, job, call), resume=resume)
-    of_driver = "resume", "progress", "max_failures", "encoding", "several", "on_entry", "cancel", "keep"
+    files = JobFiles(out, job_settings(model, schema, job, call), resume=resume, escape_formulas=job.escape_formulas)
+    of_driver = (
+        "resume",
+        "progress",
+        "max_failures",
+        "encoding",
+        "several",
+        "on_entry",
+        "cancel",
+        "keep",
+        "escape_formulas",
+    )
     arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
     constructor = model, schema, {name: each for name, each in arguments.items() if name not in of_driver}
     share = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}

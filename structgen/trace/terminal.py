@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from structgen.automaton.pointers import pointer_of
+from structgen.console import SafeConsole
 from structgen.trace.drawings import highest_in_columns, percent
 from structgen.trace.records import TracedToken, losses_of
 from structgen.trace.report import Report, places_of_undone
@@ -30,7 +31,7 @@ MAX_SHOWN = 20
 
 def show(report: Report, console: Console | None = None) -> None:
     """Prints a report in colours, by default on the standard output."""
-    (console or Console(file=sys.stdout)).print(view(report))
+    (console or SafeConsole(file=sys.stdout)).print(view(report))
 
 
 def view(report: Report) -> RenderableType:

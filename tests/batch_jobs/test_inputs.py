@@ -12,6 +12,7 @@ import json
 import os
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy
@@ -346,3 +347,59 @@ def test_tables_of_results(tmp_path):
     for ending in (".csv", ".parquet"):
         write_table([], [], tmp_path / f"e{ending}", ending)
     assert parquet.read_table(tmp_path / "e.parquet").num_rows == 0
+
+
+FORMULAS = ["=HYPERLINK('http://evil')", "+1+1", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "\n=1", "=", "-",
+            "+x", "\uff1d1", "\uff0bx", "\uff0dx", "\uff20x"]  # fmt: skip
+HARMLESS = ["-5", "+33", "-1,234.50", "-1e-9", "a=1", " =1", "'=1", "", "x", "a\r=1", 5, -5, -0.5, None, True,
+            ["=1"], [{"a": "=1"}]]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv"])
+def test_no_cell_of_a_table_is_a_formula(tmp_path, ending):
+    """Ids, fields that are carried, values and names of columns; also those with quotes, tabs and line ends in them."""
+    delimiter = "\t" if ending == ".tsv" else ","
+    entries = [
+        {"id": text, "input": {"=f": text, "n": 1}, "value": {"v": text, f"{text}x": 1}, "finish": "complete"}
+        for text in [*FORMULAS, *map(str, HARMLESS)]
+    ]
+    for escapes in (True, False):
+        write_table(entries, entries, tmp_path / f"t{ending}", ending, escape_formulas=escapes)
+        with (tmp_path / f"t{ending}").open(newline="", encoding="utf-8") as file:
+            names, *rows = csv.reader(file, delimiter=delimiter)
+        for row, entry in zip(rows, entries, strict=True):
+            text = entry["id"]
+            wanted = f"'{text}" if escapes and text in FORMULAS else text
+            assert (row[0], row[1], row[3]) == (wanted, wanted, wanted)
+        cells = [cell for row in rows for cell in row]
+        assert all(not cell.startswith(("=", "@", "\t", "\r", "\n")) for cell in [*names, *cells]) is escapes
+    value = [{"id": "1", "value": each, "finish": "complete"} for each in HARMLESS]
+    tables = []
+    for escapes in (True, False):
+        write_table(value, value, tmp_path / f"h{ending}", ending, escape_formulas=escapes)
+        tables.append((tmp_path / f"h{ending}").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_a_link_in_a_folder_leads_to_no_file_outside_of_it(tmp_path):
+    (tmp_path / "secret").mkdir()
+    for name in ("key.txt", "rows.jsonl"):
+        (tmp_path / "secret" / name).write_text('{"text": "secret"}\n')
+    for name, other in (("key.txt", "a.txt"), ("rows.jsonl", "a.jsonl")):
+        folder = tmp_path / f"in-{name}"
+        (folder / "deep").mkdir(parents=True)
+        (folder / other).write_text('{"text": "fine"}\n')
+        for place, target in {"link": tmp_path / "secret" / name, "deep/link": f"../../secret/{name}",
+                              "inside": other, "deep/inside": f"../{other}"}.items():  # fmt: skip
+            (folder / f"{place}{Path(name).suffix}").symlink_to(target)
+        (folder / "folder").symlink_to(tmp_path / "secret")
+        rows = read(folder)
+        assert not [row for row in rows if "secret" in str(row[1])]
+        assert len([row for row in rows if "fine" in str(row[1])]) == 3
+        wrong = [(id_.removesuffix(Path(name).suffix), why) for id_, _, why in rows if why]
+        assert [id_ for id_, _ in wrong] == ["deep/link", "link"]
+        assert "a file outside of the folder" in wrong[0][1]
+        assert read(folder / f"link{Path(name).suffix}")[0][2] == ""  # which the user names
+        linked = tmp_path / f"linked-{name}"
+        linked.symlink_to(folder)
+        assert len(read(linked)) == len(rows)

@@ -127,7 +127,7 @@ def test_a_notebook_gets_the_bar_below_its_cell_without_widgets(model, monkeypat
     drawn = []
     handle = SimpleNamespace(update=lambda data, raw: drawn.append(data))
     shown = SimpleNamespace(display=lambda data, raw, display_id: drawn.append(data) or handle)
-    monkeypatch.setattr("structgen.batch_jobs.progress.Console", lambda stderr: SimpleNamespace(is_jupyter=True))
+    monkeypatch.setattr("structgen.batch_jobs.progress.SafeConsole", lambda stderr: SimpleNamespace(is_jupyter=True))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=shown))
     monkeypatch.setitem(sys.modules, "IPython.display", shown)
     sg.extract_many(model, TEXTS[:1], Person, prompt=PROMPT, progress=True)
