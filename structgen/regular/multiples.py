@@ -13,14 +13,19 @@ from numpy.typing import NDArray
 
 from structgen.regular.chardfa import CharDfa, literals, tidied, union
 from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
-from structgen.regular.numbers import decimal_places
+from structgen.regular.numbers import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
 
 MULTIPLES_LIMIT = 20_000
 """Remainders that `multiples_dfa` tells apart; for a step with more, it takes a divisor of the step."""
 SCIENTIFIC_LIMIT = 25
 """Multiples of greater steps, powers of ten taken off, are spelled without exponents."""
-_FRACTION_DIGITS = 16
-"""Digits behind the point of a multiple with an exponent: `json.dumps` writes no more."""
+_FRACTION_DIGITS = EXACT_DIGITS - 1
+"""Digits behind the point of a multiple with an exponent."""
+_GREATEST = [
+    digits + sum(10 ** (digits + 1) * 5**zeros <= LARGEST_WHOLE for zeros in range(1, 22))
+    for digits in range(_FRACTION_DIGITS + 1)
+]
+"""By the number of these digits, the greatest exponent: a double holds the whole numbers up to there exactly."""
 
 _START, _SIGN, _ZERO, _POINT, _TAIL, _FIRST = range(1, 7)
 # The start, behind a minus, behind "0", behind the point of an integer, in zeros without end; then remainders.
@@ -89,13 +94,13 @@ def _scientific_multiples(step: Fraction) -> CharDfa:
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
-    rows, maximum = Rows(), 307 - places if places else None
+    rows = Rows()
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
     # By the number of digits in the fraction and the remainder of all digits: the state before the exponents that make
     # the number a multiple.
     exponents = [
         [0 if shift is None else rows.exponent(zeros - places + digits + shift, maximum) for shift in shifts]
-        for digits in range(_FRACTION_DIGITS + 1)
+        for digits, maximum in enumerate(min(greatest, 307 - places) for greatest in _GREATEST)
     ]
     origins, first = [1, rows.negative()], len(rows.rows)
     point = first + whole

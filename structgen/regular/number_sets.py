@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_within
 from structgen.patience import check_deadline
-from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less, union
-from structgen.regular.multiples import SCIENTIFIC_LIMIT, common_step, multiples_dfa
+from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less
+from structgen.regular.multiples import common_step, multiples_dfa
 from structgen.regular.numbers import (
-    DIGITS_ALONE, EXACT_DIGITS, WHOLE_DIGITS, exact_decimal, number_dfa, spellings, within,
+    DIGITS_ALONE, EXACT_DIGITS, LARGEST_WHOLE, WHOLE_DIGITS, exact_decimal, held_exactly_dfa, is_held_exactly,
+    number_dfa, spellings, within,
 )  # fmt: skip
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
@@ -39,8 +40,7 @@ _ONE = Fraction(1)
 _BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
 _LIMIT = Fraction(10**WHOLE_DIGITS)
 """Numbers from here on have no plain notation."""
-_SHORT = rf"^-?(0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.\d+)?$"
-_EXPONENT = r"^-?\d(\.\d+)?[eE][+-]?\d+$"
+_WHOLE = rf"^-?(0|[1-9]\d{{0,{WHOLE_DIGITS - 1}}})$"
 _PLAIN = r"^-?(0|[1-9]\d*)(\.\d+)?$"
 
 
@@ -102,9 +102,35 @@ def _has(numbers: Numbers, value: Fraction) -> bool:
 
 @kept_within(MAX_BYTES, lambda result: result[0].nbytes)
 def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
-    """The language, and whether it is exact."""
+    """The language, and whether it is exact.
+
+    Whether a number is a multiple, or one that is left out, is told by its digits, and a reader tells it by the double
+    that it makes of them. So only numbers that a double holds as they are written are spelled; where there is none,
+    integers in digits alone.
+    """
     check_deadline()
     numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
+    notations: tuple[CharDfa, ...] = ()
+    if finite and not numbers.integer and numbers.literals is None and (numbers.multiples or numbers.without):
+        step = _step(numbers) or _ONE
+        if step > LARGEST_WHOLE:
+            notations = (from_pattern(_WHOLE),)
+        elif is_held_exactly(step):
+            notations = held_exactly_dfa(), held_exactly_dfa(10**EXACT_DIGITS), from_pattern(_WHOLE)
+    known = bool(notations)
+    for notation in notations:
+        try:
+            language, exact = _spelled(numbers, finite, notation)
+        except LimitExceeded:
+            known = False
+            continue
+        if not language.empty:
+            return language, exact
+    return (language, exact) if known else _spelled(numbers, finite, None)
+
+
+def _spelled(numbers: Numbers, finite: bool, notation: CharDfa | None) -> tuple[CharDfa, bool]:
+    """The language, and whether it is exact. `notation`: all its spellings are to be among these."""
     bare = _bare(numbers)
     step: Fraction | None = None
     without = numbers.without
@@ -117,7 +143,7 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
         assert step is not None
         if few is not None and not _quickly_divided(numbers, step, len(few)):
             held = numbers.integer or not finite
-            language, exact = spellings([value for value in few if held or abs(value) < 10**WHOLE_DIGITS]), True
+            language, exact = spellings([value for value in few if held or abs(value) < _LIMIT]), True
             step = None
         else:
             language, exact = multiples_dfa(step, exponents=not (numbers.integer or without))
@@ -125,11 +151,13 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
             language = digits_alone(language)
     else:
         language, exact = number_dfa(bare, finite), True
+    if notation is not None:
+        language = intersect(language, notation)
     if without:
         language = intersect(language, from_pattern(_PLAIN))
     for other in without:
         language, exact = _difference(language, exact, other)
-    return (language, exact) if step is None else _bounded(language, exact, step, bare, finite)
+    return (language, exact) if step is None else _bounded(language, exact, bare, finite, notation)
 
 
 def _living(numbers: Numbers) -> list[int | float]:
@@ -189,28 +217,22 @@ def _plain_superset(numbers: Numbers) -> CharDfa:
     return intersect(number_language(numbers, finite=False), from_pattern(_PLAIN))
 
 
-def _bounded(multiples: CharDfa, exact: bool, step: Fraction, bare: Numbers, finite: bool) -> tuple[CharDfa, bool]:
-    """Multiples of `step` within the bounds of `bare`."""
-    within_bounds = _short_dfa() if _counts_digits(bare, step, finite) else number_dfa(bare, finite)
+def _bounded(
+    multiples: CharDfa, exact: bool, bare: Numbers, finite: bool, notation: CharDfa | None
+) -> tuple[CharDfa, bool]:
+    """Multiples within the bounds of `bare`."""
+    unbounded = bare.minimum is None and bare.maximum is None
+    if unbounded and notation is not None:
+        return multiples, exact
+    within_bounds = number_dfa(bare, finite)
     try:
         return intersect(multiples, within_bounds), exact
     except LimitExceeded:
         uncounted = number_dfa(replace(bare, integer=False, plain=False), finite=False)
         with suppress(LimitExceeded):
             return intersect(multiples, uncounted, from_pattern(_PLAIN)), False
-        return intersect(within_bounds, from_pattern(_PLAIN)), False
-
-
-@lru_cache(1)
-def _short_dfa() -> CharDfa:
-    """Numbers of at most `EXACT_DIGITS` digits before the point, and finite ones with an exponent."""
-    return union(from_pattern(_SHORT), intersect(from_pattern(_EXPONENT), number_dfa(Numbers())))
-
-
-def _counts_digits(numbers: Numbers, step: Fraction, finite: bool) -> bool:
-    """Are digits counted only to stay within the range of a double? 308 of them are too many states per remainder."""
-    unbounded = numbers.minimum is None and numbers.maximum is None
-    return finite and unbounded and not numbers.integer and step.numerator > SCIENTIFIC_LIMIT
+        plain = intersect(within_bounds, from_pattern(_PLAIN))
+        return plain if notation is None else intersect(plain, notation), False
 
 
 def _difference(language: CharDfa, exact: bool, other: Numbers) -> tuple[CharDfa, bool]:
@@ -276,7 +298,10 @@ def _plainly_inhabited(numbers: Numbers) -> bool:
         return (-_LIMIT if low is None else max(low, -_LIMIT)) < (_LIMIT if high is None else min(high, _LIMIT))
     first = math.ceil(low / step) if low is not None else math.floor((high or 0) / step)
     beside = 1 if low is not None else -1
-    return any(within(value, numbers) and abs(value) < _LIMIT for value in (step * first, step * (first + beside)))
+    return any(
+        within(value, numbers) and abs(value) < _LIMIT and (value.denominator == 1 or is_held_exactly(value))
+        for value in (step * first, step * (first + beside))
+    )
 
 
 def _covers(outer: Numbers, inner: Numbers) -> bool:

@@ -7,6 +7,7 @@ A JSON `number` is read as a double nearly everywhere, so a number that is no in
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -33,6 +34,8 @@ WHOLE_DIGITS = 308
 """Digits before the point of a finite number in plain notation."""
 EXACT_DIGITS = 15
 """A fraction of zeros may stand behind at most this many digits: a double holds every such integer exactly."""
+LARGEST_WHOLE = 2**53
+"""A double holds every whole number up to this one."""
 _ANY_INTEGER = rf"^-?((0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.0+)?|[1-9]\d*)$"
 _SHIFTED = 17
 """An exponent above 0 may stand behind at most this many digits before the point."""
@@ -49,7 +52,8 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
       Literals outside the bounds, or other than integers where `integer` is set, are left out.
 
     Args:
-        finite: leave out numbers beyond the range of a double, except integers and literals.
+        finite: leave out numbers beyond the range of a double, except integers and literals, and those that a double
+            rounds to an excluded bound.
 
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
@@ -63,7 +67,7 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
             return from_pattern(DIGITS_ALONE if numbers.plain else _ANY_INTEGER)
         return integer_rows(low, high, -1 if numbers.plain else EXACT_DIGITS).finish()
     if finite:
-        low, high = _within_doubles(low, -1), _within_doubles(high, 1)
+        low, high = _within_doubles(low, high)
     elif low.value is None and high.value is None:
         return from_pattern(_ANY_NUMBER)
     if low.value == -LARGEST and high.value == LARGEST:
@@ -72,10 +76,42 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     return interval_rows(low, high, maximum=ANY if bounded else WHOLE_DIGITS).finish()
 
 
-def _within_doubles(end: End, sign: int) -> End:
-    """A bound, or the bound of finite numbers where that is tighter; `sign`: 1 for an upper bound, -1 for a lower."""
-    beyond = end.value is None or end.value * sign >= int(float.fromhex("0x1.fffffffffffffp+1023"))
-    return End(LARGEST * sign, True) if beyond else end
+def _within_doubles(low: End, high: End) -> tuple[End, End]:
+    """The bounds, or those of finite numbers where these are tighter.
+
+    An excluded bound excludes what a double rounds to it, too, unless no number would be left.
+    """
+    greatest = int(float.fromhex("0x1.fffffffffffffp+1023"))
+    low = End(-LARGEST, True) if low.value is None or low.value <= -greatest else low
+    high = End(LARGEST, True) if high.value is None or high.value >= greatest else high
+    least, most = _rounding_short_of(low, 1), _rounding_short_of(high, -1)
+    assert least.value is not None
+    assert most.value is not None
+    return (least, most) if least.value < most.value or least == most == End(least.value) else (low, high)
+
+
+def _rounding_short_of(end: End, sign: int) -> End:
+    """The bound up to which all numbers are rounded to doubles other than an excluded bound; see `intervals` for 0."""
+    if not end.open or not end.value or abs(end.value) >= LARGEST:
+        return end
+    return End(Fraction(repr(math.nextafter(float(end.value), sign * math.inf))))
+
+
+@lru_cache(maxsize=2)
+def held_exactly_dfa(largest: int = LARGEST_WHOLE) -> CharDfa:
+    """Numbers that are read as they are written: whole ones up to `largest`, and others of `EXACT_DIGITS` digits.
+
+    The digits are those without zeros at either end; an exponent may stand behind one of them.
+    """
+    fractions = [rf"[1-9]\d{{{whole - 1}}}\.\d{{1,{EXACT_DIGITS - whole}}}0*" for whole in range(1, EXACT_DIGITS)]
+    digits = rf"0\.0*\d{{1,{EXACT_DIGITS}}}0*", rf"[1-9](\.\d{{1,{EXACT_DIGITS - 1}}}0*)?[eE][+-]?\d+"
+    whole = integer_rows(End(-largest), End(largest), EXACT_DIGITS).finish()
+    return union(whole, from_pattern(f"^-?({'|'.join((*fractions, *digits))})$"))
+
+
+def is_held_exactly(value: Fraction) -> bool:
+    """Is a number with a finite decimal expansion one of `held_exactly_dfa`?"""
+    return held_exactly_dfa().matches(_plain(value))
 
 
 @lru_cache(maxsize=1)
@@ -114,13 +150,17 @@ def exact_decimal(value: int | float) -> Decimal:
 
 def spellings(values: Sequence[Fraction]) -> CharDfa:
     """All plain spellings of numbers with a finite decimal expansion, and those of `json.dumps`."""
-    texts = ["-0"] * (0 in values)
-    for value in values:
-        places = decimal_places(value)
-        digits = tuple(map(int, str(abs(value.numerator) * (10**places // value.denominator))))
-        texts.append(format(Decimal((int(value < 0), digits, -places)), "f"))
+    texts = ["-0"] * (0 in values) + list(map(_plain, values))
     floats = [(json.dumps(float(value)), value) for value in values if abs(value) < LARGEST]
-    return _written(texts, [text for text, value in floats if Fraction(text) == value])
+    exact = [text for text, value in floats if Fraction(text) == value and (value.denominator > 1 or _as_float(value))]
+    return _written(texts, exact)
+
+
+def _plain(value: Fraction) -> str:
+    """The plain notation of a number with a finite decimal expansion."""
+    places = decimal_places(value)
+    digits = tuple(map(int, str(abs(value.numerator) * (10**places // value.denominator))))
+    return format(Decimal((int(value < 0), digits, -places)), "f")
 
 
 def decimal_places(value: Fraction) -> int:

@@ -94,8 +94,8 @@ class Judge:
         """
         try:
             try:
-                value = json.loads(text, parse_float=Decimal)
-            except (ValueError, InvalidOperation) as error:
+                value = json.loads(text, parse_float=_decimal)
+            except ValueError as error:
                 raise Refused(Fault("", f"it is no JSON that can be read: {error}")) from error
             fault = self.fault(value)
             if fault is None:
@@ -215,6 +215,15 @@ class Judge:
         text = f"{number:f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
         return f"{text}.0" if self._plain_integers and not whole and "." not in text else text
+
+
+def _decimal(text: str) -> Decimal:
+    """A number by its digits. For an exponent of more digits than `Decimal` takes, one that is far out of any range."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        mantissa, _, exponent = text.lower().partition("e")
+        return Decimal(f"{mantissa}e{'-' if exponent.startswith('-') else ''}{10**9}")
 
 
 def _at(value: Any, pointer: str) -> Any:

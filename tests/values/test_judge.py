@@ -54,6 +54,8 @@ def judge(schema: object, **options: object) -> Judge:
         ({"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}, '{"b": 1,' + " " * 500 + '"a": 2}'),
         ({"type": "string"}, json.dumps("=" * 100_000)),
         ({"type": "number"}, "9" * 4_000),
+        ({"type": "number"}, "77465997e-5054710981107587610"),
+        ({"maximum": 0.1}, "6E-976500075131169819900726993141757496014"),
         ({"type": "number", "exclusiveMaximum": 1}, "0." + "9" * 40),
         ({"type": "object"}, '{"a": 1, "a": 2}'),
     ],
