@@ -10,9 +10,12 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
 from structgen.constraints.part_limits import PartBudgets, part_limits
+from structgen.endings.fewest_bytes import Distances
+from structgen.endings.frame_search import NoWayOut
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
+from structgen.parts.lalr.part import LarkPart
 from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Texts, Words, parts_of
 from structgen.parts.special import Fixed, Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
@@ -69,9 +72,22 @@ class Composition(ABC):
 def _grammar(plan: Plan, vocabulary: Vocabulary) -> Grammar:
     automaton = Composed(plan)
     grammar = Grammar(automaton, vocabulary)
-    if automaton.limited:
+    if automaton.limited:  # a limit may end a token that would take all
         grammar.budgets = PartBudgets(grammar, automaton)
+    elif any(isinstance(part, LarkPart) or (isinstance(part, Words) and part.greedy) for part in parts_of(plan)):
+        _require_end(automaton)
     return grammar
+
+
+def _require_end(automaton: Composed) -> None:
+    """Refuses a grammar in which tokens take what must follow them, so that no text is ever complete."""
+    distances = Distances(automaton)
+    try:
+        distances.end(automaton.start)
+    except NoWayOut as why:
+        if why.least is None and not distances.known.refused:
+            problem = "no text matches the grammar: a token takes as much as it can, so nothing is left for what must"
+            raise OptionError(f"{problem} follow it; or some token that is needed has no text") from None
 
 
 def _numbered(token: Special, vocabulary: Vocabulary) -> Plan:

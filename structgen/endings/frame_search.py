@@ -101,10 +101,15 @@ def moves(tables: Tables, state: int, counter: int, taken: int) -> tuple[list[tu
 
 
 class KnownExits:
-    """The cheapest exits found so far."""
+    """The cheapest exits found so far.
+
+    Attributes:
+        refused: has a search come to a state that cannot be written, and gone round it?
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
+        self.refused = False
         self.first: BoundedCache[Node, Exit] = BoundedCache(MAX_EXITS)
         self._counts: dict[int, bool] = {}  # by hand: states are written once
 
@@ -257,6 +262,7 @@ class FrameSearch:
         try:
             self._automaton.expand(state)
         except RequestError:
+            self._known.refused = True
             return  # no text can come there: the run would be refused
         if node[1] and self._short_cuts and self._is_covered(frame, node, state):
             return

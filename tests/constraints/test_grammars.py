@@ -7,6 +7,7 @@ Covers `constraints.grammars.bnf`, `constraints.grammars.cursor`, `constraints.g
 from __future__ import annotations
 
 import random
+import time
 from itertools import product
 
 import lark
@@ -178,3 +179,24 @@ def test_random_walks_end_in_texts_of_the_grammar():
     for seed in range(6):
         text = random_walk(grammar, seed)
         assert plain_verdict(grammar, text)
+
+
+@pytest.mark.parametrize("bounds", ["{1,65536}", "{0,100000}", "{2,70000}", "{,300000}"])
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [('"a"', "a"), ("[a-z]", "q"), ('[0-9] ","', "1,"), ('"a" x', "a(z)"), ('[a-z] | "\u00e9"', "\u00e9")],
+)
+def test_great_bounds_are_counted_and_not_written_out(bounds, item, text):
+    """Tens of thousands of repetitions compile at once; those that come are read."""
+    low = int(bounds[1].replace(",", "0"))
+    start = time.thread_time()
+    grammar = GBNF(f'root ::= "<" ({item}){bounds} ">"\nx ::= "(" x ")" | "z"').compile(byte_vocabulary())
+    assert time.thread_time() - start < 2
+    for count in (0, 1, 2, 300):
+        assert plain_verdict(grammar, f"<{text * count}>".encode()) == (count >= low), count
+
+
+def test_bounds_have_an_end():
+    """Above a million repetitions."""
+    with pytest.raises(OptionError, match=r"line 1: bounds .1,1000001.: expected m <= n <= 1,000,000"):
+        GBNF('root ::= "a"{1,1000001}').compile(byte_vocabulary())

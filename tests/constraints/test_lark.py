@@ -201,6 +201,10 @@ REFUSED = [
     ("start: " + "(" * 500 + '"a"' + ")" * 500, OptionError, "groups inside groups that are too deep"),
     ("start: A\nA: /" + "(" * 500 + "a" + ")" * 500 + "/", OptionError, "groups inside groups that are too deep"),
     ('start: "x" start', OptionError, "no text matches the rule start: .* needs the rule again"),
+    ('start: A "a"\nA: /a+/', OptionError, "no text matches the grammar: a token takes as much as it can"),
+    ('start: "x" (A B)+\nA: /[a-z]+/\nB: /[a-z]+/', OptionError, "no text matches the grammar"),
+    ('start: (s "c")+\ns: "(" s ")" | A "a"\nA: /a+/', OptionError, "no text matches the grammar"),
+    ('start: "a" X | "b" start X\nX: /[^\\s\\S]/', OptionError, "no text matches the grammar"),
     ('start: a\na.2: b | "x"\nb.3: a', OptionError, r"before \$END the rule \w+ is reduced to itself without end"),
     ("start: A\nA: /(?<!x)a/", OptionError, "look-behind at the start of a token"),
     (

@@ -329,6 +329,12 @@ def _size(tree: Node) -> int:
     return 1 + times * sum(map(_size, children(tree)))
 
 
+def _repeats(tree: Node) -> int:
+    """The greatest bound of a repetition: an automaton has no fewer states."""
+    own = (tree.maximum or tree.minimum) if isinstance(tree, Repetition) else 0
+    return max([own, *map(_repeats, children(tree))])
+
+
 def _key(tree: Node) -> Hashable:
     """Equal for equal trees. The nodes themselves are tuples: a sequence equals the alternation of the same items."""
     tree = _unwrapped(tree)
@@ -342,6 +348,8 @@ _automata = BoundedCache[Hashable, CharDfa](2_000)
 
 def _automaton(tree: Node) -> CharDfa:
     """The texts of a tree."""
+    if _repeats(tree) > MAX_STATES:
+        raise LimitExceeded(f"a repetition takes more than {MAX_STATES:,} states")
     text = _text(tree)
     return from_tree("", tree, anchored=True, limit=MAX_STATES) if text is None else literals((text,))
 

@@ -13,7 +13,7 @@ from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
 
-MAX_REPEATS = 10_000
+MAX_REPEATS = 1_000_000
 MAX_DEPTH = 200
 """Groups within groups in the text of a grammar."""
 
