@@ -12,6 +12,7 @@ from structgen.chat.arguments import JSON_TYPES, ArgumentWriter, JsonLayout, Raw
 from structgen.chat.pieces import (
     TAG,
     Blank,
+    Maybe,
     OneOf,
     Pieces,
     Slot,
@@ -76,6 +77,7 @@ class Spellings:
         opening, answered: what stands before and behind the text of an answer.
         apart: what stands between text and `begin`; None if a turn cannot have both.
         id: the pattern of the ids of calls.
+        named: is it only the name of a tool that tells a call from an answer?
     """
 
     begin: Spelling
@@ -87,6 +89,7 @@ class Spellings:
     answered: Spelling = ()
     apart: Spelling | None = (Blank(),)
     id: str = ANY_ID
+    named: bool = False
 
     def changed(self, change: Callable[[str], str]) -> Spellings:
         """Returns these spellings with each of their texts changed."""
@@ -107,10 +110,10 @@ class Spellings:
             closers = firsts(self.answered)
             if not any(closer.startswith(tag) for closer in closers for tag in known):
                 return [(tag,) for tag in dict.fromkeys(known)]
-        if _tells(self.begin):
+        if _tells(self.begin) and not self.named:
             return [self.begin]
         heads = [tidy([*self.begin, *_before_name(each)]) for each in orders(self.body)]
-        if all(map(_tells, heads)):
+        if all(map(_tells, heads)) and not self.named:
             return heads
         named = OneOf(tuple((name,) for name in names))
         body = orders(self.body)[0]
@@ -130,6 +133,18 @@ def _tells(spelling: Spelling) -> bool:
 
 _TELLING = 4
 """The number of characters that are enough to tell a call from text."""
+_FENCE = Maybe((OneOf((("```json",), ("```",), ("<tools>",))), Blank("\n")), written=False)
+_FENCED = Maybe((Blank("\n"), OneOf((("```",), ("</tools>",)))), written=False)
+_NAMED = spelled("{", '"name": "')
+BARE = Spellings(
+    begin=(_FENCE, *_NAMED),
+    body=spelled(Slot.NAME, '", ', OneOf((('"arguments"',), ('"parameters"',))), ": ", Slot.ARGUMENTS, "}"),
+    between=(_FENCED, Blank("\n"), _FENCE, *_NAMED),
+    closing=(_FENCED,),
+    named=True,
+)
+"""A call without the tags of a format: a JSON object with the name of a tool, alone or in a fence. Small models write
+it where they were trained on tags (Qwen2.5-Coder)."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +181,7 @@ class CallFormat:
         known: the spellings of a known format; by default, they are those of the texts above.
         reads: how arguments may be written, if the model has more ways than the template.
         thought_ends: what ends a thought beside its closing tag; it belongs to the text behind the thought.
+        bare: is a JSON object with the name of a tool a call, too, where the tags of calls are missing?
     """
 
     lead: str
@@ -186,6 +202,18 @@ class CallFormat:
     known: Spellings | None = None
     reads: ArgumentWriter | None = None
     thought_ends: tuple[str, ...] = ()
+    bare: bool = True
+
+    def ways(self, names: Collection[str]) -> list[tuple[Spellings, list[Spelling]]]:
+        """Returns the ways to write calls of these tools, the format's own first, each with what begins a call."""
+        if not names:
+            return []
+        own = self.spellings
+        ways = [(own, own.triggers(names))]
+        tagged = isinstance(self.reading, JsonLayout) and all(map(TAG.match, firsts(own.begin)))
+        if self.bare and tagged and own.apart is not None and not "".join((*firsts(own.opening), *firsts(own.apart))):
+            ways.append((BARE, BARE.triggers(names)))
+        return ways
 
     @cached_property
     def spellings(self) -> Spellings:

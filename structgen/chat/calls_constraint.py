@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
@@ -121,7 +121,7 @@ class _TurnPlans:
             tags = map(literal.spelling, (spellings.opening, spellings.answered))
             turns.append(Series((next(tags), rules.answer.plan(), next(tags))))
         if calls and not (mixed and self._begins_as_text()):
-            turns.append(Series((literal.spelling(spellings.prefix), self._calls())))
+            turns.append(Series((literal.spelling(spellings.prefix), self._calls(spellings))))
         whole = turns[0] if len(turns) == 1 else Either(tuple(turns))
         tags_ = self._format.thinking
         return whole if not rules.thought or tags_ is None else Either((whole, self._thought(tags_, whole)))
@@ -142,8 +142,11 @@ class _TurnPlans:
     @property
     def _stops(self) -> list[str]:
         """The patterns of what begins calls."""
-        names = [tool.name for tool in self._rules.tools]
-        return [pattern(each) for each in self._format.spellings.triggers(names)] if names else []
+        return [pattern(each) for _, triggers in self._ways for each in triggers]
+
+    @cached_property
+    def _ways(self) -> list[tuple[Spellings, list[Spelling]]]:
+        return self._format.ways([tool.name for tool in self._rules.tools])
 
     def _begins_as_text(self) -> bool:
         """Is a turn of calls alone also a turn of blank text and calls? Then the plan of the latter includes it."""
@@ -160,13 +163,15 @@ class _TurnPlans:
         free = Text(before=tuple(map(Regex, [*self._stops, *map(escaped, closers)]))).plan()
         end: Plan = literal.spelling(spellings.answered) if firsts(spellings.answered) else Series(())
         if mixed:
-            end = Either((end, Series((literal.spelling(spellings.apart or ()), self._calls()))))
+            ways = [spellings, *(way for way, _ in self._ways[1:])]
+            apart = literal.spelling(spellings.apart or ())
+            end = Either((end, *(Series((apart, self._calls(way))) for way in ways)))
         return Series((literal.spelling(spellings.opening), free, end))
 
     @cached_method
-    def _calls(self) -> Plan:
+    def _calls(self, spellings: Spellings) -> Plan:
         """Returns the calls of a turn, from what begins them to what ends them."""
-        format_, spellings, rules, literal = self._format, self._spellings, self._rules, self._literal
+        format_, rules, literal = self._format, self._rules, self._literal
         max_calls = 1 if spellings.between is None else rules.max_calls
         min_calls = max(rules.min_calls, 1)
         first = self._call(spellings.body, str(format_.first_index))

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from structgen.chat.arguments import KeyedArguments
-from structgen.chat.call_format import CallFormat, thought_opening
+from structgen.chat.call_format import CallFormat, Spellings, thought_opening
 from structgen.chat.character_stream import CharacterStream, expect, json_text, longest_of
 from structgen.chat.keyed.reader import ID, KeyedReader
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
@@ -69,6 +69,7 @@ class CallEnded:
 
 TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded
 Reader = Generator[None, str, None]
+Ways = list[tuple[Spellings, list[Spelling]]]
 
 END = ""
 """The reader is sent this at the end of the text."""
@@ -101,7 +102,7 @@ class TurnParser:
         stop: Sequence[str] = (),
         answers: bool = False,
     ) -> None:
-        self._format, self._spellings, self._thought = format_, format_.spellings, thought
+        self._format, self._thought = format_, thought
         self.stopped: str | None = None
         self._stop, self._held = stop, ""
         self._answers, self._is_certain, self._called = answers, True, 0
@@ -154,27 +155,31 @@ class TurnParser:
     def _turn(self) -> Reader:
         """Reads the whole turn."""
         yield from self._thinking()
-        spellings = self._spellings
-        triggers = spellings.triggers(self._names) if self._names else []
-        starts = [(*spellings.prefix, *leading(each)) for each in triggers]
-        begun, text = yield from _one_of([*starts, spellings.opening]).read(self._stream)
+        spellings, ways = self._format.spellings, self._format.ways(self._names)
+        ways = ways[:1] if self._answers else ways
+        starts = [(way, (*spellings.prefix, *leading(each))) for way, triggers in ways for each in triggers]
+        begun, text = yield from _one_of([*(start for _, start in starts), spellings.opening]).read(self._stream)
         called = 0 <= begun < len(starts) and (text != "" or bool(firsts(spellings.opening)))
+        in_text = [] if self._answers else ways
         if called:
+            way = starts[begun][0]
             self._stream.unread(text)
             if not self._answers or text.lstrip()[:1] not in _VALUES:
-                yield from self._calls(spellings.prefix)
-            elif not (yield from self._tried_calls(spellings.prefix)):
+                yield from self._calls(way, spellings.prefix)
+            elif not (yield from self._tried_calls(way, spellings.prefix)):
                 yield from self._text([])
-        elif (yield from self._text([] if self._answers else triggers)):
-            yield from self._calls(spellings.apart or ())
-        yield from self._rest([] if self._answers else triggers)
+        else:
+            found = yield from self._text(in_text)
+            if found is not None:
+                yield from self._calls(found, spellings.apart or ())
+        yield from self._rest(in_text)
 
-    def _tried_calls(self, before: Spelling) -> Generator[None, str, bool]:
+    def _tried_calls(self, way: Spellings, before: Spelling) -> Generator[None, str, bool]:
         """Reads calls, see `_calls`. Returns False, and gives the text back, if it is no call but a value."""
         said, called, self._is_certain = len(self._events), self._called, False
         self._stream.keep()
         try:
-            yield from self._calls(before)
+            yield from self._calls(way, before)
         except CallSyntaxError:
             if self._stream.is_over:
                 raise
@@ -214,10 +219,10 @@ class TurnParser:
         Args:
             certain: is it known that this is a thought? Otherwise the first call ends it.
         """
-        stream, begun = self._stream, self._format.ending_thought
-        triggers = self._spellings.triggers(self._names) if self._names else []
+        stream, control = self._stream, self._format.ending_thought
+        triggers = [each for _, begun in self._format.ways(self._names)[:1] for each in begun]
         calls = _one_of(triggers) if triggers and not certain else None
-        others = Alternatives(*((text,) for text in begun)) if begun else None
+        others = Alternatives(*((text,) for text in control)) if control else None
         while True:
             char = yield from stream.peek()
             if not char:
@@ -241,52 +246,51 @@ class TurnParser:
         if text:
             self._events.append(ThoughtPiece(text))
 
-    def _text(self, triggers: list[Spelling]) -> Generator[None, str, bool]:
-        """Reads text up to the beginning of calls (returns True) or to the end of the text (returns False)."""
-        stream, spellings, gap = self._stream, self._spellings, self._format.gap
+    def _text(self, ways: Ways) -> Generator[None, str, Spellings | None]:
+        """Reads text up to calls, and returns how these are written; None at the end of the text."""
+        stream, spellings, gap = self._stream, self._format.spellings, self._format.gap
         answered, apart = firsts(spellings.answered), spellings.apart or ()
         before = "".join(map(str, canonical(apart))) if gap is None else gap[: len(gap) - len(gap.lstrip())]
-        if any(firsts(apart)):
-            begun = [(*apart, *each) for each in triggers]
-        else:
-            begun = [*([(before, *each) for each in triggers] if before else []), *triggers]
-        calls = _one_of(begun) if begun else None
+        befores = [apart] if any(firsts(apart)) else [(before,), ()] if before else [()]
+        begun = [(way, (*each, *trigger)) for each in befores for way, triggers in ways for trigger in triggers]
+        calls = _one_of([spelling for _, spelling in begun]) if begun else None
         ends = Alternatives(spellings.answered) if answered else None
         while True:
             char = yield from stream.peek()
             if not char:
-                return False
+                return None
             if calls is not None and calls.begins(char):
                 place, text = yield from calls.read(stream)
                 if place >= 0:
                     stream.unread(text)
-                    return True
+                    return begun[place][0]
             if ends is not None and ends.begins(char):
                 _, text = yield from ends.read(stream)
                 if text:
-                    return False
+                    return None
             yield from stream.take()
             self._say(char)
 
-    def _calls(self, before: Spelling) -> Reader:
+    def _calls(self, spellings: Spellings, before: Spelling) -> Reader:
         """Reads calls, from what begins them to what ends them.
 
         Args:
+            spellings: how they are written.
             before: what stands before the beginning of calls.
         """
-        spellings, stream = self._spellings, self._stream
+        stream = self._stream
         yield from expect(stream, _one_of([(*before, *spellings.begin)]), "the beginning of a call")
         ends = _one_of([spellings.closing] if spellings.between is None else [spellings.between, spellings.closing])
         for index in count(self._called):
             self._called += 1
-            yield from self._call(index)
+            yield from self._call(index, spellings.body)
             place = yield from expect(stream, ends, f"the end of call {index + 1}")
             if spellings.between is None or place != 0:
                 return
 
-    def _call(self, index: int) -> Reader:
+    def _call(self, index: int, body: Spelling) -> Reader:
         call = _Call(index)
-        yield from self._pieces(self._spellings.body, call)
+        yield from self._pieces(body, call)
         if not call.arguments:
             self._events.append(ArgumentsPiece(index, "{}"))
         id_ = call.id or self._format.id_of(call.name, index)
@@ -351,11 +355,11 @@ class TurnParser:
             yield from self._keyed.read(self._stream, call.name, emit)
         call.arguments = "".join(pieces)
 
-    def _rest(self, triggers: list[Spelling]) -> Reader:
+    def _rest(self, ways: Ways) -> Reader:
         """Reads the text after a turn, and calls in it, which no mask allows there. The format's `end` is no event."""
         yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
-        while (yield from self._text(triggers)):
-            if not (yield from self._tried_calls(self._spellings.apart or ())):
+        while (found := (yield from self._text(ways))) is not None:
+            if not (yield from self._tried_calls(found, self._format.spellings.apart or ())):
                 self._say((yield from self._stream.take()))
         while char := (yield from self._stream.take()):
             self._say(char)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -261,6 +262,38 @@ def test_calls_after_calls_and_text_are_read_though_no_mask_allows_them():
     assert read(format_, f"{CALL} and {CALL} So.") == [["look", ROME], "and ", ["look", ROME], "So."]
     assert read(format_, f"{CALL} So <tool_call> is a tag.") == [["look", ROME], "So <tool_call> is a tag."]
     assert not allowed(format_, CALL + " So.", [])
+
+
+OBJECT = '{"name": "look", "arguments": {"city": "Rome"}}'
+
+
+@pytest.mark.parametrize("name", ["hermes", "nemotron-nano-2", "mistral", "deepseek-v3.1"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (OBJECT, [["look", ROME]]),
+        (f"```json\n{OBJECT}\n```", [["look", ROME]]),
+        (f"I look.\n```json\n{OBJECT}\n```", ["I look.\n", ["look", ROME]]),
+        (f"<tools>\n{OBJECT}\n</tools>", [["look", ROME]]),
+        (f"{OBJECT}\n{OBJECT.replace('look', 'look_up')}", [["look", ROME], ["look_up", ROME]]),
+        ('{\n  "name": "look",\n  "parameters": {\n    "city": "Rome"\n  }\n}\n', [["look", ROME]]),
+        ('{"name": "another", "arguments": {}}', ['{"name": "another", "arguments": {}}']),
+        ('```json\n{"name": "look"}\n```', ['```json\n{"name": "look"}\n```']),
+    ],
+)
+def test_an_object_with_the_name_of_a_tool_is_a_call_where_the_tags_are_missing(name, text, wanted):
+    format_ = call_format(name)
+    for cuts in ([], list(range(1, len(text)))):
+        found = read(format_, text, cuts, thought="closed")
+        assert [each.rstrip() if isinstance(each, str) else each for each in found] == [
+            each.rstrip() if isinstance(each, str) else each for each in wanted
+        ]
+    assert allowed(format_, text, [])
+    if wanted == [["look", ROME]]:
+        plain = replace(format_, bare=False)
+        assert read(plain, text, thought="closed") == [text]
+        assert allowed(plain, text, [])
+        assert not allowed(format_, text.replace('"Rome"', "3"), [])  # its arguments are masked
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "glm-4.5", "mistral", "lfm2", "kimi-k2", "llama3-json"])
