@@ -250,7 +250,7 @@ class _TurnPlans:
         if self._keyed is not None:
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
-            return self._keyed.plan(schema, tool.name, self._rules.order)
+            return self._keyed.plan(schema, tool.name, self._rules.order, judged=True)
         schema = tool.arguments_schema if tool.type is None else tool.type
         return json_values(schema, self._rules.order, self._whitespace, source).plan()
 

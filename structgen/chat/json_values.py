@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from structgen.constraints.basic import JsonSchema
-from structgen.errors import UnsupportedSchema, quoted
 from structgen.options import Whitespace
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
@@ -21,8 +20,8 @@ _FIELDS = {
 """A JSON type -> the attributes of `Shape` that have its values."""
 _BINDING = frozenset(
     row.name for row in KEYWORDS if row.how in (MASKED, CHECKED) and SPEAKS_OF.get(row.name, "object") == "object"
-) - {"type", "properties", "required", "additionalProperties"}
-"""Keywords of an object that relate several members to each other, or rule members by their names."""
+) - {"type", "properties", "patternProperties", "required", "additionalProperties"}
+"""Keywords of an object that relate several members to each other, or rule their names."""
 _NOTES = frozenset(("title", "description", "default", "examples", "$comment"))
 """Keywords that change no value."""
 
@@ -54,27 +53,52 @@ def only(shape: Shape, type_: str) -> Shape:
     return Shape(**{field: getattr(shape, field) for field in _FIELDS[type_]})
 
 
-def members_of(schema: Mapping[str, Any], tool: str) -> dict[str, dict[str, Any]]:
-    """Returns the schema of each argument by its name, with the definitions it may refer to, without notes for readers.
+class Members(NamedTuple):
+    """The arguments of a tool, one by one.
 
-    Raises:
-        UnsupportedSchema: one argument's value depends on another's, or a required one is not declared.
+    Attributes:
+        declared: the schema of each argument by its name, without notes for readers, with the definitions it refers to.
+        required: the names of those that must be there.
+        others: what arguments of other names may be: pairs of a pattern of names and a schema.
+        unmasked: keywords that relate several arguments to each other. Only a complete call can be held to them.
     """
-    root = dict(schema)
-    reference = root.get("$ref")
-    definitions: dict[str, Any] = {key: root[key] for key in ("$defs", "definitions") if key in root}
-    if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        root = dict(root["$defs"][reference.removeprefix("#/$defs/")])
-    more = sorted(root.keys() & _BINDING)
-    if more:
-        raise UnsupportedSchema(
-            f"{more[0]} rules several arguments of {tool} together: the model's call format writes them one by one"
-        )
-    members = root.get("properties", {})
-    lost = [name for name in root.get("required", ()) if name not in members]
-    if lost:
-        raise UnsupportedSchema(f"the required argument {quoted(lost[0])} of {tool} is not declared in properties")
-    return {name: {**definitions, "allOf": [_without_notes(member)]} for name, member in members.items()}
+
+    declared: dict[str, dict[str, Any]]
+    required: set[str]
+    others: list[tuple[str, dict[str, Any]]]
+    unmasked: list[str]
+
+
+def members_of(schema: Mapping[str, Any]) -> Members:
+    """Returns the arguments that a schema of an object describes; those of alternatives, too."""
+    definitions: dict[str, Any] = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+
+    def resolved(each: Any) -> dict[str, Any]:
+        reference = each.get("$ref") if isinstance(each, Mapping) else None
+        if isinstance(reference, str) and reference.startswith("#/$defs/"):
+            each = definitions["$defs"].get(reference.removeprefix("#/$defs/"), {})
+        return dict(each) if isinstance(each, Mapping) else {}
+
+    def whole(member: Any) -> dict[str, Any]:
+        return {**definitions, "allOf": [_without_notes(member)]}
+
+    root = resolved(schema)
+    joint = [root, *map(resolved, root.get("allOf", ()))]
+    either = [resolved(each) for key in ("anyOf", "oneOf") for each in root.get(key, ())]
+    either += [resolved(root[key]) for key in ("then", "else") if key in root]
+    either += [resolved(each) for each in root.get("dependentSchemas", {}).values()]
+    found: dict[str, Any] = {}
+    for each in joint:
+        found |= {name: each for name, each in each.get("properties", {}).items() if name not in found}
+    for name in dict.fromkeys(name for each in either for name in each.get("properties", {}) if name not in found):
+        found[name] = {"anyOf": [each["properties"][name] for each in either if name in each.get("properties", {})]}
+    others = [(pattern, whole(each)) for pattern, each in root.get("patternProperties", {}).items()]
+    rest = root.get("additionalProperties", False)
+    others += [] if rest is False else [("", whole(rest))]
+    required = {name for each in joint for name in each.get("required", ())}
+    found |= {name: {} if rest is False else rest for name in sorted(required) if name not in found}
+    declared = {name: whole(member) for name, member in found.items()}
+    return Members(declared, required, others, sorted(root.keys() & _BINDING))
 
 
 def _without_notes(schema: Any) -> Any:

@@ -310,12 +310,6 @@ def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rul
     assert not accepted(format_, TurnRules(tools), format_.render([WrittenCall("f", {"o": wrong})]))
 
 
-def test_rules_for_the_names_of_arguments_are_refused_where_arguments_are_written_one_by_one():
-    tools = (Tool.of({"name": "f", "parameters": {"properties": {"ab": {}}, "propertyNames": {"maxLength": 1}}}),)
-    with pytest.raises(UnsupportedSchema, match="propertyNames"):
-        turn(format_of("LFM2-8B-A1B"), TurnRules(tools), byte_vocabulary([]))
-
-
 def test_a_name_is_told_before_the_arguments():
     format_ = format_of("Qwen3-Coder")
     tools = [Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": "string"}}}})]

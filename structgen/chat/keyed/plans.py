@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
-from structgen.chat.json_values import json_values, members_of, types_of
+from structgen.chat.json_values import Members, json_values, members_of, types_of
 from structgen.chat.keyed.nested import Elements, Nested
 from structgen.chat.keyed.value_plans import (
     FREE_NAME,
@@ -18,12 +18,13 @@ from structgen.chat.keyed.value_plans import (
     separated,
 )  # fmt: skip
 from structgen.chat.literals import Literals, optional
+from structgen.chat.pieces import Slot
 from structgen.chat.spellings import loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
 from structgen.parts.parts import Either, Loop, Plan, Series, Unordered, Words
-from structgen.regular.chardfa import from_pattern
+from structgen.regular.chardfa import complement, from_pattern, intersect, literals
 from structgen.schema.normal import Shape
 
 
@@ -36,19 +37,54 @@ class KeyedPlans:
         self._prefix = literal.spelling(around(first.before, first.after)[0])
         self._separator = literal.spelling(loosened(writer.separator)) if writer.separator else None
 
-    def plan(self, schema: Mapping[str, Any], tool: str, order: str | Sequence[str] = "any") -> Plan:
-        """Returns the arguments of a tool as a part.
+    def plan(
+        self, schema: Mapping[str, Any], tool: str, order: str | Sequence[str] = "any", *, judged: bool = False
+    ) -> Plan:
+        """Returns the arguments of a tool as a part. Arguments of undeclared names come after the others.
 
         Args:
             order: "any", or another one: then arguments come as the schema declares them.
+            judged: is a complete call held to its schema, so that what relates several arguments needs no mask?
 
         Raises:
             UnsupportedSchema: members depend on each other, or a value has no spelling in the format.
         """
-        members, required = members_of(schema, tool), set(schema.get("required", ()))
+        members = members_of(schema)
+        if members.unmasked and not judged:
+            raise UnsupportedSchema(
+                f"{members.unmasked[0]} rules several arguments of {tool} together: its style writes them one by one"
+            )
+        declared, others = self._declared(members, tool, order), self._others(members, tool)
+        if not others:
+            return declared
+        other = others[0] if len(others) == 1 else Either(tuple(others))
+        if self._separator is None:
+            return Series((declared, Loop(other, 0, None)))
+        if members.required:
+            return Series((declared, Loop(Series((self._separator, other)), 0, None)))
+        alone = Loop(other, 0, None, self._separator)
+        return Either((declared, alone)) if members.declared else alone
+
+    def _others(self, members: Members, tool: str) -> list[Plan]:
+        """Returns arguments of undeclared names. None where the name comes again behind the value: no mask can tell
+        that it is the same."""
+        if any(Slot.KEY in format_.after for _, format_ in self._writer.formats):
+            return []
+        names = intersect(from_pattern(FREE_NAME), complement(literals(tuple(members.declared))))
+        plans: list[Plan] = []
+        for pattern, schema in members.others:
+            named = from_pattern(pattern)
+            value = self._member("", schema, tool, needed=False)
+            if value is not None and not intersect(names, named).empty:
+                plans.append(Series((self._prefix, Words(intersect(names, named)), value)))
+            names = intersect(names, complement(named))
+        return plans
+
+    def _declared(self, members: Members, tool: str, order: str | Sequence[str]) -> Plan:
+        required = members.required
         plans = {
             name: plan
-            for name, member in members.items()
+            for name, member in members.declared.items()
             if (plan := self._member(name, member, tool, needed=name in required)) is not None
         }
         if not plans:
@@ -65,10 +101,7 @@ class KeyedPlans:
 
     def of_any_name(self, tool: str) -> Plan:
         """Returns arguments of any name and value, any number of them. No text behind a value may have its name."""
-        named = Words(from_pattern(FREE_NAME))
-        value = self._member("", {}, tool, needed=True)
-        assert value is not None, "every format writes something"
-        return Loop(Series((self._prefix, named, value)), 0, None)
+        return self.plan({"additionalProperties": True}, tool)
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
         """Returns one argument behind its name, with an alternative for each spelling of its types; None if the schema

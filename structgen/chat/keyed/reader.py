@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from structgen.chat.arguments import Around, JsonLayout, KeyedArguments, Raw, ValueWriter, around
 from structgen.chat.character_stream import CharacterStream, Emit, expect, json_text, longest_of
-from structgen.chat.json_values import members_of, types_of
+from structgen.chat.json_values import Members, members_of, types_of
 from structgen.chat.keyed.nested import ESCAPES, SCALAR_WORDS, Elements, Nested
 from structgen.chat.pieces import Maybe, Spelling
 from structgen.chat.spellings import WHITE, Alternatives, Read, loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import CallSyntaxError, quoted
 from structgen.memo import cached_method
+from structgen.regular.chardfa import from_pattern
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Shape
 from structgen.values.names import Outline
@@ -26,6 +27,8 @@ from structgen.values.names import Outline
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 SCALAR = re.compile(r"[A-Za-z0-9+.-]")
 """Characters of numbers, `true`, `None` and the like."""
+_NAME = re.compile(r"[A-Za-z0-9_]")
+"""Characters of the names of arguments that are not declared."""
 ID = re.compile(r"[A-Za-z0-9_-]")
 """Characters of the ids of calls."""
 _BLANKS = Alternatives(f"{WHITE}*")
@@ -56,20 +59,32 @@ class KeyedReader:
         self._later = Alternatives((*loosened(writer.separator), *prefix) if writer.separator else prefix)
 
     @cached_method
-    def _places(self, tool: str) -> dict[str, tuple[Alternatives, list[ArgumentPlace]]]:
-        """Returns the arguments of a tool by name: what may stand behind the name, and what each of it begins."""
-        found: dict[str, tuple[Alternatives, list[ArgumentPlace]]] = {}
-        for key, member in members_of(self._schemas[tool], tool).items():
-            shapes = JsonSchema(member).read().shapes
-            places = []
-            for (before, after), writers in self._writer.groups(types_of(shapes)).items():
-                sides = around(before, after)[1]
-                behind = sides.after_key(key)
-                stop: Spelling = (Maybe(("\n",)), *behind) if sides.padded else behind
-                places.append(ArgumentPlace(sides, Alternatives(stop), bool(behind), writers, shapes))
-            if places:
-                found[key] = Alternatives(*(place.around.head for place in places)), places
-        return found
+    def _members(self, tool: str) -> Members:
+        return members_of(self._schemas[tool])
+
+    @cached_method
+    def _places(self, tool: str, key: str) -> tuple[Alternatives, list[ArgumentPlace]] | None:
+        """Returns what may stand behind the name of an argument, and what each of it begins; None for no argument."""
+        declared, others = self._members(tool).declared, self._members(tool).others
+        schema = declared.get(key)
+        if schema is None:
+            schema = next((each for pattern, each in others if from_pattern(pattern).matches(key)), None)
+        if not key or schema is None:
+            return None
+        shapes = JsonSchema(schema).read().shapes
+        places = []
+        for (before, after), writers in self._writer.groups(types_of(shapes)).items():
+            sides = around(before, after)[1]
+            behind = sides.after_key(key)
+            stop: Spelling = (Maybe(("\n",)), *behind) if sides.padded else behind
+            places.append(ArgumentPlace(sides, Alternatives(stop), bool(behind), writers, shapes))
+        return (Alternatives(*(place.around.head for place in places)), places) if places else None
+
+    def _name(self, stream: CharacterStream, tool: str) -> Read[str]:
+        """Reads the name of an argument."""
+        members = self._members(tool)
+        name = yield from longest_of(stream, list(members.declared))
+        return name + (yield from stream.word(_NAME)) if members.others else name
 
     def read(self, stream: CharacterStream, tool: str, emit: Emit) -> Read[None]:
         """Reads the arguments of a call of a tool and emits them as one JSON object.
@@ -78,14 +93,18 @@ class KeyedReader:
             CallSyntaxError: the text is none in the format.
         """
         emit("{")
-        places, between = self._places(tool), ""
+        between, read = "", set[str]()
         while True:
             start, begun = yield from (self._later if between else self._first).read(stream)
-            key = (yield from longest_of(stream, list(places))) if start >= 0 else ""
-            if not key:  # what follows must be the end of the call
-                stream.unread(begun)
+            key = (yield from self._name(stream, tool)) if start >= 0 else ""
+            found = self._places(tool, key)
+            if found is None:  # what follows must be the end of the call
+                stream.unread(begun + key)
                 break
-            heads, groups = places[key]
+            if key in read:
+                raise CallSyntaxError(f"the argument {quoted(key)} comes twice in a call")
+            read.add(key)
+            heads, groups = found
             place = groups[(yield from expect(stream, heads, f"a value of {quoted(key)}"))]
             emit(f"{between}{json.dumps(key, ensure_ascii=False)}: ")
             yield from _value(stream, place, emit)
