@@ -104,8 +104,8 @@ from structgen.porting.portable import Portable as Portable
 from structgen.porting.portable import portable as portable
 from structgen.remote import Remote as Remote
 from structgen.rendering import render as render
+from structgen.tools.api_requests import HttpRequest as HttpRequest
 from structgen.tools.mcp_tools import mcp_tools as mcp_tools
-from structgen.tools.openapi import HttpRequest as HttpRequest
 from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool

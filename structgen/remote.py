@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import from_json
+from pydantic import ValidationError
 
 from structgen.arguments import is_number, require, require_flag, require_one_of
 from structgen.automaton.expected import refused_token
@@ -27,6 +25,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.http_client import Reply, fetch, httpx
 from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
 from structgen.porting import PROVIDERS, Portable, portable
+from structgen.remote_replies import ReplyChoice, ReplyUsage, ToldOptions, completion, error_message
 from structgen.tools.invoking import in_background
 from structgen.trace.records import Cap
 from structgen.vocabulary.vocabulary import single_bytes
@@ -99,109 +98,9 @@ class Remote:
             told = "no key goes there; pass the address it leads to"
             raise RunError(f"{address} redirects to {excerpt(reply.redirect)}: {told}")
         if not reply.is_success:
-            message = f"{address} answers {reply.status}: {_message(reply.content)}"
+            message = f"{address} answers {reply.status}: {error_message(reply.content)}"
             raise OptionError(message) if reply.status in (400, 404, 413, 422) else RunError(message)
         return reply
-
-
-def _message(body: bytes) -> str:
-    """Returns what an endpoint's error says."""
-    try:
-        error = from_json(body)["error"]
-        return excerpt(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, LookupError, TypeError):
-        return excerpt(body.decode("utf-8", errors="replace"))
-
-
-def _or_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    try:
-        return read(value)
-    except ValidationError:
-        return None
-
-
-T = TypeVar("T")
-Loose = Annotated[T | None, WrapValidator(_or_none)]
-"""What a value does not depend on: None where it has the wrong type."""
-
-
-class _Cap(BaseModel):
-    """A limit that cut a value, as structgen's own server tells it."""
-
-    name: str
-    pointer: str
-    limit: int | float
-
-
-class _Own(BaseModel):
-    """The field `structgen` of a choice."""
-
-    finish: Loose[Finish] = None
-    forced_tokens: Loose[NonNegativeInt] = None
-    rollbacks: Loose[NonNegativeInt] = None
-    seed: Loose[int] = None
-    caps: Loose[list[_Cap]] = None
-
-
-class _Message(BaseModel):
-    """The message of a choice."""
-
-    content: str | None = None
-    reasoning_content: Loose[str] = None
-
-
-class _Choice(BaseModel):
-    """A choice of a chat completion."""
-
-    message: _Message | None = None
-    finish_reason: Loose[str] = None
-    structgen: Loose[_Own] = None
-
-
-class _Details(BaseModel):
-    """Details of the tokens of a prompt."""
-
-    cached_tokens: Loose[NonNegativeInt] = None
-
-
-class _Usage(BaseModel):
-    """The tokens of a chat completion."""
-
-    prompt_tokens: Loose[NonNegativeInt] = None
-    completion_tokens: Loose[NonNegativeInt] = None
-    prompt_tokens_details: Loose[_Details] = None
-
-
-class _Completion(BaseModel):
-    """What is read of a chat completion: the first choice, and the usage."""
-
-    choices: Annotated[list[Any], Field(min_length=1)]
-    usage: Loose[_Usage] = None
-
-    @property
-    def choice(self) -> _Choice:
-        """The first choice.
-
-        Raises:
-            ValidationError: it is none.
-        """
-        return _Choice.model_validate(self.choices[0])
-
-
-def _completion(reply: Reply) -> tuple[_Choice, _Usage]:
-    """Reads a reply.
-
-    Raises:
-        RunError: it is no chat completion.
-    """
-    try:
-        whole = _Completion.model_validate_json(reply.content.removeprefix(BOM_UTF8))
-        return whole.choice, whole.usage or _Usage()
-    except ValidationError as refusal:
-        first = refusal.errors(include_url=False)[0]
-        place = ".".join(str(each) for each in first["loc"]) or "the reply"
-        told = f"{place}: {first['msg']}; it says {quoted(reply.text)}"
-        raise RunError(f"the endpoint did not answer with a chat completion: {told}") from refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +136,13 @@ class RemoteRequest:
                 reply = await self.remote._post(self.rows[row][0], client)
                 return await asyncio.to_thread(self._read, row, reply, began)
             except StructgenError as error:
-                return _generation(_Choice(), _Usage(), None, error, time.perf_counter() - began)
+                return _generation(ReplyChoice(), ReplyUsage(), None, error, time.perf_counter() - began)
 
     def _read(self, row: int, reply: Reply, began: float) -> Generation[Any]:
         """Reads and validates the reply of a row."""
         _, read, portable_ = self.rows[row]
-        seconds, (choice, usage) = time.perf_counter() - began, _completion(reply)
-        text, value, failure = _text(choice), None, None
+        seconds, (choice, usage) = time.perf_counter() - began, completion(reply)
+        text, value, failure = choice.text, None, None
         try:
             whole = text if portable_ is None else json.dumps(portable_.restore(json.loads(text)))
             value = read(whole)
@@ -252,10 +151,6 @@ class RemoteRequest:
         except (StructgenError, ValidationError, ValueError, RecursionError) as refusal:
             value, failure = None, _refused(choice, text, refusal)
         return _generation(choice, usage, value, failure, seconds)
-
-
-def _text(choice: _Choice) -> str:
-    return (choice.message and choice.message.content) or ""
 
 
 def _reader(target: Target) -> Callable[[str], Any]:
@@ -276,7 +171,7 @@ def _reader(target: Target) -> Callable[[str], Any]:
     return read
 
 
-def _refused(choice: _Choice, text: str, refusal: Exception) -> StructgenError:
+def _refused(choice: ReplyChoice, text: str, refusal: Exception) -> StructgenError:
     if isinstance(refusal, StructgenError):
         return refusal
     if choice.finish_reason == "length":
@@ -289,14 +184,14 @@ def _refused(choice: _Choice, text: str, refusal: Exception) -> StructgenError:
 
 
 def _generation(
-    choice: _Choice, usage: _Usage, value: Any, error: StructgenError | None, seconds: float
+    choice: ReplyChoice, usage: ReplyUsage, value: Any, error: StructgenError | None, seconds: float
 ) -> Generation[Any]:
-    own = choice.structgen or _Own()
+    own = choice.structgen or ToldOptions()
     ends: dict[str | None, Finish] = {"length": "length", "stop": "end"}
     tokens, cached = usage.completion_tokens or 0, usage.prompt_tokens_details
     return Generation(
         value=value,
-        text=_text(choice),
+        text=choice.text,
         token_ids=(),
         prompt_tokens=usage.prompt_tokens or 0,
         finish="error" if error is not None else own.finish or ends.get(choice.finish_reason, "end"),

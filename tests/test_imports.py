@@ -31,6 +31,7 @@ LAYERS = [
     {"constraints", "models", "tools", "phrases"},
     {"explanation", "chat", "rendering", "porting", "compile_ahead", "trace"},
     {"decoding"},
+    {"remote_replies"},
     {"reasking", "remote", "few_shot", "api_options", "classifying"},
     {"api"},
     {"testing", "absence"},

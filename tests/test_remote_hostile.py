@@ -1,4 +1,7 @@
-"""Hostile endpoints: each bad reply is its own row's error, within its time and memory; no other row is lost."""
+"""Hostile endpoints: each bad reply is its own row's error, within its time and memory; no other row is lost.
+
+Covers `remote_replies`.
+"""
 
 from __future__ import annotations
 
@@ -192,7 +195,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 def test_the_time_of_an_answer_is_that_of_the_whole(head, pieces, monkeypatch):
     Slow.head, Slow.pieces = head, pieces
     document = {"openapi": "3.0.0", "paths": {"/p": {"get": {"operationId": "p"}}}}
-    monkeypatch.setattr("structgen.tools.openapi.SECONDS", 0.6)
+    monkeypatch.setattr("structgen.tools.api_requests.SECONDS", 0.6)
     with serving(Slow) as address:
         began = time.monotonic()
         with pytest.raises(RunError, match=r"no whole answer within 0\.6 seconds"):

@@ -179,7 +179,7 @@ def value_at(root: Any, pointer: str) -> Any:
             token = unescaped(token)
         if isinstance(value, dict) and token in value:
             value = value[token]
-        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+        elif isinstance(value, list) and token.isdecimal() and len(token) < 12 and int(token) < len(value):
             value = value[int(token)]
         else:
             raise LookupError(token)

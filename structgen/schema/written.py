@@ -6,6 +6,7 @@ not define, it would leave out. One whose `$schema` names a draft is read by the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _CAPITALS = frozenset("NULL BOOLEAN INTEGER NUMBER STRING ARRAY OBJECT TYPE_UNSPECIFIED".split())
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 """Gemini writes them as texts: they are integers of 64 bits."""
+_COUNT = re.compile(r"[0-9]{1,19}")
 _MARKS = frozenset(("nullable", "discriminator", "propertyOrdering"))
 _DOCUMENT = ("components", "paths")
 """Parts of an OpenAPI document in which schemas stand."""
@@ -238,7 +240,9 @@ class _Reader:
             told = "" if self._capitals else f", and that of the whole is {quoted(self._whole)}: write both alike"
             raise SchemaError(f"{self._where}the type {kind} is Gemini's{told}", pointer)
         self._note(pointer, "type", f"Gemini's {kind}")
-        counts = {key: int(each[key]) for key in _COUNTS if str(each.get(key)).isdecimal()}
+        counts = {
+            key: int(each[key]) for key in _COUNTS if isinstance(each.get(key), str) and _COUNT.fullmatch(each[key])
+        }
         return {**each, **counts, "type": kind.lower()}
 
     def _ordered(self, each: Schema, pointer: str) -> Schema:
@@ -246,7 +250,7 @@ class _Reader:
         if not isinstance(order, list) or not isinstance(members, dict):
             return each
         self._note(pointer, "propertyOrdering", "the order of the members")
-        first = {name: members[name] for name in order if name in members}
+        first = {name: members[name] for name in order if isinstance(name, str) and name in members}
         rest = {key: value for key, value in each.items() if key != "propertyOrdering"}
         return {**rest, "properties": {**first, **members}}
 
@@ -289,7 +293,8 @@ class _Reader:
         keyword = next((name for name in ("oneOf", "anyOf") if isinstance(each.get(name), list)), None)
         if not isinstance(tag, str) or keyword is None:
             return each
-        mapping = found.get("mapping") or {}
+        mapping = found.get("mapping")
+        mapping = mapping if isinstance(mapping, Mapping) else {}
         named = [self._names(branch, tag, mapping) for branch in each[keyword]]
         if all(names is None for names in named):
             return each
@@ -324,7 +329,8 @@ class _Reader:
         member = members.get(tag) if isinstance(members, Mapping) else None
         if isinstance(member, Mapping) and ("const" in member or "enum" in member):
             return True
-        inner = [each for name in ("allOf", "oneOf", "anyOf") for each in schema.get(name) or ()]
+        listed = [schema.get(name) for name in ("allOf", "oneOf", "anyOf")]
+        inner = [each for branches in listed if isinstance(branches, list) for each in branches]
         return any(self._tells(each, tag, deepest - 1) for each in inner)
 
 

@@ -1,30 +1,25 @@
 """Operations of an OpenAPI document (3.0, 3.1) as tools: the schema of their arguments, and the request they make.
 
-A document is foreign: it may come from anywhere, and the headers of its requests may hold a key. So its parts are read
-by typed models, and a request goes to the server's own origin, below the server's own path, with the user's headers.
+A document is foreign: it may come from anywhere. So its parts are read by typed models.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, Field, ValidationError
 
 from structgen.arguments import require
-from structgen.errors import LimitExceeded, OptionError, RunError, SchemaError, ToolError, excerpt, quoted
+from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted
 from structgen.schema.scan import unescaped
 from structgen.schema.written import Schema, mapped
-from structgen.tools.invoking import in_background
+from structgen.tools.api_requests import JSON_TYPE, ApiOperation, Media, Parameter, Send, leaves
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-_JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\b[^\x00-\x1f\x7f]*")
 _FORM = "application/x-www-form-urlencoded"
 _IGNORED = frozenset(
     ("accept", "content-type", "authorization", "cookie", "host", "connection", "content-length", "transfer-encoding",
@@ -36,41 +31,16 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Names of headers."""
 _PATH = re.compile(r"(?:/[^?#\\\s\x00-\x1f\x7f]*)(?:\?[^#\s\x00-\x1f\x7f]*)?")
 """Paths of operations; some documents give them a query."""
-_JOINTS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 BODY = "body"
 """The argument with the request's body, unless a parameter has this name."""
 MAX_DEFINITIONS = 100_000
 """Schemas that all tools of a document may refer to together; each has a copy."""
 
 
-class _Media(BaseModel):
-    """What a body, or a parameter in a media type, has."""
-
-    schema_: dict[str, Any] | bool = Field(default_factory=dict, alias="schema")
-
-
-class _Parameter(BaseModel):
-    """A parameter of an operation."""
-
-    name: Annotated[str, StringConstraints(min_length=1)]
-    place: Literal["path", "query", "header", "cookie"] = Field(alias="in")
-    required: bool = False
-    schema_: dict[str, Any] | bool = Field(default_factory=dict, alias="schema")
-    content: dict[str, _Media] | None = None
-    style: str | None = None
-    explode: bool | None = None
-    description: str | None = None
-
-    @property
-    def value_schema(self) -> Any:
-        """The schema of its value, which may be in its only content."""
-        return next((each.schema_ for each in (self.content or {}).values()), self.schema_)
-
-
 class _Body(BaseModel):
     """The body of an operation's request."""
 
-    content: dict[str, _Media] = {}
+    content: dict[str, Media] = {}
     required: bool = False
     description: str | None = None
 
@@ -131,153 +101,6 @@ def _read(model: type[M], part: Any, where: str) -> M:
         raise SchemaError(f"{where}: {excerpt(place) or 'the whole'}: {first['msg']}{found}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
-    """A request that a tool of `Tool.from_openapi` makes.
-
-    Attributes:
-        method: in capitals.
-        url: with its path and query.
-        headers: with those of `from_openapi(headers=...)`, and the body's content type.
-        body: what is sent; None for nothing.
-        operation: the name of the tool.
-    """
-
-    method: str
-    url: str
-    headers: dict[str, str] = field(repr=False)  # may have keys
-    body: bytes | None
-    operation: str
-
-
-Send = Callable[[HttpRequest], Any]
-
-
-SECONDS = 60.0
-"""Seconds that a whole answer may take."""
-
-
-def send_by_httpx(request: HttpRequest) -> Any:
-    """Sends a request by httpx, and returns the answer's JSON, or its text. No redirect is followed.
-
-    Raises:
-        ToolError: the server answers with an error, leads elsewhere, takes longer than `SECONDS`, sends more than
-            `MAX_REPLY` bytes, or what it sends is no JSON though it says so.
-    """
-    from structgen.http_client import fetch_once  # its import takes longer than reading a document
-
-    try:
-        made = in_background(
-            fetch_once(request.method, request.url, SECONDS, content=request.body, headers=request.headers)
-        )
-    except RunError as error:
-        raise ToolError(str(error)) from error
-    if made.redirect is not None:
-        raise ToolError(f"{made.status}: the server redirects to {excerpt(made.redirect)}, which is not followed")
-    if not made.is_success:
-        raise ToolError(f"{made.status} {made.reason}: {excerpt(made.text)}")
-    if not _JSON.fullmatch(made.headers.get("content-type", "")) or not made.content:
-        return made.text
-    try:
-        return from_json(made.content)
-    except ValueError as error:
-        raise ToolError(f"the server's answer is no JSON: {excerpt(error)}") from error
-
-
-@dataclass(frozen=True)
-class ApiOperation:
-    """An operation of a document.
-
-    Attributes:
-        name, description, parameters: as a tool declares them.
-    """
-
-    name: str
-    description: str
-    parameters: Schema
-    _method: str
-    _base: str
-    _path: str
-    _places: Mapping[str, _Parameter]
-    _content_type: str | None
-
-    def request(self, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> HttpRequest:
-        """Returns the request for arguments of the tool.
-
-        Raises:
-            ToolError: an argument would lead to another path, or cannot be sent in a header.
-        """
-        path, query, sent, cookies, body = self._path, list[tuple[str, str]](), dict(headers), list[str](), None
-        for name, value in arguments.items():
-            parameter = self._places.get(name)
-            if parameter is None:
-                is_json = self._content_type is not None and _JSON.fullmatch(self._content_type)
-                text = json.dumps(value, ensure_ascii=False) if is_json else _form(name, value)
-                body = text.encode(errors="replace")
-                if "content-type" not in map(str.lower, headers):
-                    sent["Content-Type"] = self._content_type or "application/json"
-            elif parameter.place == "path":
-                text = _joined(value, ",")
-                if not text:
-                    raise ToolError(f"{name}={text!r} would be another path: it is the name of no resource")
-                path = path.replace(f"{{{parameter.name}}}", quote(text, safe="", errors="replace"))
-            elif parameter.place == "query":
-                query += _pairs(parameter, value)
-            elif parameter.place == "header":
-                sent[parameter.name] = _joined(value, ",")
-                if not sent[parameter.name].isprintable():
-                    raise ToolError(f"{name}={quoted(value)}: a header takes no control characters")
-            else:
-                cookies += [f"{quote(key)}={quote(text, errors='replace')}" for key, text in _pairs(parameter, value)]
-        if _leaves(path):
-            raise ToolError(f"{excerpt(path)} would be another path: an argument is the name of no resource")
-        if cookies:
-            sent["Cookie"] = "; ".join(cookies)
-        whole = f"{path}{'&' if '?' in path else '?'}{urlencode(query, errors='replace')}" if query else path
-        return HttpRequest(self._method, self._base + whole, sent, body, self.name)
-
-
-def _leaves(path: str) -> bool:
-    """Does a path lead out of a folder that it goes through?"""
-    steps = unquote(path.partition("?")[0]).replace("\\", "/").split("/")
-    return not {".", ".."}.isdisjoint(steps)
-
-
-def _form(name: str, value: Any) -> str:
-    """Returns an object as a form; of a list, each item is a pair."""
-    if not isinstance(value, Mapping):
-        raise ToolError(f"{name}={quoted(value)}: a form takes an object")
-    pairs = [(key, each) for key, given in value.items() for each in (given if isinstance(given, list) else [given])]
-    return urlencode([(key, _text(each)) for key, each in pairs], errors="replace")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _joined(value: Any, joint: str) -> str:
-    """Returns a value as the style `simple` writes it."""
-    if isinstance(value, Mapping):
-        return joint.join(f"{key}{joint}{_text(each)}" for key, each in value.items())
-    return joint.join(map(_text, value)) if isinstance(value, list) else _text(value)
-
-
-def _pairs(parameter: _Parameter, value: Any) -> list[tuple[str, str]]:
-    """Returns a value as the styles of a query write it; null is left out."""
-    name, style = parameter.name, parameter.style or "form"
-    if value is None:
-        return []
-    if parameter.content is not None:
-        return [(name, json.dumps(value, ensure_ascii=False))]
-    if isinstance(value, Mapping) and style == "deepObject":
-        return [(f"{name}[{key}]", _text(each)) for key, each in value.items()]
-    explode = style == "form" if parameter.explode is None else parameter.explode
-    if not isinstance(value, (list, Mapping)) or not explode:
-        return [(name, _joined(value, _JOINTS.get(style, ",")))]
-    members = value.items() if isinstance(value, Mapping) else ((name, each) for each in value)
-    return [(key, _text(each)) for key, each in members]
-
-
 def functions_of(
     document: Mapping[str, Any],
     send: Send,
@@ -333,7 +156,7 @@ def operations(
                 own = _read(_Item, item[method], where)
                 name = re.sub(r"[^\w.-]+", "_", own.operation_id or f"{method}_{path.strip('/')}").strip("_")
                 if only is None or name in only:
-                    if not _PATH.fullmatch(path) or _leaves(path):
+                    if not _PATH.fullmatch(path) or leaves(path):
                         raise SchemaError(f"{where}: expected a path that begins with / and stays below the server's")
                     shared = _read(_Item, {key: item[key] for key in item if key not in _METHODS}, where)
                     try:
@@ -355,11 +178,11 @@ def _base(servers: list[_Server], given: str | None) -> str:
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         sound = False
-    if not sound or re.search(r"[?#\\{}\s\x00-\x1f\x7f]", whole) or _leaves(parts.path):
+    if not sound or re.search(r"[?#\\{}\s\x00-\x1f\x7f]", whole) or leaves(parts.path):
         raise OptionError(f"server={quoted(whole)}: expected the URL before the paths: the document does not have it")
     whole = whole.rstrip("/")
     is_below = _PATH.fullmatch(first) is not None and "?" not in first and not first.startswith("//")
-    if given is not None and not parts.path.strip("/") and is_below and not _leaves(first):
+    if given is not None and not parts.path.strip("/") and is_below and not leaves(first):
         whole += first.rstrip("/")
     return whole
 
@@ -401,9 +224,9 @@ class _Reader:
         self, name: str, base: str, path: str, method: str, item: _Item, given: _Item, where: str
     ) -> ApiOperation:
         """Returns the operation of a path and a method."""
-        listed: dict[tuple[str, str], _Parameter] = {}
+        listed: dict[tuple[str, str], Parameter] = {}
         for part in [*item.parameters, *given.parameters]:
-            each = _read(_Parameter, self.resolved(part), f"{where}: a parameter")
+            each = _read(Parameter, self.resolved(part), f"{where}: a parameter")
             if each.place == "header":
                 if each.name.lower() in _IGNORED or each.name.lower() in self._headers:
                     continue
@@ -469,7 +292,7 @@ class _Reader:
         return self._names[reference]
 
 
-def _described(part: _Parameter | _Body, schema: Any) -> Any:
+def _described(part: Parameter | _Body, schema: Any) -> Any:
     return {**schema, "description": part.description} if part.description and isinstance(schema, Mapping) else schema
 
 
@@ -477,9 +300,9 @@ def _is_read_only(schema: Any) -> bool:
     return isinstance(schema, Mapping) and schema.get("readOnly") is True
 
 
-def _content(content: Mapping[str, _Media], name: str) -> tuple[str, _Media]:
+def _content(content: Mapping[str, Media], name: str) -> tuple[str, Media]:
     """Returns the content type of a body that can be written, and what stands there."""
-    for kind in (*filter(_JSON.fullmatch, content), _FORM, "*/*"):
+    for kind in (*filter(JSON_TYPE.fullmatch, content), _FORM, "*/*"):
         if kind in content:
             return ("application/json" if kind == "*/*" else kind), content[kind]
     told = f"the body of the operation {quoted(name)} is {excerpt(', '.join(content)) or 'of no type'}"

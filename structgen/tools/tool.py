@@ -26,8 +26,9 @@ from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
 from structgen.schema.quotes import Place
 from structgen.schema.reader import read
+from structgen.tools.api_requests import Send, send_by_httpx
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options
-from structgen.tools.openapi import Send, functions_of, send_by_httpx
+from structgen.tools.openapi import functions_of
 from structgen.tools.parameters import (
     Described,
     declared,

@@ -1,4 +1,7 @@
-"""An OpenAPI document as tools: their schemas, and the requests that arrive at a server."""
+"""An OpenAPI document as tools: their schemas, and the requests that arrive at a server.
+
+Covers `api_requests`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import structgen as sg
 from structgen.errors import OptionError, SchemaError, ToolError
 from structgen.testing import scripted_chat
 from structgen.tools import Tool
-from structgen.tools.openapi import HttpRequest
+from structgen.tools.api_requests import HttpRequest
 
 PETS: dict[str, Any] = {
     "openapi": "3.0.3",

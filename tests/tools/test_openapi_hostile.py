@@ -10,12 +10,34 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import structgen as sg
 from structgen.errors import SchemaError, StructgenError, ToolError
 from structgen.tools import Tool, openapi
-from structgen.tools.openapi import HttpRequest, functions_of
+from structgen.tools.api_requests import HttpRequest
+from structgen.tools.openapi import functions_of
 from tests.support.bodies import junk, mutated
 from tests.tools.test_openapi import PETS
 
+ANIMAL: dict[str, Any] = {
+    "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
+    "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat"}},
+}
+COUNT = {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "nullable": False}
+CAT = {
+    "type": "object", "nullable": True, "required": ["kind"], "additionalProperties": False,
+    "properties": {"kind": {"type": "string"}, "n": {"type": "integer", "enum": [1, 2], "nullable": True},
+                   "kids": {"type": "array", "items": {"$ref": "#/components/schemas/Cat"}}},
+}  # fmt: skip
+ANIMALS: dict[str, Any] = {
+    "openapi": "3.0.3", "servers": [{"url": "/v1"}],
+    "paths": {"/p/{id}": {"post": {
+        "operationId": "add", "parameters": [{"name": "id", "in": "path", "schema": COUNT}],
+        "requestBody": {"content": {"application/json": {"schema": ANIMAL}}},
+    }}},
+    "components": {"schemas": {
+        "Cat": CAT, "Dog": {"allOf": [{"$ref": "#/components/schemas/Cat"}, {"properties": {"n": {"type": "string"}}}]},
+    }},
+}  # fmt: skip
 PINNED, KEYS = "https://good.example/api", {"X-Key": "secret", "Cookie": "session=mine", "Authorization": "Bearer k"}
 TEXTS = [
     "//evil.example/v1", "@evil.example/a", ".evil.example/a", "/../../admin", "/a/%2e%2E/b", "/..\\..\\b", "\\\\evil",
@@ -96,7 +118,7 @@ def test_no_document_sends_a_request_elsewhere_or_raises_what_is_not_ours(count)
     seen: Counter[str] = Counter()
     for seed in range(count):
         rng = random.Random(seed)
-        document = json.loads(json.dumps(PETS))
+        document = json.loads(json.dumps(rng.choice([PETS, ANIMALS])))
         for _ in range(rng.randrange(1, 4)):
             document = rng.choice([hostile, mutated])(document, rng)
         if isinstance(document, dict) and rng.random() < 0.9:
@@ -173,3 +195,34 @@ def test_two_references_have_two_definitions():
     }
     (tool,) = Tool.from_openapi(document, server=PINNED)
     assert [*tool.parameters["$defs"].values()] == [{"type": "string"}, {"type": "integer"}]
+
+
+MEMBERS = {"a": {"type": "integer", "minimum": 1}, "b": {"$ref": "#/$defs/b"}}
+ARGUMENTS_SCHEMA = {"type": "object", "properties": MEMBERS, "$defs": {"b": {"type": "string", "nullable": True}}}
+GEMINI = {"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": True, "minLength": "3"}},
+          "propertyOrdering": ["a"]}  # fmt: skip
+DECLARED = [
+    {"type": "function", "function": {"name": "t", "description": "d", "parameters": ARGUMENTS_SCHEMA}},
+    {"name": "t", "description": "d", "inputSchema": ARGUMENTS_SCHEMA}, {"name": "t", "input_schema": ARGUMENTS_SCHEMA},
+    {"name": "t", "parameters": GEMINI}, {"name": "t", "parametersJsonSchema": ARGUMENTS_SCHEMA},
+]  # fmt: skip
+
+
+def test_entries_of_lists_are_tools_or_errors_of_ours():
+    """In the forms of OpenAI, MCP, Anthropic and Gemini."""
+    seen: Counter[str] = Counter()
+    for seed in range(2000):
+        rng = random.Random(seed)
+        entry: Any = rng.choice(DECLARED)
+        for _ in range(rng.randrange(1, 4)):
+            entry = rng.choice([hostile, mutated])(entry, rng)
+        try:
+            seen[Tool.of(entry).name[:1]] += 1
+        except StructgenError as error:
+            seen[type(error).__name__] += 1
+    assert min(seen["t"], seen["SchemaError"]) > 200
+    numbered = {"name": "t", "parameters": {"items": {"$ref": f"#/prefixItems/{'1' * 5000}"}, "prefixItems": [{}]}}
+    counted = {**GEMINI, "minProperties": "1" * 5000, "propertyOrdering": [["a"], {}], "maxProperties": "7"}
+    assert Tool.of({"name": "t", "parameters": counted}).parameters["maxProperties"] == 7
+    with pytest.raises(StructgenError, match="111"):
+        sg.explain(Tool.of(numbered).parameters)
