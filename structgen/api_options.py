@@ -1,8 +1,9 @@
-"""The keyword arguments of `generate` and `stream`, for type checkers."""
+"""The keyword arguments of `generate`, `stream` and `extract_many`, for type checkers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
@@ -42,3 +43,20 @@ class Options(StreamOptions, total=False):
     """The keyword arguments that every form of `generate` takes."""
 
     reask: int
+
+
+class ExtractOptions(StreamOptions, total=False):
+    """The keyword arguments that every form of `extract_many` takes."""
+
+    out: str | PathLike[str] | None
+    prompt: str | Callable[[Mapping[str, Any]], Any] | None
+    chat: bool
+    resume: bool
+    progress: bool
+    keep: bool | Sequence[str]
+    columns: Sequence[str]
+    several: int
+    encoding: str | None
+    max_failures: int | None
+    on_entry: Callable[[dict[str, Any]], object] | None
+    escape_formulas: bool

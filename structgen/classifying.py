@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass
 from enum import Enum, EnumMeta
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from structgen.arguments import is_listed, require, require_flag
 from structgen.decoding.label_scores import label_scores
@@ -22,6 +23,9 @@ from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompts, plain
 from structgen.models.model import Model, as_model
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 Floats = NDArray[np.float64]
 MOST_LABELS = 1_000
 BINS = 10
@@ -29,8 +33,12 @@ BINS = 10
 _YES_NO = "yes", "no"
 
 
+L = TypeVar("L", default=Any)  # type checkers that do not know `TypeForm` give Any
+Prompt = str | Callable[..., Any] | None
+
+
 @dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(Generic[L]):
     """What a text is.
 
     Attributes:
@@ -41,11 +49,11 @@ class Classification:
         labels: with `multi`, the labels with a probability of at least one half, likeliest first; else `label` alone.
     """
 
-    label: Any
+    label: L
     probability: float
-    distribution: Mapping[Any, float]
+    distribution: Mapping[L, float]
     mass: float
-    labels: tuple[Any, ...]
+    labels: tuple[L, ...]
 
 
 @dataclass(frozen=True)
@@ -84,12 +92,56 @@ class Calibration:
             raise OptionError(f"{path}: expected what Calibration.save writes") from error
 
 
+@overload
+def classify(
+    model: Any,
+    texts: str,
+    labels: Sequence[L] | Mapping[L, str],
+    *,
+    prompt: Prompt = None,
+    multi: bool = False,
+    calibration: Calibration | None = None,
+    tokenizer: Any = None,
+) -> Classification[L]: ...
+@overload
+def classify(
+    model: Any,
+    texts: str,
+    labels: TypeForm[L],
+    *,
+    prompt: Prompt = None,
+    multi: bool = False,
+    calibration: Calibration | None = None,
+    tokenizer: Any = None,
+) -> Classification[L]: ...
+@overload
+def classify(
+    model: Any,
+    texts: list[str],
+    labels: Sequence[L] | Mapping[L, str],
+    *,
+    prompt: Prompt = None,
+    multi: bool = False,
+    calibration: Calibration | None = None,
+    tokenizer: Any = None,
+) -> list[Classification[L]]: ...
+@overload
+def classify(
+    model: Any,
+    texts: list[str],
+    labels: TypeForm[L],
+    *,
+    prompt: Prompt = None,
+    multi: bool = False,
+    calibration: Calibration | None = None,
+    tokenizer: Any = None,
+) -> list[Classification[L]]: ...
 def classify(
     model: Any,
     texts: str | Sequence[str],
     labels: Any,
     *,
-    prompt: str | Callable[[str], Any] | None = None,
+    prompt: Prompt = None,
     multi: bool = False,
     calibration: Calibration | None = None,
     tokenizer: Any = None,
@@ -168,7 +220,7 @@ def calibrate(
 
 
 def calibration_error(
-    results: Sequence[Classification], right: Sequence[Any], *, plot: str | PathLike[str] | None = None
+    results: Sequence[Classification[Any]], right: Sequence[Any], *, plot: str | PathLike[str] | None = None
 ) -> float:
     """How far probabilities are from the share that is right: the expected calibration error, 0 to 1.
 
@@ -274,7 +326,7 @@ def _prompts(
     return made
 
 
-def _result(scores: Floats, values: list[Any], calibration: Calibration | None, *, multi: bool) -> Classification:
+def _result(scores: Floats, values: list[Any], calibration: Calibration | None, *, multi: bool) -> Classification[Any]:
     """The result of one text, from its scores."""
     temperature, priors = (1.0, 0.0) if calibration is None else (calibration.temperature, np.array(calibration.priors))
     chances = _probabilities(_logits(scores[None], multi=multi), temperature, priors, multi=multi)[0]

@@ -107,6 +107,10 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
     ({"limit": 3}, "no option is called limit=: the nearest is limits="),
     ({"temperatur": 3}, "the nearest is sampling=sg.Sampling(temperature=...)"),
+    ({"schemas": 3}, "no option is called schemas=: the nearest is schema="),
+    ({"promt": 3}, "the nearest is prompt="),
+    ({"respons_model": 3}, "the nearest is schema="),
+    ({"max_token": 3}, "the nearest is limits=sg.Limits(max_new_tokens=...)"),
     ({"xyzzy": 3}, "there are tokenizer, prompt_schema, examples, sampling"),
 ]
 

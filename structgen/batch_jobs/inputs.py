@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import count
+from itertools import count as numbers_from
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -66,15 +67,43 @@ class Inputs:
     def total(self) -> int | None:
         return self._total * self.several if isinstance(self._total, int) else None
 
+    @property
+    def is_counted(self) -> bool:
+        """Is it known how many there are, or can it be counted?"""
+        return self._total is not None
+
     def counted(self) -> int | None:
         """The total, for which a file of rows is read once."""
         if callable(self._total):
             self._total = self._total()
         return self.total
 
+    def first(self, count: int) -> list[InputRow]:
+        """The first inputs, which come again in the iteration; none if their source raises an error.
+
+        Of a source that may wait for more, only one is read.
+        """
+        count = count if self.is_counted else min(count, 1)
+        source, rows = self._rows, list[InputRow]()
+        failure: StructgenError | None = None
+        try:
+            with Calling("inputs", source):
+                rows += islice(source, count)
+        except StructgenError as error:
+            failure = error
+
+        def inputs() -> Iterator[InputRow]:
+            yield from rows
+            if failure is not None:
+                raise failure
+            yield from source
+
+        self._rows = inputs()
+        return [] if failure is not None else rows
+
     def __iter__(self) -> Iterator[InputRow]:
         known: set[str] = set()
-        for number in count(1):
+        for number in numbers_from(1):
             try:
                 with Calling("inputs", self._rows):
                     row = next(self._rows, None)

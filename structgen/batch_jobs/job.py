@@ -10,7 +10,9 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from typing_extensions import TypeVar
 
 from structgen.arguments import require
 from structgen.batch_jobs.inputs import Inputs, read_inputs
@@ -18,7 +20,7 @@ from structgen.batch_jobs.job_files import JobFiles, Outcome, Places, is_of_a_jo
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.report import CUT
-from structgen.batch_jobs.rows import InputRow, Prompt
+from structgen.batch_jobs.rows import InputRow, Prompt, require_fields
 from structgen.batch_jobs.running import ExtractionJob
 from structgen.batch_jobs.settings import job_settings
 from structgen.decoding.request import prepare
@@ -28,11 +30,21 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
 from structgen.patience import CancelEvent
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm, Unpack
+
+    from structgen.api import Text
+    from structgen.api_options import ExtractOptions
+
 log = logging.getLogger("structgen.jobs")
+FIRST = 100
+"""Inputs that are looked at before a job begins: does one have the fields that it needs?"""
+_LINE_BY_LINE = "for an input a line, pass open(...), or `structgen extract MODEL -` with it as standard input"
+T = TypeVar("T", default=Any)  # type checkers that do not know `TypeForm` give Any
 
 
 @dataclass(slots=True)
-class Extraction:
+class Extraction(Generic[T]):
     """The counts and the results of a job.
 
     Attributes:
@@ -43,7 +55,8 @@ class Extraction:
         tokens: the number of generated tokens.
         seconds: the time from the first input to the last result.
         results: without `out=` and `on_entry=`, an entry for each input, in their order: `id` with `value` and
-            `finish`, or with `error` and `input`.
+            `finish`, or with `error` and `input`. They are what a file would hold: values are data as in JSON.
+        values: beside `results`, the value of each input as an object of its type; None for one that failed.
     """
 
     done: int = 0
@@ -53,6 +66,7 @@ class Extraction:
     tokens: int = 0
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    values: list[T | None] = field(default_factory=list, repr=False)
 
     def _count(self, outcome: Outcome) -> None:
         failed, cut = "error" in outcome.entry, outcome.entry.get("finish") in CUT
@@ -78,6 +92,18 @@ class Extraction:
         return f"{self.done} done{cut}, {self.failed} failed{before}"
 
 
+@overload
+def extract_many(
+    model: Any, inputs: Any, schema: Text | None = None, **options: Unpack[ExtractOptions]
+) -> Extraction[str]: ...
+@overload
+def extract_many(model: Any, inputs: Any, schema: TypeForm[T], **options: Unpack[ExtractOptions]) -> Extraction[T]: ...
+@overload
+def extract_many(
+    model: Any, inputs: Any, schema: Callable[..., object], **options: Unpack[ExtractOptions]
+) -> Extraction[dict[str, Any]]: ...
+@overload
+def extract_many(model: Any, inputs: Any, schema: object, **options: Unpack[ExtractOptions]) -> Extraction[Any]: ...
 def extract_many(
     model: Any,
     inputs: Any,
@@ -95,10 +121,10 @@ def extract_many(
     encoding: str | None = None,
     max_failures: int | None = None,
     cancel: CancelEvent | None = None,
-    on_entry: Callable[[dict[str, Any]], None] | None = None,
+    on_entry: Callable[[dict[str, Any]], object] | None = None,
     escape_formulas: bool = True,
     **options: Any,
-) -> Extraction:
+) -> Extraction[Any]:
     """Generates a value for each of many inputs, and writes each as soon as it is complete.
 
         extract_many(model, "letters/", Person, prompt="Who writes?\\n{text}\\nJSON: ", out="people.jsonl", resume=True)
@@ -160,19 +186,26 @@ def job_inputs(inputs: Any, out: str | PathLike[str] | None, job: JobOptions) ->
     """The inputs of a job, without the files of jobs.
 
     Raises:
-        OptionError: as for `read_inputs`; or the inputs are a file of this job.
+        OptionError: as for `read_inputs`; or the inputs are a file of this job, or none has a field that is needed.
     """
     if out is not None and isinstance(inputs, (str, PathLike)):
         own = Places.of(out).has(Path(inputs))
         require(not own, "inputs", str(inputs), f"another file than those of the job of out={os.fspath(out)!r}")
     rows = read_inputs(inputs, encoding=job.encoding, without=is_of_a_job)
     rows.several = job.several
+    first = rows.first(FIRST)
+    require_fields(job.prompt, job.keep, first, complete=rows.is_counted)
+    whole = first[0] if len(first) == 1 and isinstance(inputs, (str, PathLike)) else None
+    if whole is not None and whole.id == Path(inputs).name and not whole.error:  # a file of text
+        lines = len(str(whole.fields["text"]).splitlines())
+        if lines > 1:
+            log.warning("%s is one input of %d lines; %s", whole.id, lines, _LINE_BY_LINE)
     return rows
 
 
 def collect(
     outcomes: Callable[..., Generator[Outcome, None, None]], inputs: Inputs, files: JobFiles | None, job: JobOptions
-) -> Extraction:
+) -> Extraction[Any]:
     """Counts outcomes as they come, and writes them into the files, or else into the report's `results`.
 
     Args:
@@ -181,7 +214,7 @@ def collect(
     Raises:
         Stopped: the job has ended before its inputs.
     """
-    report, began, numbers, failure = Extraction(), time.perf_counter(), list[int](), ""
+    report, began, numbers, failure = Extraction[Any](), time.perf_counter(), list[int](), ""
     goes_on = "" if files is None else "; resume=True goes on"
     try:
         with (
@@ -195,6 +228,7 @@ def collect(
                     files.add(outcome)
                 elif job.on_entry is None:
                     report.results.append(entry)
+                    report.values.append(outcome.value)
                     numbers.append(outcome.number)
                 report._count(outcome)
                 if job.on_entry is not None:
@@ -210,6 +244,7 @@ def collect(
         report.seconds = time.perf_counter() - began
         order = sorted(range(len(numbers)), key=numbers.__getitem__)
         report.results[:] = [report.results[place] for place in order]
+        report.values[:] = [report.values[place] for place in order]
     why = ""
     if failure:
         why = f"more than max_failures={job.max_failures} inputs have failed, the last by: {failure}"
@@ -222,7 +257,7 @@ def collect(
     return report
 
 
-def _undone(inputs: Inputs, files: JobFiles | None, report: Extraction) -> Iterator[tuple[int, InputRow]]:
+def _undone(inputs: Inputs, files: JobFiles | None, report: Extraction[Any]) -> Iterator[tuple[int, InputRow]]:
     """The inputs without a result, each with its place among all."""
     for number, row in enumerate(inputs):
         if files is not None and files.is_done(row):

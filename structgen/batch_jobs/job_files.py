@@ -53,6 +53,7 @@ class Outcome(NamedTuple):
     entry: Entry  # its line of results or of failures
     tokens: int = 0
     seconds: float = 0.0
+    value: Any = None  # of its type; None if the input failed
 
 
 SYNC_SECONDS = 1.0
@@ -257,7 +258,7 @@ class JobFiles:
 
     def add(self, outcome: Outcome) -> None:
         """Writes the outcome of an input."""
-        row, number, entry, tokens, seconds = outcome
+        row, number, entry, tokens, seconds, _ = outcome
         if row.id in self._failed:
             self._failed[row.id] = True
         if "error" in entry:

@@ -30,7 +30,7 @@ class JobOptions:
     encoding: str | None = None
     max_failures: int | None = None
     cancel: CancelEvent | None = None
-    on_entry: Callable[[dict[str, Any]], None] | None = None
+    on_entry: Callable[[dict[str, Any]], object] | None = None
     resume: bool = False
     progress: bool = False
     escape_formulas: bool = True
@@ -57,7 +57,7 @@ class JobOptions:
         """
         own = {each.name for each in fields(cls)}
         job = cls(**{name: value for name, value in given.items() if name in own})
-        call = CallOptions.of({name: value for name, value in given.items() if name not in own})
+        call = CallOptions.of({name: value for name, value in given.items() if name not in own}, sorted(own))
         require(call.beams.count == 1, "beams", call.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
         greedy = isinstance(call.sampling, Sampling) and call.sampling.greedy
         drawn = job.several == 1 or not greedy

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from structgen.arguments import require
+from structgen.arguments import nearest, require
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.given_prompts import PlainText, is_id, plain
@@ -138,6 +138,32 @@ def require_template(prompt: Any) -> None:
         require(bool(names) and all(name and not name.isdigit() for name in names), "prompt", prompt, expected)
     else:
         require(prompt is None or callable(prompt), "prompt", prompt, expected)
+
+
+def require_fields(prompt: Prompt, keep: bool | Sequence[str], rows: Sequence[InputRow], *, complete: bool) -> None:
+    """Refuses a template, or names of fields to keep, that none of the first inputs can serve.
+
+    Args:
+        complete: these inputs tell what others have; else only a text does.
+
+    Raises:
+        OptionError: the message names the field that is nearest.
+    """
+    rows = [row for row in rows if not row.error]
+    if not rows or not (complete or all(row.fields.keys() == {"text"} for row in rows)) or callable(prompt):
+        return
+    if all(row.given is not None for row in rows):
+        require(prompt is None, "prompt", prompt, "None: the inputs are chat messages or token ids, without fields")
+        return
+    has = list(dict.fromkeys(name for row in rows for name in row.fields))
+    plain = "text" if prompt is None and "messages" not in has else None
+    wanted = [("prompt", name) for name in (_names(prompt) if isinstance(prompt, str) else filter(None, [plain]))]
+    for option, name in [*wanted, *(("keep", name) for name in ([] if isinstance(keep, bool) else keep))]:
+        near = nearest(name, has, 0.6)
+        if name not in has and (near or option == "prompt"):  # what is to be kept may be missing
+            meant = f", did you mean {near}?" if near else ""
+            there = ", ".join(map(quoted, has[:20])) or "none"
+            raise OptionError(f"{option}: no input has a field {quoted(name)}{meant} (the fields: {there})")
 
 
 def source_of(row: InputRow) -> Any:

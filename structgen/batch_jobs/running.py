@@ -143,7 +143,8 @@ class ExtractionJob:
             self._running.remove(each)
             error, stats = generation.error, generation.stats
             entry = self._entry(row, generation) if error is None else failed_entry(row, error)
-            yield Outcome(row, number, entry, stats.tokens, stats.prefill_seconds + stats.decode_seconds)
+            seconds = stats.prefill_seconds + stats.decode_seconds
+            yield Outcome(row, number, entry, stats.tokens, seconds, generation.value)
 
     def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
         value = to_jsonable_python(made.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from typing_extensions import Never
 
@@ -52,8 +52,24 @@ class Constraint(Protocol):
         ...
 
 
+class Uncompiled:
+    """The base class of the constraints: says what comes before a matcher and its masks."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            own = type(self).__name__
+            if name in _OF_MATCHERS:
+                raise AttributeError(f"{own} has no {name}: compile it first, {_COMPILED}", name=name, obj=self)
+            raise AttributeError(f"{own!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+_OF_MATCHERS = frozenset({"advance", "allowed_tokens", "apply", "bool_mask", "mask", "matcher"})
+_COMPILED = "constraint.compile(model.vocabulary).matcher()"
+
+
 @dataclass(frozen=True)
-class JsonSchema:
+class JsonSchema(Uncompiled):
     """JSON that satisfies a schema.
 
     Attributes:
@@ -164,7 +180,7 @@ class JsonSchema:
 
 
 @dataclass(frozen=True)
-class Regex:
+class Regex(Uncompiled):
     """Text that matches an ECMA-262 regular expression as a whole.
 
     Raises:
@@ -217,7 +233,7 @@ class Regex:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Uncompiled):
     """One of several texts, exactly.
 
     Attributes:

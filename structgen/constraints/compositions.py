@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
-from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex, Uncompiled
 from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
@@ -41,7 +41,7 @@ Stop: TypeAlias = "str | Regex | SpecialToken"
 
 
 @dataclass(frozen=True)
-class Composition(ABC):
+class Composition(Uncompiled, ABC):
     """The base class of compositions: a composition has a plan, and this compiles it."""
 
     @abstractmethod

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from structgen.arguments import is_whole, require
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.quoted import write_quotation
-from structgen.errors import OptionError
+from structgen.constraints.basic import Uncompiled
+from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.parts import Plan, Quoted
 from structgen.schema.quotes import MissingSource, Quotation, Source, quotation_of
@@ -22,7 +23,7 @@ KEYWORD = "x-quote"
 
 
 @dataclass(frozen=True)
-class Quote:
+class Quote(Uncompiled):
     """A string that is a verbatim piece of a source, and not empty.
 
         class Person(BaseModel):
@@ -64,7 +65,7 @@ class Quote:
         automaton = Automaton()
         automaton.start = write_quotation(automaton, self.quotation, close=0, quoted=False, maximum=self.max_length)
         if not automaton.start:
-            raise OptionError(f"source={self.source}: there is nothing to quote")
+            raise OptionError(f"source={quoted(self.source)}: there is nothing to quote in it (whole={self.whole!r})")
         return Grammar(automaton, vocabulary)
 
     def plan(self) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
@@ -39,6 +39,8 @@ _SCHEMAS = {
     "choices": "sg.Choice({})", "choice": "sg.Choice({})",
 }  # fmt: skip
 """What to pass as `schema=` instead of an option of another library."""
+_ARGUMENTS = "prompt", "schema", "details", "reask"
+"""Arguments of some calls, which a misspelt option may mean."""
 _BESIDE = "tokenizer", "prompt_schema", "examples"
 """Options of every call that are used before its `CallOptions`."""
 _DIVERSE = (
@@ -126,8 +128,11 @@ class CallOptions:
         object.__setattr__(self, "canonical", mode)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> CallOptions:
+    def of(cls, given: Mapping[str, Any], beside: Iterable[str] = ()) -> CallOptions:
         """The options of a call, by name.
+
+        Args:
+            beside: further names that the caller takes, for the message.
 
         Raises:
             OptionError: an option is unknown.
@@ -135,7 +140,7 @@ class CallOptions:
         known = [field.name for field in fields(cls)]
         unknown = {name: value for name, value in given.items() if name not in known}
         if unknown:
-            raise unknown_options(unknown, [*_BESIDE, *known])
+            raise unknown_options(unknown, [*beside, *_BESIDE, *known])
         return cls(**given)
 
 
@@ -161,7 +166,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
         elif name in _INSTEAD:
             advice.append(_INSTEAD[name].format(quoted(value)))
         else:
-            near = get_close_matches(name, [*known, *_FIELDS], 1, 0.75)
+            near = get_close_matches(name, [*known, *_ARGUMENTS, *_FIELDS, *_RENAMED, *_SCHEMAS], 1, 0.75)
             advice.append(f"the nearest is {_where(near[0])}" if near else f"there are {', '.join(known)}")
     calls = [f"{option}=sg.{_CLASSES[option].__name__}({_arguments(each)})" for option, each in values.items()]
     advice = [f"pass {', '.join(calls)}", *advice] if calls else advice
@@ -197,5 +202,6 @@ def _schema(name: str, value: Any) -> str:
 
 
 def _where(name: str) -> str:
-    """How an option or a field is passed."""
+    """How an option, a field, or what another library calls so is passed."""
+    name = "schema" if name in _SCHEMAS else _RENAMED.get(name, name)
     return f"{_FIELDS[name]}=sg.{_CLASSES[_FIELDS[name]].__name__}({name}=...)" if name in _FIELDS else f"{name}="

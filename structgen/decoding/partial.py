@@ -51,13 +51,13 @@ class Container(NamedTuple):
     Attributes:
         start: its first byte.
         members: the places of its complete members, and perhaps of later ones.
-        count: the number of complete members.
+        complete: the number of complete members.
         key: the name or index of the member that is being read or comes next; None before a name.
     """
 
     start: int
     members: list[Span]
-    count: int
+    complete: int
     key: str | int | None
 
 
@@ -126,7 +126,7 @@ class PartialType:
         ):
             return UNSET  # nobody knows what code will make of it
         members = dict[Any, Any]()
-        for span in container.members[: container.count]:
+        for span in container.members[: container.complete]:
             key, inner = span.path[-1], self._member(way, span.path[-1])
             self._put(members, way, inner, key, self._closed(inner, span, now))
         if container.key is not None and kind not in ("set", "frozenset"):
@@ -155,7 +155,7 @@ class PartialType:
             return True
         if kind not in (_OBJECTS if now.is_object(depth) else _ARRAYS):
             return False
-        for span in container.members[: container.count]:
+        for span in container.members[: container.complete]:
             if self._closed(self._member(way, span.path[-1]), span, now) is UNSET:
                 return False
         inner = [_ANYTHING] if container.key is None else self._member(way, container.key)
@@ -211,7 +211,7 @@ class PartialType:
             return not any(node.get(name, config.get(f"str_{name}")) for name in _REWRITING)
         if kind in INNER and kind not in FUNCTIONS:
             return self._is_text(part._replace(node=node[INNER[kind]]))
-        return kind == "any"
+        return bool(kind == "any")
 
 
 def _allows_more(way: ValuePart) -> bool:

@@ -79,6 +79,7 @@ class RowEvents:
         self._type = tp
         self._shown = b""
         self._characters = 0
+        self._free_at = -1  # where the last string began that may be any text
         self._read_anew()
 
     def events(self) -> Iterator[Event[Any]]:
@@ -146,7 +147,7 @@ class RowEvents:
     def _read_anew(self) -> None:
         self._reader = PointerReader()
         self._members = dict[int, list[Span]]()  # the complete members of each open container, by its first byte
-        self._free_at = -1  # where the last string began that may be any text
+        self._free_at = -1
 
     def _sure(self) -> bytes:
         """The part of the text that more tokens cannot change: whole characters that cannot be taken back."""

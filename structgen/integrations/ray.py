@@ -45,7 +45,7 @@ def extract_on_ray(
     progress: bool = False,
     max_failures: int | None = None,
     **options: Any,
-) -> Extraction:
+) -> Extraction[Any]:
     """`extract_many` on the actors of Ray Data.
 
         extract_on_ray("Qwen/Qwen3-0.6B", "letters/", Person, prompt=PROMPT, out="people.jsonl", actors=4, num_gpus=1)

@@ -210,4 +210,5 @@ def _is_free(tables: Tables, state: int) -> bool:
         return False
     leaving, home = tables.exits[block[BLOCK_EXITS] + state - block[BLOCK_FIRST]].tolist()
     is_alone = block[BLOCK_STATES] == 1 and leaving != 0  # in a composition; most characters lead back to it
-    return (home != 0 or is_alone) and leaving & int(QUOTED_BITS) != int(QUOTED_BITS)
+    is_quoted = leaving & int(QUOTED_BITS) == int(QUOTED_BITS)
+    return bool(home != 0 or is_alone) and not is_quoted

@@ -20,6 +20,7 @@ from huggingface_hub.utils import http_backoff, validate_repo_id  # type: ignore
 
 from structgen.arguments import nearest
 from structgen.errors import OptionError, excerpt, quoted
+from structgen.models.known import DEMO, PACKAGED
 
 PATIENCE = 5.0
 """Seconds in which the hub must answer."""
@@ -45,6 +46,9 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
         raise OptionError(f"{where}: {getattr(error, 'strerror', None) or excerpt(error)}") from error
     if isinstance(given, PathLike):
         raise OptionError(f"{where}: there is no such folder{_beside(path)}")
+    known = "" if name != "id_or_path" or "/" in given else nearest(given.lower(), (DEMO, *PACKAGED), 0.7)
+    if known and not _downloaded(given, shared):
+        raise OptionError(f"{where}: there is no such folder; did you mean {known}? (on a hub: owner/name)")
     try:
         validate_repo_id(given)
     except HFValidationError as error:

@@ -75,6 +75,11 @@ class Source:
         require_unicode(name, *named.values())
         return Source(tuple(named.items()))
 
+    def __repr__(self) -> str:
+        """The text, or the documents by their names, as they were given."""
+        documents = dict(self.documents)
+        return repr(documents[""] if documents.keys() == {""} else documents)
+
     @cached_property
     def _hash(self) -> int:
         return hash(self.documents)

@@ -129,6 +129,9 @@ def _rank(keyword: str) -> int:
 def _words(arguments: dict[str, Any]) -> str:
     if not arguments:
         return ""
+    quoting = [value for path, value in arguments.items() if path.rpartition("/")[2] == "x-quote"]
+    if quoting and all(path.rpartition("/")[2] in ("type", "x-quote") for path in arguments):
+        return f"there is nothing to quote in source={quoted(quoting[0].get('source'))}"
     bounds = {path.rpartition("/")[2]: value for path, value in arguments.items() if not path.endswith("type")}
     for low, high in ((low, high) for low in _LOW for high in _HIGH):
         if bounds.keys() == {low, high} and len(arguments) <= 3 and bounds[low] >= bounds[high]:

@@ -102,6 +102,63 @@ def test_a_prompt_without_a_field_is_refused():
             sg.extract_many(scripted('"yes"'), ["a"], {"type": "string"}, prompt=prompt)
 
 
+def test_fields_that_no_input_has_are_refused_before_anything_runs(tmp_path):
+    """With the nearest name among them; a field that some inputs have fails only those that lack it."""
+    model, rows = scripted('{"n": 1}'), [{"txt": "a", "city": "b"}, {"txt": "c"}]
+    table = tmp_path / "rows.csv"
+    table.write_text("id,txt,city\n1,a,b\n", encoding="utf-8")
+    listed = tmp_path / "rows.jsonl"
+    listed.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for inputs in (rows, table, str(listed), tuple(rows)):
+        with pytest.raises(OptionError, match="prompt: no input has a field 'text', did you mean 'txt'"):
+            sg.extract_many(model, inputs, {}, prompt="{text}")
+        with pytest.raises(OptionError, match="no input has a field 'text'"):
+            sg.extract_many(model, inputs, {})
+        with pytest.raises(OptionError, match="keep: no input has a field 'ctiy', did you mean 'city'"):
+            sg.extract_many(model, inputs, {}, prompt="{txt}", keep=["ctiy"])
+    for texts in (["a", "b"], (text for text in "ab")):
+        with pytest.raises(OptionError, match="no input has a field 'txt', did you mean 'text'"):
+            sg.extract_many(model, texts, {}, prompt="{txt}")
+    with pytest.raises(OptionError, match=r"prompt=.*without fields"):
+        sg.extract_many(model, [[1, 2], [3]], {}, prompt="{text}")
+    job = sg.extract_many(model, rows, {}, prompt="{city}")
+    assert (job.done, job.failed) == (1, 1)
+
+
+def test_inputs_that_are_looked_at_first_are_all_read_in_their_order():
+    """Also where their source breaks: what came before is finished."""
+
+    class Broken(list):
+        def __iter__(self):
+            yield from ("a", "b")
+            raise RuntimeError("gone")
+
+    model = scripted("1")
+    assert [entry["id"] for entry in sg.extract_many(model, ["a"] * 130, int)] == [str(n) for n in range(1, 131)]
+    with pytest.raises(sg.Stopped, match=r"gone.*behind input 2") as stopped:
+        sg.extract_many(model, Broken(["a", "b"]), int)
+    assert stopped.value.report.done == 2
+
+
+def test_a_job_in_memory_has_values_of_the_type(model):
+    job = sg.extract_many(model, [*TEXTS[:2], ""], Person, prompt=PROMPT)
+    assert [type(value) for value in job.values] == [Person, Person, type(None)]
+    assert [value.model_dump() for value in job.values[:2]] == [entry["value"] for entry in job.results[:2]]
+
+
+def test_a_file_of_lines_that_is_one_input_is_told(tmp_path, caplog):
+    path = tmp_path / "in.txt"
+    path.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    assert sg.extract_many(scripted("1"), path, int).done == 1
+    assert "in.txt is one input of 3 lines" in caplog.text
+    caplog.clear()
+    path.write_text("one line\n", encoding="utf-8")
+    assert sg.extract_many(scripted("1"), path, int).done == 1
+    with path.open() as lines_of_file:
+        assert sg.extract_many(scripted("1"), lines_of_file, int).done == 1
+    assert caplog.text == ""
+
+
 def test_prompts_are_made_by_functions_templates_and_chat():
     model = scripted('"yes"')
     job = sg.extract_many(model, [{"a": 1}, {"a": 0}], {"type": "string"}, prompt=lambda row: f"{1 // row['a']}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from typing import Any, Literal
 
@@ -343,3 +345,21 @@ def test_a_regex_may_look_around() -> None:
     assert not accepts(words, "fox")
     with pytest.raises(RequestError):
         Regex(r"(a|b)-\1").compile(byte_vocabulary())
+
+
+CONSTRAINTS = [
+    JsonSchema({}), Regex("a"), Choice(["a"]), sg.Quote("a"), sg.Text(until="x"), sg.Lark('start: "a"'),
+    sg.Union(["a"], {"type": "null"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda each: type(each).__name__)
+def test_what_a_constraint_lacks_until_it_is_compiled_is_told(constraint):
+    for name in ("matcher", "mask", "allowed_tokens"):
+        with pytest.raises(AttributeError, match=rf"has no {name}: compile it first, constraint\.compile\("):
+            getattr(constraint, name)
+        assert not hasattr(constraint, name)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        constraint.nothing  # noqa: B018
+    assert copy.deepcopy(constraint) == pickle.loads(pickle.dumps(constraint)) == constraint
+    assert constraint.compile(byte_vocabulary()).matcher().allowed_tokens()

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
-from structgen.errors import OptionError, TokenRejected, UnsupportedSchema
+from structgen.errors import OptionError, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
 from structgen.explanation import explain
 from structgen.schema.python.types import from_type
 from structgen.schema.quotes import MissingSource
@@ -90,6 +90,11 @@ def test_what_cannot_work_is_refused() -> None:
         JsonSchema({"type": "string"}, source="x").compile(byte_vocabulary())
     with pytest.raises(OptionError, match="there is nothing to quote"):
         sg.Quote(" ", whole="words").compile(byte_vocabulary())
+    for empty in ("", {"a": ""}):
+        with pytest.raises(OptionError, match=f"source={empty!r}: there is nothing to quote in it"):
+            sg.Quote(empty).compile(byte_vocabulary())
+        with pytest.raises(UnsatisfiableSchema, match=f"there is nothing to quote in source={empty!r}"):
+            JsonSchema(quote, source=empty).compile(byte_vocabulary())
     with pytest.raises(TypeError, match=r"write Annotated\[str, Quote\(\)\]"):
         TypeAdapter(list[sg.Quote])
     with pytest.raises(OptionError, match="max_length=0"):

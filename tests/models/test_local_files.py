@@ -57,6 +57,13 @@ def test_a_name_close_to_a_folder_is_told_it(asked):
         sg.load(DEMO.parent / "modle")
 
 
+@pytest.mark.parametrize(("name", "meant"), [("smolm2", "smollm2"), ("SmolLM", "smollm2"), ("dmeo", "demo")])
+def test_a_name_close_to_a_known_one_is_told_it_without_asking_the_hub(asked, name, meant):
+    with pytest.raises(sg.OptionError, match=f"id_or_path='{name}'.*did you mean '{meant}'"):
+        sg.load(name)
+    assert asked == []
+
+
 @pytest.mark.parametrize("name", ["gpt2", "owner/model"])
 def test_an_id_is_asked_for_once_and_refused_where_the_hub_does_not_answer(asked, name):
     with pytest.raises(sg.OptionError, match=r"not|cannot be reached; give the path of a folder, or connect"):

@@ -292,3 +292,33 @@ def mistakes() -> None:
     sg.run(model, "p", [], reask=2)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     sg.stream_call(model, "p", temperature=0.7)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     sg.call(5, "p", [forecast])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def of_jobs() -> None:
+    """A job has values of the schema's type, and entries as a file would hold them."""
+    job = sg.extract_many(model, ["p"], City)
+    assert_type(job, sg.Extraction[City])
+    assert_type(job.values, list[City | None])
+    assert_type(job.results, list[dict[str, Any]])
+    assert_type(sg.extract_many(model, "folder/", list[int], prompt="{text}", out="x.jsonl"), sg.Extraction[list[int]])
+    assert_type(sg.extract_many(model, ["p"], City | None).values, list[City | None])
+    assert_type(sg.extract_many(model, ["p"], Literal["a"], keep=True), sg.Extraction[Literal["a"]])
+    assert_type(sg.extract_many(model, ["p"]), sg.Extraction[str])
+    assert_type(sg.extract_many(model, ["p"], sg.Regex("a"), several=2), sg.Extraction[str])
+    assert_type(sg.extract_many(model, ["p"], weather), sg.Extraction[dict[str, Any]])
+    assert_type(sg.extract_many(model, ["p"], schema), sg.Extraction[Any])
+    for entry in job:
+        assert_type(entry, dict[str, Any])
+    sg.extract_many(model, ["p"], City, promt="x")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+def of_classifying() -> None:
+    """A label is one of those that were given."""
+    assert_type(sg.classify(model, "p", ["a", "b"]), sg.Classification[str])
+    assert_type(sg.classify(model, ["p"], {"a": "first", "b": "second"}), list[sg.Classification[str]])
+    assert_type(sg.classify(model, "p", Colour), sg.Classification[Colour])
+    assert_type(sg.classify(model, ["p", "q"], Literal["a", "b"]), list[sg.Classification[Literal["a", "b"]]])
+    found = sg.classify(model, "p", Colour, multi=True)
+    assert_type(found.label, Colour)
+    assert_type(found.distribution, Mapping[Colour, float])
+    assert_type(found.labels, tuple[Colour, ...])
