@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -99,6 +100,15 @@ class PhraseSet:
         )
         after = Progress(places, tuple(scan for scan, _ in told))
         return None if self.owed(after) >= NEVER else after
+
+    @cached_property
+    def tables(self) -> list[PhraseTable] | None:
+        """The tables of all phrases over the whole text; None if one is looked for in strings of it."""
+        return None if self.pointers else [phrase.table for phrase in self._phrases]
+
+    def has_room(self, state: Progress, grammar: Grammar, position: int) -> bool:
+        """May a text that continues from a position have all phrases?"""
+        return self.owed(state) < NEVER and not self.lost(state, grammar, position)
 
     def lost(self, state: Progress, grammar: Grammar, position: int) -> str:
         """Phrases that no text of a grammar can have together that continues from a position; empty where none are

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from structgen.decoding.beams.candidates import BeamCandidates, StepLogits
+from structgen.decoding.beams.candidates import BeamCandidates, StepLogits, depth
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.choosing.choice import Ask
@@ -78,7 +78,8 @@ class BeamBatch(Run[BeamSearch]):
             step.process(asks)
         masks = [beam.words() for beam in beams]
         proposed = [beam.proposals(words) for beam, words in zip(beams, masks, strict=True)]
-        likeliest, first = step.likeliest(0, masks, self._limit, proposed), 0
+        deepest = max(depth(beam, self._limit) for beam in beams)
+        likeliest, first = step.likeliest(0, masks, deepest, proposed), 0
         for search in self._active:
             own = slice(first, first + len(search.beams))
             candidates = BeamCandidates(search.beams, step, first, masks[own], likeliest[own], self._limit)

@@ -18,7 +18,7 @@ from structgen.decoding.choosing.masking import forbid
 from structgen.decoding.choosing.measure import Entry, Ledger
 from structgen.decoding.choosing.scores import penalise, processed
 from structgen.errors import CallbackError
-from structgen.masks.words import Words
+from structgen.masks.words import Words, pack
 from structgen.models.transfer import Download, upload, upload_one
 from structgen.options import Sampling
 
@@ -27,8 +27,16 @@ UNSAMPLED = Sampling()
 Hypotheses = list[Taken[Hypothesis]]
 """The hypotheses of a step."""
 
+PATIENCE = 64
+"""Tokens of a beam that are refused one by one in a step, since they leave no room for its phrases."""
+
 LikelyToken = tuple[int, float]
 """A next token, and its log-probability."""
+
+
+def depth(beam: Hypothesis, limit: int) -> int:
+    """The number of a beam's likeliest tokens that are copied from the device, so that `limit` of them are taken."""
+    return limit if beam.phrases is None else limit + PATIENCE
 
 
 class StepLogits:
@@ -101,6 +109,12 @@ class StepLogits:
             ranked.append(_ranked(row[0] if self._processed is None else 0.0, by_token))
         return ranked
 
+    def above(self, row: int, ids: NDArray[np.int64], token: int | None) -> int:
+        """The number of tokens that are likelier than another one, or that are possible at all."""
+        scores = (self._logits if self._processed is None else self._processed)[row]
+        among = scores[upload_one(ids.tolist(), scores.device)]
+        return int((among > (-math.inf if token is None else scores[token])).sum())
+
     def require_numbers(self, row: int, text: Hypothesis) -> None:
         """Raises the text's error if a processor has failed, or the probabilities of its row are not numbers."""
         if row in self._errors:
@@ -148,7 +162,7 @@ class BeamCandidates:
         beams: the search's; one that refuses a token is replaced by its successor, which knows the refusal.
         first: the index of the search's first row among those of the step.
         masks: of each beam.
-        likeliest: tokens of each beam, best first.
+        likeliest: tokens of each beam, best first, see `depth`.
         limit: the most candidates of a beam.
         lacking: complete texts that were refused since they lack a phrase.
         losing: the number of texts that were refused since they began or ended a value, and lost a phrase by it.
@@ -165,12 +179,15 @@ class BeamCandidates:
         self.lacking: Hypotheses = []
         self.losing = 0
         self._taken: list[set[int]] = [set() for _ in self.beams]
+        self._gone: list[set[int]] = [set() for _ in self.beams]  # refused since `likeliest` was asked for
         self._likeliest: list[list[LikelyToken] | None] = list(self.likeliest)
+        each = zip(self.beams, self.masks, strict=True)
+        self._proposed = [set(beam.text.proposals(words).tolist()) for beam, words in each]
 
     def of(self, number: int) -> Banks:
         """The candidates of a beam, in one bank. See `select`."""
         beam = self.beams[number]
-        return {0: iter([Candidate(token, beam.score + log, beam.score + log) for token, log in self._left(number)])}
+        return {0: (Candidate(token, beam.score + log, beam.score + log) for token, log in self._left(number))}
 
     def with_phrases(self, number: int, costs: FinishingCosts, unbegun: int) -> Banks:
         """The candidates of a beam that have begun a phrase. Their bank is minus the number of phrases that they owe.
@@ -188,31 +205,55 @@ class BeamCandidates:
 
     def learn(self, costs: FinishingCosts) -> None:
         """Tells the costs of phrases what each beam would have to pay for going on with its own."""
-        for beam, words, likeliest in zip(self.beams, self.masks, self.likeliest, strict=True):
+        for number, beam in enumerate(self.beams):
             if owed := 0 if beam.text.done else beam.text.owed:
-                proposed = set(beam.text.proposals(words).tolist())
-                tokens = [token for token, _ in likeliest if token in proposed]
-                logs = [log for token, log in likeliest if token in proposed]
-                behind = [each.size for each in beam.text.owed_with(tokens)]
-                costs.learn(owed, zip(logs, behind, strict=True))
+                ways = [each for each in self._listed(number) if each[0] in self._proposed[number]]
+                behind = [each.size for each in beam.text.owed_with([token for token, _ in ways])]
+                costs.learn(owed, zip((log for _, log in ways), behind, strict=True))
 
     def _left(self, number: int) -> list[LikelyToken]:
         """The tokens of a beam that were not taken, best first."""
-        beam, likeliest = self.beams[number], self._likeliest[number]
-        self.logits.require_numbers(self.first + number, beam.text)
-        if likeliest is None:
-            words = self.masks[number] = beam.text.words()
-            proposed = [beam.text.proposals(words)]
-            (likeliest,) = self.logits.likeliest(self.first + number, [words], self.limit, proposed)
-            self._likeliest[number] = likeliest
-        return [] if beam.text.done else [each for each in likeliest if each[0] not in self._taken[number]]
+        beam = self.beams[number].text
+        self.logits.require_numbers(self.first + number, beam)
+        if self._likeliest[number] is None:
+            words = self.masks[number] = beam.words()
+            proposed = beam.proposals(words)
+            self._gone[number], self._proposed[number] = set(), set(proposed.tolist())
+            (self._likeliest[number],) = self.logits.likeliest(
+                self.first + number, [words], depth(beam, self.limit), [proposed]
+            )
+        return [] if beam.done else self._listed(number)
+
+    def _listed(self, number: int) -> list[LikelyToken]:
+        """The `limit` likeliest tokens and the `limit` likeliest that are proposed, without those taken or refused."""
+        listed, proposed = list[LikelyToken](), self._proposed[number]
+        left, proposals = self.limit, min(self.limit, len(proposed))
+        for each in self._likeliest[number] or ():
+            if each[0] in self._gone[number]:
+                continue
+            if not left and not proposals:
+                break
+            if left or each[0] in proposed:
+                left, proposals = max(left - 1, 0), proposals - (each[0] in proposed and proposals > 0)
+                if each[0] not in self._taken[number]:
+                    listed.append(each)
+        return listed
 
     def judge(self, number: int, token: int) -> Hypothesis | None:
         """What a beam becomes with a token, see `select`."""
-        beam = self.beams[number].text
+        beam, gone = self.beams[number].text, self._gone[number]
+        if beam.refuses(token):
+            gone.add(token)
+            self.losing += beam.loses_phrase
+            if len(gone) == PATIENCE:
+                self._refuse_all(number)
+            return None
         text = beam.taking(token, self.logits.entry)
         if text.error is None and not text.sent_back:
-            self.logits.take(self.first + number, self.masks[number], token)
+            words = self.masks[number]
+            if gone and words is not None:
+                words = words & ~pack(np.array(sorted(gone)), 32 * len(words))
+            self.logits.take(self.first + number, words, token)
             self._taken[number].add(token)
             return text
         if text.error is not None:
@@ -225,3 +266,15 @@ class BeamCandidates:
             self.beams[number] = replace(self.beams[number], text=text)
         self._likeliest[number] = None
         return None
+
+    def _refuse_all(self, number: int) -> None:
+        """After so many tokens that leave a beam no room for its phrases, all others are refused at once.
+
+        Those that would be tried before the best of the rest count as tried.
+        """
+        beam = self.beams[number].text
+        leaving = beam.refuse_all(beam.words())
+        self._likeliest[number] = None
+        left = self._left(number)
+        if len(leaving):
+            self.losing += self.logits.above(self.first + number, leaving, left[0][0] if left else None)

@@ -139,6 +139,24 @@ class Hypothesis(Session):
             return _NONE
         return self.phrases.proposals(words, self.tokens)
 
+    def refuses(self, token: int) -> bool:
+        """Is a token refused for the phrases, without being taken? False where only taking it tells."""
+        checks, matcher = self._checks, self.matcher
+        if checks.phrases is None or matcher is None or self._forced:
+            return False
+        if checks.canonical is not None or checks.absence is not None:  # they are asked first
+            return False
+        before = checks.phrases.value_refusals
+        refused = checks.phrases.refuses(matcher, self.tokens, token)
+        self.loses_phrase = checks.phrases.value_refusals > before
+        return refused
+
+    def refuse_all(self, words: Words | None) -> NDArray[np.int64]:
+        """Forbids all tokens of a mask that leave no room for the phrases; see `PhraseRow.refuse_all`."""
+        if self.phrases is None or self.matcher is None or words is None:
+            return _NONE
+        return self.phrases.refuse_all(self.matcher, self.tokens, words)
+
     def owed_with(self, tokens: Sequence[int]) -> Sequence[Owed]:
         return [Owed(0, 0)] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
 

@@ -22,8 +22,16 @@ from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
 from structgen.phrases.kinds import Phrase, Wanted
 from structgen.phrases.progress import Owed, PhraseSet, Progress, may_have_strings
+from structgen.phrases.room import PhraseRoom
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _leaves(before: int, after: int) -> bool:
+    """Does a token begin or end a value, given the positions before and after it?"""
+    return (before ^ after) >> FRAME_SHIFT & FRAME_MASK != 0
 
 
 class _StopStrings(BannedWords):
@@ -81,18 +89,18 @@ class PhraseRow(RowRule):
         self.phrases = phrases
         self._vocabulary = vocabulary
         self._states = [phrases.start]
-        self._refused: dict[int, list[int]] = {}
+        self._refused: dict[int, Words] = {}
         self.value_refusals = 0
+        self._rooms: dict[Grammar, PhraseRoom] = {}  # one; that of all forks
 
     def fork(self) -> PhraseRow:
         twin = copy(self)
-        twin._states = self._states[:]
-        twin._refused = {length: tokens[:] for length, tokens in self._refused.items()}
+        twin._states, twin._refused = self._states[:], self._refused.copy()
         return twin
 
     def truncate(self, length: int, said: bytes | bytearray) -> None:
         del self._states[length + 1 :]
-        self._refused = {place: tokens for place, tokens in self._refused.items() if place <= length}
+        self._refused = {place: words for place, words in self._refused.items() if place <= length}
 
     def state(self, tokens: Sequence[int]) -> Progress:
         """The progress behind the row's tokens, none of which makes a phrase impossible."""
@@ -123,24 +131,61 @@ class PhraseRow(RowRule):
         """A mask without the tokens refused here. See `RowRule`."""
         assert words is not None, "phrases stand in texts of a grammar"
         refused = self._refused.get(len(text.tokens))
-        return words & ~pack(np.array(refused), self._vocabulary.width) if refused else words
+        return words if refused is None else words & ~refused
 
     def keeps(self, text: Transcript) -> bool:
         """Can all phrases still be said behind the last token? See `RowRule`."""
         matcher, tokens = text.matcher, text.tokens
-        before = self.state(tokens[:-1])
-        after = self.phrases.feed(before, self._vocabulary.token(tokens[-1]))
-        if after is not None and matcher is not None and not matcher.finished:
-            after = None if self.phrases.lost(after, matcher.grammar, matcher.position) else after
-        if after is None:
+        if matcher is None or matcher.finished:
+            is_lost = self.phrases.feed(self.state(tokens[:-1]), self._vocabulary.token(tokens[-1])) is None
+            before = after = 0
+        else:
+            before, after = matcher.earlier(1), matcher.position
+            is_lost = self._loses(tokens[:-1], tokens[-1], matcher.grammar, after)
+        if is_lost:
             self.refuse(tokens)
-            stays = matcher is None or (matcher.position ^ matcher.earlier(1)) >> FRAME_SHIFT & FRAME_MASK == 0
-            self.value_refusals += not stays
-        return after is not None
+            self.value_refusals += _leaves(before, after)
+        return not is_lost
+
+    def refuses(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
+        """Is a text token refused behind the row's tokens? If so, it is forbidden there, without being taken.
+
+        False where only taking it tells.
+        """
+        if matcher.grammar.budgets is not None or not self._vocabulary.token(token):
+            return False
+        after = matcher.grammar.advance(matcher.position, token)
+        if after < 0 or not self._loses(tokens, token, matcher.grammar, after):
+            return False
+        self.refuse([*tokens, token])
+        self.value_refusals += _leaves(matcher.position, after)
+        return True
+
+    def refuse_all(self, matcher: Matcher, tokens: Sequence[int], words: Words) -> NDArray[np.int64]:
+        """Forbids all tokens of a mask behind which not all phrases can be said.
+
+        Returns:
+            Those of them that begin or end a value. None are forbidden where only single tokens are judged.
+        """
+        if matcher.grammar.budgets is not None or self.phrases.tables is None:
+            return _NONE
+        room = self._rooms.setdefault(matcher.grammar, PhraseRoom(matcher.grammar, self.phrases))
+        lost, leaving = room.lost(matcher.position, self.state(tokens), words)
+        self._forbid(len(tokens), lost)
+        return leaving
+
+    def _loses(self, tokens: Sequence[int], token: int, grammar: Grammar, position: int) -> bool:
+        """Are the phrases impossible behind one more token, which leads to a position?"""
+        after = self.phrases.feed(self.state(tokens), self._vocabulary.token(token))
+        return after is None or not self.phrases.has_room(after, grammar, position)
 
     def refuse(self, tokens: Sequence[int]) -> None:
         """Forbids the last token in its place."""
-        self._refused.setdefault(len(tokens) - 1, []).append(tokens[-1])
+        self._forbid(len(tokens) - 1, np.array(tokens[-1:]))
+
+    def _forbid(self, place: int, tokens: NDArray[np.int64]) -> None:
+        refused, words = self._refused.get(place), pack(tokens, self._vocabulary.width)
+        self._refused[place] = words if refused is None else refused | words  # forks have the old ones
 
     def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:
         """Is a phrase missing from the text, whose end a stop string may have cut off?"""
