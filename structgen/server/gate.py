@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from structgen.errors import quoted
+from structgen.server.observing import LONGEST, Exchange
 from structgen.server.problems import Problem
 from structgen.server.settings import Settings
 
@@ -50,6 +51,9 @@ class Gate:
         if problem is None:
             await self._app(scope, receive, send)
         else:
+            exchange = Exchange(scope["state"]["id"], scope["path"][:LONGEST])
+            exchange.failed(problem)
+            exchange.log()
             await answer_with(problem, scope["path"], Connection="close")(scope, receive, send)
 
     def _problem(self, scope: Scope) -> Problem | None:

@@ -139,6 +139,12 @@ class Exchange:
             **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
         }
 
+    def log(self) -> dict[str, object]:
+        """Writes the line of the request into the log, and returns it."""
+        record = self.record()
+        records.info("%s", json.dumps(record))
+        return record
+
     def stages(self) -> dict[str, float]:
         """Returns the seconds of each stage that the request has reached, also of one that has failed there."""
         return {**self.seconds, **({} if self.job is None else self.job.times())}
@@ -206,8 +212,7 @@ class Metrics:
         self.seconds.observe(time.perf_counter() - exchange.began)
         for stage, seconds in exchange.stages().items():
             self.stages.labels(stage).observe(seconds)
-        record = exchange.record()
-        records.info("%s", json.dumps(record))
+        record = exchange.log()
         exchange.span.end(exchange.attributes(record), exchange.status)
 
 

@@ -49,7 +49,8 @@ HOSTS = {
 }  # fmt: skip
 
 
-def test_a_server_without_a_key_is_called_by_names_of_this_machine(model):
+def test_a_server_without_a_key_is_called_by_names_of_this_machine(model, caplog):
+    caplog.set_level("INFO", "structgen.requests")
     with served(model, Settings(name="m")) as server:
         for host, is_ours in HOSTS.items():
             for method, path, body in (("POST", "/v1/completions", BODY), ("GET", "/v1/models", None)):
@@ -58,6 +59,8 @@ def test_a_server_without_a_key_is_called_by_names_of_this_machine(model):
                 assert is_ours or (answer["error"]["code"], "--allow-host" in str(answer)) == ("host_not_allowed", True)
         status, _, answer = fetch(server, "POST", "/v1/messages", BODY, Host="evil.example")
         assert (status, answer["type"]) == (403, "error")
+    last = json.loads(caplog.records[-1].message)
+    assert (last["route"], last["status"], last["code"]) == ("/v1/messages", 403, "host_not_allowed")
     for own in ({"hosts": ["Proxy.example"]}, {"hosts": ["*"]}, {"api_key": "k"}):
         with served(model, Settings(name="m", **own)) as server:
             asks = {"Host": "proxy.example:80", "Authorization": "Bearer k"}
