@@ -9,6 +9,7 @@ NEWEST  ?= .venv-newest
 BIN     := $(VENV)/bin
 LOCKED  := $(VENV)/.locked-$(shell cksum requirements-dev.lock | cut -d' ' -f1)
 STAMP   := $(VENV)/.installed
+KERNELS := $(shell grep -rlE --include='*.py' '^@(inner_)?kernel$$' structgen)
 
 # Two cores are shared by the test workers; libraries that start a thread per core each would only fight.
 export OMP_NUM_THREADS ?= 1
@@ -27,7 +28,7 @@ $(LOCKED):
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.lock
 	touch $(LOCKED)
 
-$(STAMP): $(LOCKED) pyproject.toml
+$(STAMP): $(LOCKED) pyproject.toml setup.py build_kernels.py $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
@@ -68,8 +69,9 @@ NEWEST_ENGINES := tests/integrations/transformers/test_logits_processor.py \
 newest:
 	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager "$(NEWEST_TORCH)" \
-	  $$($(NEWEST)/bin/python .ci/requirements.py onnxruntime-genai onnx onnx-ir pytest hypothesis)
-	$(NEWEST)/bin/python -m pip list | grep -iE '^(transformers|torch|tokenizers|numba|numpy|pydantic|onnxruntime) '
+	  $$($(NEWEST)/bin/python .ci/requirements.py onnxruntime-genai onnx onnx-ir pytest hypothesis cython setuptools)
+	$(NEWEST)/bin/python setup.py --quiet build_ext --inplace
+	$(NEWEST)/bin/python -m pip list | grep -iE '^(transformers|torch|tokenizers|numpy|pydantic|onnxruntime) '
 	$(NEWEST)/bin/python -m pytest -q $(NEWEST_READING)
 	$(NEWEST)/bin/python -m pytest -q -m "slow or not slow" $(NEWEST_ENGINES)
 

@@ -37,7 +37,6 @@ from tokenizers import Tokenizer
 import report
 import structgen as sg
 from maskbench import DATA
-from structgen.compile_ahead import use_kernels
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, StructgenError
@@ -252,7 +251,6 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=4)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    use_kernels()  # compiling them is no part of a step
     rows = []
     for name, folder in TOKENIZERS.items():
         with unpacked(DATA / folder) as files:

@@ -70,8 +70,7 @@ def markdown(results: list[tuple[str, dict[str, Any]]], build: str = "", *, alon
     lines = [
         *(head if alone else []),
         "",
-        f"{machine['cpu']}; {machine['system']}; Python {python}, numpy {machine['numpy']}, "
-        f"numba {machine['numba']}; {machine['date']}.",
+        f"{machine['cpu']}; {machine['system']}; Python {python}, numpy {machine['numpy']}; {machine['date']}.",
         "",
         "| " + " | ".join(HEAD) + " |",
         "| --- |" + " ---: |" * (len(HEAD) - 1),

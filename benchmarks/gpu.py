@@ -25,7 +25,7 @@ that they are judged by; a bound that is missed is no failure of the script. Pee
 installed, or fails, is named and left out.
 
 A machine without a package index gets what it lacks as wheels, in a folder beside the repository's files. That is 13
-wheels of 11 MB for Python 3.12 where torch, triton, transformers, numpy, numba, rich, typer, regex and idna are there:
+wheels of 11 MB for Python 3.12 where torch, triton, transformers, numpy, rich, typer, regex and idna are there:
 
     needs='pydantic(_core)?|annotated-types|typing-inspection|jsonschema(-specifications)?|referencing|rpds-py|attrs'
     needs="$needs|lark|llguidance|xgrammar|apache-tvm-ffi"
@@ -228,7 +228,7 @@ def built(options: argparse.Namespace, device: torch.device, dtype: torch.dtype)
 def setting(options: argparse.Namespace) -> str:
     name = torch.cuda.get_device_name() if options.device.startswith("cuda") else "CPU"
     found = []
-    for package in ("torch", "transformers", "triton", "numpy", "numba", "llguidance", "xgrammar"):
+    for package in ("torch", "transformers", "triton", "numpy", "llguidance", "xgrammar"):
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:

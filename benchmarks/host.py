@@ -96,7 +96,7 @@ def sections(found: Sequence[dict[str, Any]]) -> list[str]:
 
 def page(options: argparse.Namespace) -> str:
     now = datetime.now(tz=UTC).date().isoformat()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy", "numba"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy"))
     lines = ["# The host's time of a step, without a device", ""]
     lines += [
         f"{now}; {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {packages}.",

@@ -175,8 +175,7 @@ def markdown(lines: list[list[str]]) -> str:
         "Tools and gold calls of the Berkeley function-calling leaderboard; milliseconds of thread CPU time for each "
         "mask. `benchmarks/many_tools.py` says what the masks of each line are.",
         "",
-        f"{here['cpu']}; {here['system']}; Python {here['python']}, numpy {here['numpy']}, numba {here['numba']}; "
-        f"{here['date']}.",
+        f"{here['cpu']}; {here['system']}; Python {here['python']}, numpy {here['numpy']}; {here['date']}.",
         "",
         "| " + " | ".join(HEAD) + " |",
         "| --- | ---: | --- |" + " ---: |" * (len(HEAD) - 3),

@@ -28,7 +28,6 @@ import jsonschema
 
 import structgen as sg
 from report import machine
-from structgen.compile_ahead import use_kernels
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.grammars import grammar_for
@@ -100,7 +99,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=12)
     options = parser.parse_args()
     model = sg.Model.of(*load_demo())
-    use_kernels()
     sg.generate(model, "x", schema={"type": "object"}, limits=sg.Limits(20))
     rows = [row(model, file, options.documents) for file in options.schemas]
     lines = [" | ".join(each) for each in (HEAD, ["---"] + ["---:"] * (len(HEAD) - 1), *rows)]

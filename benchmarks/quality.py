@@ -35,7 +35,7 @@ from quality_report import PAGE, filled, report  # noqa: E402
 from quality_rows import AGAIN, judged, save, saved  # noqa: E402
 from quality_texts import TASKS, Case, cases  # noqa: E402
 from quality_ways import Answer, Models, Way, ways  # noqa: E402
-from structgen.kernels.folders import cache_directory  # noqa: E402
+from structgen.cache_folder import cache_directory  # noqa: E402
 from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
 
 TURN = 4

@@ -57,7 +57,6 @@ def machine() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "numpy": version("numpy"),
-        "numba": version("numba"),
         "transformers": version("transformers"),
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
     }
@@ -248,7 +247,7 @@ def markdown(result: Row) -> str:
         f"white space: {setting['whitespace']}; tokenizer: {setting['tokenizer']}.",
         "",
         f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
-        f"numpy {machine_of['numpy']}, numba {machine_of['numba']}, "
+        f"numpy {machine_of['numpy']}, "
         f"transformers {machine_of['transformers']}; {machine_of['date']}.",
         "",
         *_judged(result["comparison"]),

@@ -14,6 +14,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from build_kernels import translated
+from structgen import kernels
 from tokenizer_files import unpacked
 
 # The same examples in every run: a failure in CI can be repeated, and a passing change stays passing.
@@ -29,6 +31,17 @@ settings.register_profile("structgen", settings.get_profile("thorough"), max_exa
 settings.load_profile("structgen")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compiled kernels must be those of the sources; without any, tests take a thousand times as long."""
+    told = "`make environment`, or `python setup.py build_ext --inplace` (which needs cython and setuptools)"
+    if hasattr(session.config, "workerinput"):
+        return
+    if not kernels.COMPILED:
+        session.config.get_terminal_writer().line(f"THE KERNELS ARE NOT COMPILED: {told}", red=True)
+    elif f'DIGEST = "{kernels.DIGEST}"' not in translated():
+        raise pytest.UsageError(f"kernels have changed since they were compiled: {told}")
 
 
 @pytest.fixture(scope="module", autouse=True)

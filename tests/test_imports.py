@@ -19,7 +19,7 @@ PACKAGE = Path(structgen.__file__).parent
 # Lower layers first; a part may import its own layer's names and those of layers below, never above. Parts of
 # one layer do not import each other, except where ALLOWED says so.
 LAYERS = [
-    {"errors", "memo", "waiting"},
+    {"errors", "memo", "waiting", "cache_folder"},
     {"arguments", "patience", "telemetry", "http_client", "console"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
@@ -29,7 +29,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
-    {"explanation", "chat", "rendering", "porting", "compile_ahead", "trace"},
+    {"explanation", "chat", "rendering", "porting", "trace"},
     {"decoding"},
     {"remote_replies"},
     {"reasking", "remote", "few_shot", "api_options", "classifying"},
@@ -44,11 +44,11 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "memo", "waiting", "arguments", "patience", "telemetry", "options", "callbacks", "kernels", "schema",
-    "given_prompts",
+    "errors", "memo", "waiting", "cache_folder", "arguments", "patience", "telemetry", "options", "callbacks",
+    "kernels", "schema", "given_prompts",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "porting", "phrases", "compile_ahead", "trace",
+    "tools", "chat", "rendering", "porting", "phrases", "trace",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

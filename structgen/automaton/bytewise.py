@@ -8,13 +8,12 @@ import numpy as np
 
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import int64, may_end, registers_at, settle, step
+from structgen.automaton.step import may_end, registers_at, settle, step
 from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER, A, B, Int64,
     Machine, position as packed,
 )  # fmt: skip
-from structgen.kernels.views import view_int64, view_uint8
-from structgen.kernels import kernel
+from structgen.kernels import kernel, view_int64, view_uint8
 
 Answer = Callable[[Check, bool], bool]
 """Answers a check. The second argument tells whether the current byte was read before the check is asked."""
@@ -36,7 +35,7 @@ def after_bytes(machine: Machine, position: int, first: int, last: int, out: int
     positions = view_int64(out)
     state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     for byte in range(first, last + 1):
-        after, inner, counted = step(machine, state, frame, count, int64(byte))
+        after, inner, counted = step(machine, state, frame, count, byte)
         if after < 0:
             return byte - 256
         positions[byte] = after | inner << FRAME_SHIFT | counted << COUNT_SHIFT if after > 0 else 0
@@ -59,7 +58,7 @@ def after_text(machine: Machine, text: int, first: int, last: int, out: int) -> 
     for place in range(first, last):
         position = positions[place]
         state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
-        state, frame, count = step(machine, state, frame, count, int64(bytes_of[place]))
+        state, frame, count = step(machine, state, frame, count, bytes_of[place])
         if state < 0:
             return place - last
         if state == 0:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import struct
 
 from structgen.automaton.table_format import COUNTER, KEY, LEADS, PARENT, RETURN, TARGET, Int32, Int64, hash_frame
-from structgen.kernels import inner_kernel, kernel
-
-_hash_frame = inner_kernel(hash_frame)
+from structgen.kernels import Rows, kernel
 
 
 def slot(words: memoryview, key: int) -> int:
@@ -33,25 +31,25 @@ def put(words: memoryview, key: int, state: int) -> None:
 
 
 @kernel
-def move_returns(returns: Int64, grown: Int64) -> None:
+def move_returns(returns: Rows[Int64], grown: Rows[Int64]) -> None:
     """Copy all rows of a hash table of returns into a larger table, which is empty."""
     mask = grown.shape[0] - 1
     for row in range(returns.shape[0]):
         key = returns[row, KEY]
         if key == 0:
             continue
-        place = _hash_frame(key >> 24, key & TARGET, 0) & mask
+        place = hash_frame(key >> 24, key & TARGET, 0) & mask
         while grown[place, KEY] != 0:
             place = (place + 1) & mask
         grown[place, KEY], grown[place, LEADS] = key, returns[row, LEADS]
 
 
 @kernel
-def hang(frames: Int64, count: int, buckets: Int32) -> None:
+def hang(frames: Rows[Int64], count: int, buckets: Int32) -> None:
     """Put the numbers of the first `count` frames into empty buckets, by the frames' hashes."""
     mask = buckets.size - 1
     for frame in range(1, count):
-        place = _hash_frame(frames[frame, RETURN], frames[frame, PARENT], frames[frame, COUNTER]) & mask
+        place = hash_frame(frames[frame, RETURN], frames[frame, PARENT], frames[frame, COUNTER]) & mask
         while buckets[place] != 0:
             place = (place + 1) & mask
         buckets[place] = frame

@@ -4,16 +4,12 @@
 there yet (the row of a stub, an unknown return, room for a frame), it stops with state -1 and writes to the registers
 what is *wanted*. The caller provides it and calls again.
 
-All integers that pass between kernels are int64, so that each kernel is compiled once. In most kernels `machine` is the
-automaton, `state`, `frame` and `count` are a position of it.
+In most kernels `machine` is the automaton, `state`, `frame` and `count` are a position of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
 
 from structgen.automaton.table_format import (
     ACTION, ASK, CALL, COUNT, COUNTER, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KEY, KIND,
@@ -22,25 +18,20 @@ from structgen.automaton.table_format import (
     R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, SPAN, SPILL, START, STEPS_KEPT, STUB,
     TARGET, UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, Machine, hash_frame,
 )  # fmt: skip
-from structgen.kernels.views import table, view_int64
-from structgen.kernels import inner_kernel
+from structgen.kernels import inner_kernel, table, view_int64
 
 Position = tuple[int, int, int]
 """State, frame, counter."""
 
-int64: Any = np.int64
-"""In kernels: widens an integer that is read from a table. To the type checker it stays an int."""
 
 registers_at = view_int64
-states_at = table(types.int32, 8, R_STATES)
-edges_at = table(types.int32, 2, R_EDGES)
-scratch_at = table(types.int32, 0, R_SCRATCH)
-frames_at = table(types.int64, 4, R_FRAMES)
-_buckets_at = table(types.int32, 0, R_BUCKETS)
-_returns_at = table(types.int64, 2, R_RETURNS)
-_kept_at = table(types.int64, 2, R_KEPT)
-
-_hash_frame = inner_kernel(hash_frame)
+states_at = table(np.int32, 8, R_STATES)
+edges_at = table(np.int32, 2, R_EDGES)
+scratch_at = table(np.int32, 0, R_SCRATCH)
+frames_at = table(np.int64, 4, R_FRAMES)
+_buckets_at = table(np.int32, 0, R_BUCKETS)
+_returns_at = table(np.int64, 2, R_RETURNS)
+_kept_at = table(np.int64, 2, R_KEPT)
 
 
 @inner_kernel
@@ -57,7 +48,7 @@ def write_row(
 @inner_kernel
 def write_plain_row(machine: Machine, state: int, start: int, count: int, high: int) -> None:
     """Write the row of a state that refuses each byte that its edges do not take."""
-    write_row(machine, state, int64(RANGES), start, count, int64(NOTHING), int64(0), int64(0), high)
+    write_row(machine, state, RANGES, start, count, NOTHING, 0, 0, high)
 
 
 @inner_kernel
@@ -91,11 +82,11 @@ def push(machine: Machine, ret: int, parent: int, count: int) -> int:
     registers, frames, buckets = registers_at(machine), frames_at(machine), _buckets_at(machine)
     # The frame may be there: look at its bucket, and at those behind it up to a free one.
     mask = registers[R_CAP_BUCKETS] - 1
-    slot = _hash_frame(ret, parent, count) & mask
+    slot = hash_frame(ret, parent, count) & mask
     while buckets[slot] != 0:
         frame = buckets[slot]
         if frames[frame, RETURN] == ret and frames[frame, PARENT] == parent and frames[frame, COUNTER] == count:
-            return int64(frame)
+            return frame
         slot = (slot + 1) & mask
     # It is not: `slot` is free, and the frame gets the next number.
     frame = registers[R_N_FRAMES]
@@ -114,7 +105,7 @@ def _returned(machine: Machine, ret: int, outcome: int) -> int:
     returns = _returns_at(machine)
     mask = registers_at(machine)[R_CAP_RETURNS] - 1
     key = ret << 24 | outcome
-    slot = _hash_frame(ret, outcome, int64(0)) & mask
+    slot = hash_frame(ret, outcome, 0) & mask
     while returns[slot, KEY] != 0:
         if returns[slot, KEY] == key:
             return returns[slot, LEADS]
@@ -156,7 +147,7 @@ def _answer(machine: Machine, test: int, frame: int) -> int:
         return 0
     if registers[R_ANSWER] == OPEN and states[test, B] != 0:
         return registers[R_OPEN]
-    return int64(states[test, A])
+    return states[test, A]
 
 
 @inner_kernel
@@ -165,7 +156,7 @@ def forget_tests(machine: Machine) -> None:
     registers, states = registers_at(machine), states_at(machine)
     test = registers[R_MET]
     while test != 0:
-        before = int64(states[test, HI])
+        before = states[test, HI]
         states[test, LO], states[test, HI] = 0, UNBOUNDED
         test = before
     registers[R_MET] = 0
@@ -192,11 +183,11 @@ def miss(machine: Machine, state: int, frame: int, count: int) -> Position:
         return 0, frame, count
     if action == GOTO:  # an eager one is a test
         test = states[state, MISS] & EAGER
-        return (_answer(machine, state, frame) if test else int64(states[state, A])), frame, 0
+        return (_answer(machine, state, frame) if test else states[state, A]), frame, 0
     if action == CALL:
-        inner = push(machine, int64(states[state, B]), frame, count)
-        return (int64(states[state, A]) if inner >= 0 else -1), inner, 0
-    return leave(machine, frame, int64(states[state, A]))
+        inner = push(machine, states[state, B], frame, count)
+        return (states[state, A] if inner >= 0 else -1), inner, 0
+    return leave(machine, frame, states[state, A])
 
 
 @inner_kernel
@@ -208,7 +199,7 @@ def edge(machine: Machine, state: int, byte: int) -> int:
     for row in range(start, start + states[state, COUNT]):
         span = edges[row, SPAN]
         if span & 255 <= byte and byte <= span >> 8:
-            leads = int64(edges[row, LEADS])
+            leads = edges[row, LEADS]
             break
     return leads
 
@@ -239,7 +230,7 @@ def step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Pos
             return -1, frame, count
         leads = edge(machine, state, byte)
         if leads > 0:  # an edge for the byte; its flags may require bounds
-            target = int64(leads & TARGET)
+            target = leads & TARGET
             unmet = (leads & (INC | ROOM) and count >= states[target, HI]) or (
                 leads & NEED and count < states[state, LO]
             )
@@ -247,8 +238,8 @@ def step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Pos
                 if leads & INC:  # without an upper bound the counter stops at the lower one
                     count += 1
                     if states[target, HI] == UNBOUNDED and count > states[target, LO]:
-                        count = int64(states[target, LO])
-                return settle(machine, target, frame, count if leads & ZERO == 0 else int64(0))
+                        count = states[target, LO]
+                return settle(machine, target, frame, count if leads & ZERO == 0 else 0)
             if leads & SPILL == 0:
                 return 0, frame, count
         elif leads < 0:  # DEAD: refused, whatever the miss does
@@ -270,10 +261,10 @@ def kept_step(machine: Machine, state: int, frame: int, count: int, byte: int) -
     if registers[R_KEPT] == 0 or count != 0:
         return step(machine, state, frame, count, byte)
     kept, key = _kept_at(machine), state | frame << FRAME_SHIFT | byte << COUNT_SHIFT
-    slot = _hash_frame(state, frame, byte) & (STEPS_KEPT - 1)
+    slot = hash_frame(state, frame, byte) & (STEPS_KEPT - 1)
     if kept[slot, KEY] == key:
         after = kept[slot, LEADS]
-        return int64(after & TARGET), int64(after >> FRAME_SHIFT & FRAME_MASK), int64(after >> COUNT_SHIFT)
+        return after & TARGET, after >> FRAME_SHIFT & FRAME_MASK, after >> COUNT_SHIFT
     registers[R_PURE] = 1  # `_answer` clears it where a test is met
     state, frame, count = step(machine, state, frame, count, byte)
     if state >= 0 and registers[R_PURE]:
@@ -285,7 +276,7 @@ def kept_step(machine: Machine, state: int, frame: int, count: int, byte: int) -
 def may_end(machine: Machine, state: int, frame: int) -> int:
     """1 if the text may end in a state and frame, 0 if not, -1 if something is wanted."""
     states = states_at(machine)
-    count = int64(0)
+    count = 0
     while state != DONE:
         if state <= 0:
             return state

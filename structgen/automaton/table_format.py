@@ -42,6 +42,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structgen.kernels import inner_kernel
+
+
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Edge = tuple[int, int, int]
@@ -144,6 +147,7 @@ def position(state: int, frame: int = 0, count: int = 0) -> int:
     return state | frame << FRAME_SHIFT | count << COUNT_SHIFT
 
 
+@inner_kernel
 def hash_frame(ret: int, parent: int, count: int) -> int:
     """The hash by which frames are interned (small enough not to overflow in int64)."""
     h = (ret * 40503 + parent * 30011 + count * 20011) & 0x7FFFFFFF

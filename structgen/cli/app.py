@@ -179,7 +179,7 @@ def doctor(
     schema: Annotated[str | None, typer.Argument(help=f"{SCHEMA} Examines the model with it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines; with MODEL and SCHEMA.")] = False,
 ) -> None:
-    """Print versions, compile the kernels ahead of their first use, and run one constrained value.
+    """Print versions, say whether the kernels are compiled, and run one constrained value.
 
     With a model and a schema: say whether the tokenizer, its end tokens, the chat template, the format of calls, the
     cache, the schema's keywords and the speed are fine.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
 
-from structgen.automaton.step import Position, int64, registers_at, settle, step
+
+from structgen.automaton.step import Position, registers_at, settle, step
 from structgen.automaton.table_format import (
     COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_NODE, R_TAKEN, R_WANT, TARGET, WANT_ANSWER,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import table
+from structgen.kernels import inner_kernel, kernel, table
 from structgen.masks.slices import V_DATA, V_OFFSETS
 
 REJECTED, WANTS, ASKS = -1, -2, -3
 """Results of `advance` in place of a position."""
 
-_data = table(types.uint8, 0, V_DATA)
-_offsets = table(types.int32, 0, V_OFFSETS)
+_data = table(np.uint8, 0, V_DATA)
+_offsets = table(np.int32, 0, V_OFFSETS)
 
 
 @inner_kernel
@@ -61,7 +61,7 @@ def advance(machine: int, position: int, token: int, taken: int) -> int:
         early: int = _stopped(machine, taken)
         return early
     for i in range(offsets[token] + taken, offsets[token + 1]):
-        state, frame, count = step(machine, state, frame, count, int64(data[i]))
+        state, frame, count = step(machine, state, frame, count, data[i])
         if state <= 0:
             stopped: int = REJECTED if state == 0 else _stopped(machine, i - offsets[token])
             return stopped

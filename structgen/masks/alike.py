@@ -11,7 +11,7 @@ and the counters of all frames below it, are replaced by the smallest such ones.
 
 from __future__ import annotations
 
-from structgen.automaton.step import frames_at, int64, mode_of, push, registers_at, states_at
+from structgen.automaton.step import frames_at, mode_of, push, registers_at, states_at
 from structgen.automaton.table_format import (
     ALIKE, COUNTER, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, LO, PARENT, RETURN, TARGET, UNBOUNDED,
 )  # fmt: skip
@@ -29,7 +29,7 @@ def _count_alike(machine: int, state: int, count: int) -> int:
     if states[state, LO] - count > commas:
         return 0
     roomy = states[state, HI] == UNBOUNDED or states[state, HI] - count >= commas
-    return int64(states[state, LO]) if count >= states[state, LO] and roomy else count
+    return states[state, LO] if count >= states[state, LO] and roomy else count
 
 
 @inner_kernel
@@ -42,7 +42,7 @@ def _frame_alike(machine: int, frame: int) -> int:
         while here != 0 and frames[here, ALIKE] == 0:
             last, here = here, frames[here, PARENT]
         ret, parent, count = frames[last, RETURN], frames[last, PARENT], frames[last, COUNTER]
-        below: int = frames[parent, ALIKE] if parent != 0 else int64(0)
+        below: int = frames[parent, ALIKE] if parent != 0 else 0
         least: int = _count_alike(machine, ret, count)
         alike: int = last
         if below != parent or least != count:
@@ -51,7 +51,7 @@ def _frame_alike(machine: int, frame: int) -> int:
                 return -1
             frames[alike, ALIKE] = alike
         frames[last, ALIKE] = alike
-    known: int = frames[frame, ALIKE] if frame != 0 else int64(0)
+    known: int = frames[frame, ALIKE] if frame != 0 else 0
     return known
 
 

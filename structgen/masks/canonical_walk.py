@@ -12,16 +12,16 @@ The tables do not tell everything (an incomplete character, a test of the text).
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
+
 
 from structgen.automaton.step import (
-    edge, edges_at, int64, may_end, miss, refuses_rest, registers_at, states_at, step, unexpanded,
+    edge, edges_at, may_end, miss, refuses_rest, registers_at, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     COUNT, COUNT_SHIFT, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import table, view, view_int64
+from structgen.kernels import inner_kernel, kernel, table, view, view_int64
 from structgen.masks.advance import WANTS, advance, arrived
 from structgen.masks.nodes import (
     above, byte_of, depth_of, first_at, first_byte, last_byte, next_twin, nodes_at, put, subtree_end, token_of,
@@ -58,15 +58,14 @@ NUMBERS = W_KNOWN + 3 * KNOWN
 for each byte that may come next; the levels; the tokens found; the cached answers (position, packed state,
 answer + 1)."""
 
-_offsets_at = table(types.int32, 0, V_OFFSETS)
-_info_at, _entries_at = view(types.int64, INFO), view(types.int64, FOUND)
-_known_at = view(types.int64, 3)
-_hash = inner_kernel(hash_frame)
+_offsets_at = table(np.int32, 0, V_OFFSETS)
+_info_at, _entries_at = view(np.int64, INFO), view(np.int64, FOUND)
+_known_at = view(np.int64, 3)
 
 
 @inner_kernel
 def _slot(position: int, packed: int) -> int:
-    return _hash(position & TARGET, position >> FRAME_SHIFT, packed ^ packed >> 27) & (KNOWN - 1)
+    return hash_frame(position & TARGET, position >> FRAME_SHIFT, packed ^ packed >> 27) & (KNOWN - 1)
 
 
 @inner_kernel
@@ -86,7 +85,7 @@ def _add(machine: int, canonical: int, work: int, level: int, token: int, positi
             info[level, I_DOUBT] = 1
         return
     entries = _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    size = int64(_offsets_at(machine)[token + 1]) - _offsets_at(machine)[token]
+    size = _offsets_at(machine)[token + 1] - _offsets_at(machine)[token]
     entries[i, F_TOKEN], entries[i, F_POSITION], entries[i, F_SIZE] = token, position, size
     info[level, I_COUNT] = i + 1
 
@@ -95,14 +94,14 @@ def _add(machine: int, canonical: int, work: int, level: int, token: int, positi
 def _told(canonical: int, packed: int, token: int) -> int:
     """`may_follow`, but `UNTOLD` for a token after which the state is not packed."""
     told = may_follow(canonical, packed, token)
-    return int64(UNTOLD) if told >= 0 and ends_chunk(canonical, packed, token) else told
+    return UNTOLD if told >= 0 and ends_chunk(canonical, packed, token) else told
 
 
 @inner_kernel
 def _take(canonical: int, work: int, level: int) -> None:
     """Follow a token of a level to the next level's place: the longest that was not followed, the first of equals."""
     info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    best = int64(0)
+    best = 0
     for i in range(1, info[level, I_COUNT]):
         if entries[i, F_SIZE] > entries[best, F_SIZE]:
             best = i
@@ -123,14 +122,14 @@ def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
 def _stopped(machine: int, work: int, level: int) -> int:
     """Why a step has stopped: WANTS; or 0 at a test, and the level is marked as doubtful."""
     _info_at(work + 8 * W_INFO)[level, I_DOUBT] = 1
-    return 0 if registers_at(machine)[R_WANT] == WANT_ANSWER else int64(WANTS)
+    return 0 if registers_at(machine)[R_WANT] == WANT_ANSWER else WANTS
 
 
 @inner_kernel
 def _mark_first_bytes(machine: int, work: int, state: int, frame: int, count: int) -> int:
     """Mark the bytes that edges take at a position. Returns their number; -1 if something is wanted."""
     states, edges, marks = states_at(machine), edges_at(machine), view_int64(work + 8 * W_BYTES)
-    marked = int64(0)
+    marked = 0
     for byte in range(256):
         marks[byte] = 0
     while state > 0:
@@ -161,14 +160,14 @@ def _collect(machine: int, canonical: int, work: int, level: int) -> int:
         return 1
     bytes_marked = _mark_first_bytes(machine, work, state, frame, count)
     if bytes_marked < 0 and _stopped(machine, work, level) < 0:
-        return int64(WANTS)
+        return WANTS
     if bytes_marked > WIDE and _is_wide(machine, canonical, work, level, state, frame, count):
         return 0
-    put(machine, int64(0), state, frame, count)
+    put(machine, 0, state, frame, count)
     for byte in range(256):
         if marks[byte] != 0 and first[byte] < first[byte + 1]:
-            if _collect_below(machine, canonical, work, level, int64(first[byte]), int64(first[byte + 1])) < 0:
-                return int64(WANTS)
+            if _collect_below(machine, canonical, work, level, first[byte], first[byte + 1]) < 0:
+                return WANTS
             if info[level, I_COUNT] > WIDE:
                 break
     return 0
@@ -178,15 +177,15 @@ def _collect(machine: int, canonical: int, work: int, level: int) -> int:
 def _is_wide(machine: int, canonical: int, work: int, level: int, state: int, frame: int, count: int) -> bool:
     """Are more than `WIDE` tokens of one byte allowed and canonical at a level's place? This is a quick first test."""
     info, nodes, first = _info_at(work + 8 * W_INFO), nodes_at(machine), first_at(machine)
-    marks, packed, fitting = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], int64(0)
+    marks, packed, fitting = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], 0
     for byte in range(256):
         if marks[byte] == 0 or first[byte] >= first[byte + 1]:
             continue
-        token = token_of(nodes, int64(first[byte]))
+        token = token_of(nodes, first[byte])
         others, token = token >= HAS_TWIN, token if token < 0 else token & (HAS_TWIN - 1)
         while token >= 0 and _told(canonical, packed, token) < 0:
-            token = next_twin(machine, token) if others else int64(-1)
-        if token >= 0 and step(machine, state, frame, count, int64(byte))[0] > 0:
+            token = next_twin(machine, token) if others else -1
+        if token >= 0 and step(machine, state, frame, count, byte)[0] > 0:
             fitting += 1
             if fitting > WIDE:
                 info[level, I_COUNT] = fitting
@@ -210,7 +209,7 @@ def _collect_below(machine: int, canonical: int, work: int, level: int, low: int
             return 0
         state, frame, count = step(machine, state, frame, count, byte)
         if state < 0 and _stopped(machine, work, level) < 0:
-            return int64(WANTS)
+            return WANTS
         if state <= 0:
             node = subtree_end(nodes, node)
             continue
@@ -237,7 +236,7 @@ def _collect_from(machine: int, canonical: int, work: int, level: int, tokens: I
         token = tokens[i]
         if offsets[token] == offsets[token + 1]:
             return 1
-        after = advance(machine, info[level, I_POSITION], token, int64(0))
+        after = advance(machine, info[level, I_POSITION], token, 0)
         if after == WANTS:
             return after
         if after >= 0:
@@ -266,8 +265,8 @@ def _arrive(machine: int, canonical: int, work: int, level: int, last: int, toke
     if ends < 0:
         return ends
     if ends == 1 or info[level, I_COUNT] > WIDE or (level == last and info[level, I_COUNT] > 0):
-        return int64(ALIVE)
-    return int64(DOUBTFUL)
+        return ALIVE
+    return DOUBTFUL
 
 
 @inner_kernel
@@ -276,7 +275,7 @@ def _search(machine: int, canonical: int, work: int, top: int, level: int, depth
 
     The search begins at `level`: at `top`, or at the level where it was stopped before.
     """
-    info, last, answer = _info_at(work + 8 * W_INFO), top + depth, int64(UNSEEN)
+    info, last, answer = _info_at(work + 8 * W_INFO), top + depth, UNSEEN
     while True:
         if answer == UNSEEN:
             answer = _arrive(machine, canonical, work, level, last, tokens)
@@ -295,16 +294,16 @@ def _search(machine: int, canonical: int, work: int, top: int, level: int, depth
         if info[level, I_NEXT] < info[level, I_COUNT]:
             _take(canonical, work, level)
             level += 1
-            answer = int64(UNSEEN)
+            answer = UNSEEN
         elif info[level, I_DOUBT] == 0:
-            answer = int64(DEAD_END)
+            answer = DEAD_END
             _keep(work, info[level, I_POSITION], info[level, I_PACKED], answer)
         else:
             level -= 1
             if level < top:
-                return int64(DOUBTFUL)
+                return DOUBTFUL
             info[level, I_DOUBT] = 1
-            answer = int64(DOUBTFUL)
+            answer = DOUBTFUL
 
 
 @kernel
@@ -314,14 +313,14 @@ def alive(machine: int, canonical: int, work: int, position: int, packed: int, d
     Args:
         tokens: the allowed and canonical tokens at the place, at most `WIDE`; empty if they are not known.
     """
-    info, head, level = _info_at(work + 8 * W_INFO), view_int64(work), int64(0)
+    info, head, level = _info_at(work + 8 * W_INFO), view_int64(work), 0
     if head[W_STOPPED] > 0 and info[0, I_POSITION] == position and info[0, I_PACKED] == packed:
         level = head[W_STOPPED] - 1
     else:
         head[W_LEFT] = NODES
     head[W_STOPPED] = 0
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
-    return _search(machine, canonical, work, int64(0), level, depth, tokens)
+    return _search(machine, canonical, work, 0, level, depth, tokens)
 
 
 @kernel
@@ -335,17 +334,17 @@ def live(machine: int, canonical: int, work: int, position: int, packed: int, ou
     view_int64(work)[W_LEFT] = NODES
     info[0, I_POSITION], info[0, I_PACKED] = position, packed
     if len(tokens) > 0:
-        ends = _collect_from(machine, canonical, work, int64(0), tokens)
+        ends = _collect_from(machine, canonical, work, 0, tokens)
     else:
-        ends = _collect(machine, canonical, work, int64(0))
+        ends = _collect(machine, canonical, work, 0)
     if ends == WANTS:
         return ends
     if ends == 1 or info[0, I_DOUBT] != 0 or info[0, I_COUNT] > WIDE:
         return -1
-    count = int64(0)
+    count = 0
     for i in range(info[0, I_COUNT]):
-        _lead(canonical, work, int64(0), int64(1), i)
-        answer = _search(machine, canonical, work, int64(1), int64(1), int64(DEPTH), tokens)
+        _lead(canonical, work, 0, 1, i)
+        answer = _search(machine, canonical, work, 1, 1, DEPTH, tokens)
         if answer == WANTS:
             view_int64(work)[W_STOPPED] = 0
             return answer
@@ -363,7 +362,7 @@ def few(words: Uint32, tokens: Int64) -> int:
 
     Returns their number; `WIDE + 1` if there are more than `WIDE`.
     """
-    count: int = int64(0)
+    count: int = 0
     for block in range(0, len(words), 8):
         k, end = block, block + 8
         if end <= len(words):
@@ -371,7 +370,7 @@ def few(words: Uint32, tokens: Int64) -> int:
             if first | second | words[k + 6] | words[k + 7] == 0:
                 continue
         for i in range(k, min(end, len(words))):
-            bits, token = int64(words[i]), int64(32 * i)
+            bits, token = words[i], 32 * i
             while bits != 0:
                 if bits & 1:
                     if count == WIDE:

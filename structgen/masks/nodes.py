@@ -6,12 +6,12 @@ A *node* is a row of the trie in preorder, so the subtree of `node` is the rows 
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
 
-from structgen.automaton.step import Position, edges_at, int64, refuses_rest, registers_at, states_at
+
+from structgen.automaton.step import Position, edges_at, refuses_rest, registers_at, states_at
 from structgen.automaton.table_format import COUNT, HI, INC, R_COVERED, R_LOOP, R_STAYS, START
-from structgen.kernels import inner_kernel
-from structgen.kernels.views import LENGTH, field, table, view, view_uint8, view_uint16, view_uint32
+from structgen.kernels import LENGTH, field, inner_kernel, table, view, view_uint8, view_uint16, view_uint32
 from structgen.masks.slices import ANY_LENGTH, V_COVER, V_FIRST, V_N_NODES, V_NODES, V_RUNS, V_STACK, V_TWIN, V_WORDS
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
 
@@ -20,21 +20,21 @@ SEVERAL = 3
 NO_LOOP = -1
 """In place of an edge from a state to itself: there is none."""
 
-nodes_at = table(types.int32, 3, V_NODES)
+nodes_at = table(np.int32, 3, V_NODES)
 depth_of, byte_of = field(HEAD, shift=8), field(HEAD, mask=255)
 subtree_end, token_of = field(SKIP), field(TOKEN)
 
-suffix_nodes = view(types.int32, 4)
+suffix_nodes = view(np.int32, 4)
 """The nodes of what tokens hold behind their quote, see `string_slices.FreeSlice`."""
 first_entry, entries_end = field(2), field(3)
 
 first_byte, last_byte = field(0, mask=255), field(0, shift=8)
 """The bytes of an edge of the automaton."""
 
-first_at = table(types.int32, 0, V_FIRST)
+first_at = table(np.int32, 0, V_FIRST)
 """The first node of each first byte."""
-_twin_at = table(types.int32, 0, V_TWIN)
-stack_at = table(types.int64, 4, V_STACK)
+_twin_at = table(np.int32, 0, V_TWIN)
+stack_at = table(np.int64, 4, V_STACK)
 FLAG = 3
 """Column of the stack behind state, frame and counter: a flag of the walk."""
 
@@ -65,7 +65,7 @@ def begin(machine: int, out: int, rows: int, index: int, empty: int) -> None:
 @inner_kernel
 def next_twin(machine: int, token: int) -> int:
     """The next higher id with the same bytes as a token; -1 if there is none."""
-    return int64(_twin_at(machine)[token])
+    return _twin_at(machine)[token]
 
 
 @inner_kernel
@@ -85,7 +85,7 @@ def _twins(machine: int, out: int, token: int, allowed: int) -> None:
 def allow(machine: int, out: int, token: int) -> None:
     """Set the bits of a node's token (-1: it has none) and of all ids with the same bytes."""
     if token >= HAS_TWIN:
-        _twins(machine, out, token, int64(1))
+        _twins(machine, out, token, 1)
     elif token >= 0:
         view_uint32(out)[token >> 5] |= 1 << (token & 31)
 
@@ -97,7 +97,7 @@ def forbid(machine: int, out: int, low: int, high: int) -> None:
     for node in range(low, high):
         token = token_of(nodes, node)
         if token >= 0:
-            _twins(machine, out, token, int64(0))
+            _twins(machine, out, token, 0)
 
 
 @inner_kernel
@@ -109,7 +109,7 @@ def _note_loop(machine: int, state: int, loop: int) -> None:
         registers[R_STAYS + word] = registers[R_COVERED + word] = 0
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
-            word, bit = int64(byte >> 6), int64(1) << (byte & 63)
+            word, bit = byte >> 6, 1 << (byte & 63)
             if (
                 edges[row, 1] == loop and registers[R_COVERED + word] & bit == 0
             ):  # the first edge that has a byte takes it
@@ -136,7 +136,7 @@ def stay(
     nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
     cover = view_uint8(registers[V_COVER] + row * registers[V_N_NODES])
     runs = view_uint16(registers[V_RUNS] + 2 * row * registers[V_N_NODES])
-    counted = int64(loop >= INC)
+    counted = loop >= INC
     depth, end = depth_of(nodes, node), subtree_end(nodes, node)
     deepest = depth + states[state, HI] - count if counted else LENGTH
     refuses_others = refuses_rest(machine, state)
@@ -146,9 +146,9 @@ def stay(
     while i < end:
         # The tokens of some subtrees are allowed already.
         if within == ANY_LENGTH:
-            covered = int64(runs[i])
+            covered = runs[i]
         else:
-            covered = subtree_end(nodes, i) - i if within > 0 and cover[i] <= within else int64(0)
+            covered = subtree_end(nodes, i) - i if within > 0 and cover[i] <= within else 0
         if covered != 0:
             i += covered
             continue

@@ -21,12 +21,10 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import int64
 from structgen.automaton.table_format import R_KEPT, R_VOCABULARY, Int32, Int64
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES
-from structgen.kernels import kernel
-from structgen.kernels.views import view_int64, view_uint32
+from structgen.kernels import Rows, kernel, view_int64, view_uint32
 from structgen.masks.string_slices import (
     HAS_TWIN, HEAD, IMPURE, NEVER, SKIP, TOKEN, FreeSlice, TextSlice, Uint8, Uint32, covered, in_quotes,
 )  # fmt: skip
@@ -287,7 +285,7 @@ def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
 
 
 @kernel
-def count_runs(covers: Uint8, runs: npt.NDArray[np.uint16]) -> None:
+def count_runs(covers: Rows[Uint8], runs: Rows[npt.NDArray[np.uint16]]) -> None:
     """Fill `runs`, uint16[covers, nodes]: the number of consecutive nodes, from each node on, that are not `IMPURE`.
 
     A walk may skip all of them at once: the ancestors of an impure node are impure too, and come before it.
@@ -302,12 +300,12 @@ def count_runs(covers: Uint8, runs: npt.NDArray[np.uint16]) -> None:
 @kernel
 def digest(row: int, words: int) -> int:
     """A number that is hardly ever equal for two masks, given the address of one, uint32[words]."""
-    pairs, total = view_int64(row), int64(view_uint32(row)[words - 1])
+    pairs, total = view_int64(row), view_uint32(row)[words - 1]
     for i in range(0, words // 2 - 1, 2):
-        key = int64(i) * int64(0x2545F4914F6CDD1D)
-        total += (pairs[i] ^ key) * (pairs[i + 1] + key + int64(0x1E3779B97F4A7C15))
+        key = i * 0x2545F4914F6CDD1D
+        total += (pairs[i] ^ key) * (pairs[i + 1] + key + 0x1E3779B97F4A7C15)
     if words % 4 > 1:
-        total += pairs[words // 2 - 1] * int64(0x1E3779B97F4A7C15)
+        total += pairs[words // 2 - 1] * 0x1E3779B97F4A7C15
     number: int = total
     return number
 
@@ -316,8 +314,8 @@ def digest(row: int, words: int) -> int:
 def same(row: int, other: int, words: int) -> int:
     """1 if two masks are equal, given the address of each."""
     pairs, others = view_int64(row), view_int64(other)
-    difference = int64(view_uint32(row)[words - 1] ^ view_uint32(other)[words - 1])
+    difference = view_uint32(row)[words - 1] ^ view_uint32(other)[words - 1]
     for i in range(words // 2):
         difference |= pairs[i] ^ others[i]
-    equal: int = int64(difference == 0)
+    equal: int = difference == 0
     return equal

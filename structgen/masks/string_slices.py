@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import int64, step
+from structgen.automaton.step import step
 from structgen.automaton.table_format import DONE, Int32, Int64
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
 from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
-from structgen.kernels import kernel
+from structgen.kernels import Rows, kernel
 from structgen.regular.chardfa import length
 from structgen.vocabulary import Trie, Vocabulary
 from structgen.vocabulary.packed import packed
@@ -123,8 +123,6 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
     sizes = vocabulary.offsets[tokens + 1] - first
     offsets = np.cumsum([0, *sizes.tolist()], dtype=np.int32)
     data = vocabulary.data[np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], sizes)]
-    for array in (data, offsets):  # as in a vocabulary: a kernel is compiled for one kind of array
-        array.setflags(write=False)
     trie = Trie.build(data, offsets)
     empty = np.flatnonzero(sizes == 0)
     order = np.concatenate([empty, sorted_ids(data, offsets)])
@@ -139,7 +137,9 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
 
 
 @kernel
-def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Int32) -> None:
+def classify(
+    base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Rows[Int32]
+) -> None:
     """Run each token through a string, from the state `start`.
 
     Args:
@@ -149,10 +149,10 @@ def classify(base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int,
             quote, and the number of code points before the quote.
     """
     for token in range(offsets.size - 1):
-        s, f, c = int64(start), int64(0), int64(0)
+        s, f, c = start, 0, 0
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
-            s, f, c = step(base, s, f, c, int64(data[i]))
+            s, f, c = step(base, s, f, c, data[i])
             i += 1
         if s == DONE:
             closes[token, 0], closes[token, 1] = i - offsets[token], c
@@ -168,7 +168,7 @@ def covered(nodes: Int32, lengths: Uint8) -> Uint8:
 
 
 @kernel
-def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
+def cover(nodes: Rows[Int32], lengths: Rows[Uint8], covers: Rows[Uint8]) -> None:
     """Fill `covers`, see `covered`."""
     for k in range(covers.shape[0]):
         for i in range(nodes.shape[0] - 1, -1, -1):
@@ -183,7 +183,7 @@ def cover(nodes: Int32, lengths: Uint8, covers: Uint8) -> None:
 
 
 @kernel
-def hold(nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: Int64, counts: Int32) -> None:
+def hold(nodes: Rows[Int32], points: Uint8, bits: Int64, odd: int, path: Int64, held: Int64, counts: Int32) -> None:
     """Fill `held` and `counts` of a `TextSlice`.
 
     Args:
@@ -193,7 +193,7 @@ def hold(nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: 
         path: scratch space; by depth, the buckets of the bytes on the path to a node.
     """
     for i in range(len(nodes)):
-        depth, byte, token = nodes[i, HEAD] >> 8, nodes[i, HEAD] & 255, int64(nodes[i, TOKEN])
+        depth, byte, token = nodes[i, HEAD] >> 8, nodes[i, HEAD] & 255, nodes[i, TOKEN]
         path[depth] = path[depth - 1] | bits[byte]
         held[i] = path[depth]
         if token >= 0:
@@ -203,7 +203,7 @@ def hold(nodes: Int32, points: Uint8, bits: Int64, odd: int, path: Int64, held: 
                 if held[i] >> b & 1:
                     counts[b] += 1
     for i in range(len(nodes) - 1, -1, -1):
-        j = int64(i + 1)
+        j = i + 1
         while j < nodes[i, SKIP]:
             held[i] |= held[j]
-            j = int64(nodes[j, SKIP])
+            j = nodes[j, SKIP]

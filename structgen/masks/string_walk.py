@@ -10,14 +10,14 @@ The result equals the plain loop of `walk`. The mask is filled in three phases; 
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
+
 
 from structgen.automaton.step import (
-    aux_of, edge, edges_at, int64, mode_of, refuses_rest, registers_at, settle, states_at, step,
+    aux_of, edge, edges_at, mode_of, refuses_rest, registers_at, settle, states_at, step,
 )  # fmt: skip
 from structgen.automaton.table_format import COUNT, HI, LO, OVERLAY, R_NODE, R_PHASE, START, TARGET, UNBOUNDED, A
-from structgen.kernels.views import LENGTH, view, view_int32, view_uint32
-from structgen.kernels import inner_kernel
+from structgen.kernels import LENGTH, inner_kernel, view, view_int32, view_uint32
 from structgen.masks.nodes import (
     FLAG, above, allow, begin, byte_of, depth_of, entries_end, first_at, first_byte, first_entry, forbid, last_byte,
     nodes_at, put, stack_at, subtree_end, suffix_nodes, token_of,
@@ -29,7 +29,7 @@ from structgen.masks.slices import (
 BEYOND, INSIDE = 0, 1
 """Flags of the stack in `_overlay`."""
 
-_suffix_entries = view(types.int32, 2)
+_suffix_entries = view(np.int32, 2)
 
 
 @inner_kernel
@@ -43,7 +43,7 @@ def _free_row(machine: int, out: int, inner: int, count: int) -> None:
     if states[inner, HI] != UNBOUNDED and states[inner, HI] - count < room:
         room = states[inner, HI] - count
         room = 0 if room < 0 else room
-    begin(machine, out, registers[free + F_ROWS], int64(levels[room]), int64(0))
+    begin(machine, out, registers[free + F_ROWS], levels[room], 0)
 
 
 @inner_kernel
@@ -66,12 +66,12 @@ def _free_ends(machine: int, out: int, inner: int, frame: int, count: int) -> in
     least = states[inner, LO] - count
     limit = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - count  # LENGTH: more than any token has
     # The quote's edge asks for LO characters. Step as if they had come: `least` is checked for each entry instead.
-    enough = int64(states[inner, LO])
-    state, frame, count = step(machine, inner, frame, enough if count < enough else count, int64(0x22))
+    enough = states[inner, LO]
+    state, frame, count = step(machine, inner, frame, enough if count < enough else count, 0x22)
     if state <= 0:
         return state
-    put(machine, int64(0), state, frame, count)
-    _allow_entries(out, entries, int64(0), registers[free + F_ROOT_ENTRIES], least, limit)
+    put(machine, 0, state, frame, count)
+    _allow_entries(out, entries, 0, registers[free + F_ROOT_ENTRIES], least, limit)
     node, n = registers[R_NODE], registers[free + F_N_NODES]
     while node < n:
         depth, byte = depth_of(nodes, node), byte_of(nodes, node)
@@ -96,7 +96,7 @@ def _free_ends(machine: int, out: int, inner: int, frame: int, count: int) -> in
 def _next_byte(machine: int, state: int, byte: int) -> int:
     """The first byte from `byte` on that an edge of the state takes; 256 for none."""
     states, edges = states_at(machine), edges_at(machine)
-    least = int64(256)
+    least = 256
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         low, high = first_byte(edges, row), last_byte(edges, row)
         if high >= byte:
@@ -114,15 +114,15 @@ def _overlay(machine: int, out: int, state: int, frame: int, count: int) -> int:
     is `BEYOND`, and every token is set or cleared.
     """
     nodes, stack, registers, first = nodes_at(machine), stack_at(machine), registers_at(machine), first_at(machine)
-    put(machine, int64(0), state, frame, count)
+    put(machine, 0, state, frame, count)
     stack[0, FLAG] = INSIDE
     node = registers[R_NODE]
     while node < registers[V_N_NODES]:
-        depth, byte, flag = depth_of(nodes, node), byte_of(nodes, node), int64(BEYOND)
+        depth, byte, flag = depth_of(nodes, node), byte_of(nodes, node), BEYOND
         state, frame, count = above(machine, depth)
         taken = _next_byte(machine, state, byte) if depth == 1 else byte
         if taken != byte:
-            node = int64(first[taken])
+            node = first[taken]
             continue
         if stack[depth - 1, FLAG] == INSIDE:
             leads = edge(machine, state, byte)
@@ -131,8 +131,8 @@ def _overlay(machine: int, out: int, state: int, frame: int, count: int) -> int:
                 continue
             state = 0
             if leads > 0:
-                flag = int64(INSIDE if mode_of(machine, int64(leads & TARGET)) == OVERLAY else BEYOND)
-                state, frame, count = settle(machine, int64(leads & TARGET), frame, count)
+                flag = INSIDE if mode_of(machine, leads & TARGET) == OVERLAY else BEYOND
+                state, frame, count = settle(machine, leads & TARGET, frame, count)
         else:
             state, frame, count = step(machine, state, frame, count, byte)
         if state < 0:
@@ -157,7 +157,7 @@ def fill_free(machine: int, out: int, state: int, frame: int, count: int) -> int
     """
     states, registers = states_at(machine), registers_at(machine)
     overlay = mode_of(machine, state) == OVERLAY
-    inner = int64(states[state, A]) if overlay else state
+    inner = states[state, A] if overlay else state
     if registers[R_PHASE] == 0:
         _free_row(machine, out, inner, count)
         registers[R_PHASE], registers[R_NODE] = 1, 0

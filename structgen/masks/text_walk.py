@@ -15,10 +15,11 @@ A mask may also start from the mask of another position. The register `V_LIKE` h
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
+
 
 from structgen.automaton.step import (
-    aux_of, edge, int64, kept_step, mode_of, registers_at, states_at, unexpanded,
+    aux_of, edge, kept_step, mode_of, registers_at, states_at, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
@@ -26,8 +27,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import table, view_int32, view_uint32
+from structgen.kernels import inner_kernel, kernel, table, view_int32, view_uint32
 from structgen.masks.advance import WANTS
 from structgen.masks.nodes import (
     above, allow, begin, byte_of, depth_of, first_at, forbid, nodes_at, put, subtree_end, token_of,
@@ -43,15 +43,15 @@ FEW_LEFT = 32
 NO_ROOM = -(1 << 40)
 """Less than any room."""
 
-_blocks = table(types.int32, 6, R_BLOCKS)
-_depths = table(types.uint8, 0, R_DEPTHS)
-_counts = table(types.int32, LENGTHS + 1, V_COUNTS)
-_exits = table(types.int64, 2, R_EXITS)
-_ends = table(types.int32, 0, V_ENDS)
-_offsets = table(types.int32, 0, V_OFFSETS)
-_held = table(types.int64, 0, V_HELD)
-_longest = table(types.uint8, 0, V_LONGEST)
-_bucket_counts = table(types.int32, 0, V_BUCKET_COUNTS)
+_blocks = table(np.int32, 6, R_BLOCKS)
+_depths = table(np.uint8, 0, R_DEPTHS)
+_counts = table(np.int32, LENGTHS + 1, V_COUNTS)
+_exits = table(np.int64, 2, R_EXITS)
+_ends = table(np.int32, 0, V_ENDS)
+_offsets = table(np.int32, 0, V_OFFSETS)
+_held = table(np.int64, 0, V_HELD)
+_longest = table(np.uint8, 0, V_LONGEST)
+_bucket_counts = table(np.int32, 0, V_BUCKET_COUNTS)
 
 
 @inner_kernel
@@ -59,14 +59,14 @@ def exits_and_home(machine: int, state: int) -> tuple[int, int]:
     """For a state of a lifted `CharDfa`: the buckets of the characters that lead to another state (0 if they are
     unknown), and the state to which most characters lead (0 if it is the state itself)."""
     blocks, block = _blocks(machine), aux_of(machine, state)
-    where, first = int64(blocks[block, BLOCK_EXITS]), int64(blocks[block, BLOCK_FIRST])
+    where, first = blocks[block, BLOCK_EXITS], blocks[block, BLOCK_FIRST]
     if where == 0:
         return where, where
     # home > 0: a state q of the DFA, which is the state `first + q - 1` of the automaton. home < 0 (in compositions): a
     # state of the automaton, negated. home = 0: none.
     exits, home = _exits(machine)[where + state - first, 0], _exits(machine)[where + state - first, 1]
     home = -home if home < 0 else home + first - 1 if home > 0 else home
-    return exits, int64(0) if home == state else home
+    return exits, 0 if home == state else home
 
 
 @inner_kernel
@@ -76,13 +76,13 @@ def best_class(machine: int, state: int, count: int) -> tuple[int, int]:
     blocks, depths, counts = _blocks(machine), _depths(machine), _counts(machine)
     block = aux_of(machine, state)
     first = blocks[block, BLOCK_DEPTHS] + state - blocks[block, BLOCK_FIRST]
-    best, level, tokens, room = int64(0), int64(0), int64(-1), int64(LENGTHS)
+    best, level, tokens, room = 0, 0, -1, LENGTHS
     if states_at(machine)[state, HI] != UNBOUNDED:
         # HI leaves room for the shortest end from this state. Later states may need `slack` more characters for an end.
         room = states_at(machine)[state, HI] - count - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, BLOCK_CLASSES]):
-        depth = int64(depths[first + k * blocks[block, BLOCK_STATES]])
+        depth = depths[first + k * blocks[block, BLOCK_STATES]]
         row = LENGTHS if depth == MAX_DEPTH else LENGTHS - 1 if depth >= LENGTHS else depth
         row = room if room < row else row
         if counts[k, row] > tokens:
@@ -116,7 +116,7 @@ def _begin_text(machine: int, out: int, room: int) -> None:
     """Start a mask with the tokens for which there is room in the text; with V_LIKE, only those that its row allows."""
     registers = registers_at(machine)
     levels = view_int32(registers[V_TEXT_LEVELS])
-    begin(machine, out, registers[V_TEXT_ROWS], int64(levels[room]), int64(0))
+    begin(machine, out, registers[V_TEXT_ROWS], levels[room], 0)
     if registers[V_LIKE]:
         mask, like = view_uint32(out), view_uint32(registers[V_LIKE])
         for w in range(registers[V_WORDS]):
@@ -141,7 +141,7 @@ def _correct(machine: int, out: int, high: int, exits: int, spare: int) -> int:
         state, frame, count = above(machine, depth)
         leads = edge(machine, state, byte)
         if 0 < leads and leads < INC and states[leads, MISS] & EAGER == 0:  # no flags: the edge is the next state
-            state = int64(leads)
+            state = leads
         else:
             state, frame, count = kept_step(machine, state, frame, count, byte)
             if state < 0:
@@ -164,13 +164,13 @@ def fill_text(machine: int, out: int, state: int, frame: int, count: int, exits:
     Returns 0; -1 if something is wanted.
     """
     registers = registers_at(machine)
-    room, spare = _room(machine, state, count), int64(-1)
+    room, spare = _room(machine, state, count), -1
     if registers[V_LIKE]:
         spare = room - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
     if registers[R_PHASE] == 0:
         _begin_text(machine, out, room)
         registers[R_PHASE], registers[R_NODE] = 1, 0
-    put(machine, int64(0), state, frame, count)
+    put(machine, 0, state, frame, count)
     return _correct(machine, out, registers[V_N_NODES], exits, spare)
 
 
@@ -182,16 +182,16 @@ def fill_like(machine: int, out: int, state: int, frame: int, count: int, home: 
     """
     states, registers, first = states_at(machine), registers_at(machine), first_at(machine)
     if registers[R_PHASE] == 0:
-        begin(machine, out, registers[V_LIKE], int64(0), int64(0))
+        begin(machine, out, registers[V_LIKE], 0, 0)
         mask, ends = view_uint32(out), _ends(machine)
         for number in range(registers[V_N_ENDS]):
             mask[ends[number] >> 5] &= ~(1 << (ends[number] & 31))
         registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
-    put(machine, int64(0), state, frame, count)
+    put(machine, 0, state, frame, count)
     same_miss = states[state, MISS] == states[home, MISS] and states[state, A] == states[home, A]
     room = states[home, HI] - count - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
     for byte in range(registers[R_SEGMENT], 256):
-        leads, there = edge(machine, state, int64(byte)), edge(machine, home, int64(byte))
+        leads, there = edge(machine, state, byte), edge(machine, home, byte)
         misses = leads == 0 or (leads > 0 and leads & SPILL != 0 and room < registers[V_MOST])
         if leads != there or (misses and not same_miss):
             if leads > 0 and leads ^ there == ZERO:
@@ -199,10 +199,10 @@ def fill_like(machine: int, out: int, state: int, frame: int, count: int, home: 
             # If only a bound differs, the bits of tokens for which there is room are right already. (With SPILL, a
             # token that exceeds the bound takes another edge. An edge into a run counts one character less than the
             # run's own edge.)
-            spare = room if leads > 0 and (leads == there or leads ^ there == INC) else int64(-1)
+            spare = room if leads > 0 and (leads == there or leads ^ there == INC) else -1
             if registers[R_NODE] < first[byte]:
                 registers[R_NODE] = first[byte]
-            if _correct(machine, out, int64(first[byte + 1]), int64(-1), spare) < 0:
+            if _correct(machine, out, first[byte + 1], -1, spare) < 0:
                 registers[R_SEGMENT] = byte
                 return -1
     return 0
@@ -227,11 +227,11 @@ def spare_room(machine: int, position: int) -> int:
 def longest_token(machine: int, row: int) -> int:
     """The number of bytes of the longest token in the mask at the address `row`."""
     mask, offsets = view_uint32(row), _offsets(machine)
-    longest: int = int64(0)
+    longest: int = 0
     for w in range(registers_at(machine)[V_WORDS]):
-        bits, token = int64(mask[w]), int64(32 * w)
+        bits, token = mask[w], 32 * w
         while bits != 0:
-            size = int64(offsets[token + 1]) - int64(offsets[token]) if bits & 1 else int64(0)
+            size = offsets[token + 1] - offsets[token] if bits & 1 else 0
             longest = size if size > longest else longest
             bits, token = bits >> 1, token + 1
     return longest
@@ -246,7 +246,7 @@ def home(machine: int, position: int) -> int:
     state = position & TARGET
     if unexpanded(machine, state):
         return WANTS
-    other = exits_and_home(machine, state)[1] if mode_of(machine, state) == CHARS else int64(0)
+    other = exits_and_home(machine, state)[1] if mode_of(machine, state) == CHARS else 0
     if other and unexpanded(machine, other):
         return WANTS
     return position - state + other if other else 0
@@ -258,5 +258,5 @@ def nearly_covered(machine: int, position: int) -> bool:
     state = position & TARGET
     best, level = best_class(machine, state, position >> COUNT_SHIFT)
     tokens = registers_at(machine)[V_TOKENS]
-    few: bool = tokens - int64(_counts(machine)[best, level]) < tokens // FEW_LEFT
+    few: bool = tokens - _counts(machine)[best, level] < tokens // FEW_LEFT
     return few

@@ -8,10 +8,11 @@ which. After the caller has done so, the same call continues the walk.
 
 from __future__ import annotations
 
-from numba import types
+import numpy as np
+
 
 from structgen.automaton.step import (
-    Position, aux_of, edge, edges_at, forget_tests, int64, kept_step, may_end, miss, mode_of, refuses_rest,
+    Position, aux_of, edge, edges_at, forget_tests, kept_step, may_end, miss, mode_of, refuses_rest,
     registers_at, states_at, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
@@ -20,8 +21,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import table, view_int32, view_uint8, view_uint16, view_uint32
+from structgen.kernels import inner_kernel, kernel, table, view_int32, view_uint8, view_uint16, view_uint32
 from structgen.masks.slices import (
     ANY_LENGTH, LENGTHS, V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
     V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
@@ -49,12 +49,12 @@ NO_CLASS, STOPPED = -1, -2
 FIRST_REST = len(TEXT_CLASSES)
 """The first row of `Slices.runs` for a `RestSlice`; the rows before it are those of the text classes."""
 
-_ends = table(types.int32, 0, V_ENDS)
-_counts = table(types.int32, LENGTHS + 1, V_COUNTS)
-_rest_starts = table(types.int32, 257, V_REST_STARTS)
-_rest_row_of = table(types.int32, 256, V_REST_ROW_OF)
-_blocks = table(types.int32, 6, R_BLOCKS)
-_depths = table(types.uint8, 0, R_DEPTHS)
+_ends = table(np.int32, 0, V_ENDS)
+_counts = table(np.int32, LENGTHS + 1, V_COUNTS)
+_rest_starts = table(np.int32, 257, V_REST_STARTS)
+_rest_row_of = table(np.int32, 256, V_REST_ROW_OF)
+_blocks = table(np.int32, 6, R_BLOCKS)
+_depths = table(np.uint8, 0, R_DEPTHS)
 _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 
@@ -81,7 +81,7 @@ def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) ->
         # The tokens of some subtrees are allowed already.
         if within == ANY_LENGTH:
             if runs[node] != 0:
-                node += int64(runs[node])
+                node += runs[node]
                 continue
         elif within > 0 and cover[node] <= within:
             node = subtree_end(nodes, node)
@@ -89,14 +89,14 @@ def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) ->
         depth, byte = depth_of(nodes, node), byte_of(nodes, node)
         state, frame, count = above(machine, depth)
         # `loop` is the edge that would lead from the state to itself in the same way: the state, or INC and the state.
-        leads, loop = edge(machine, state, byte), int64(NO_LOOP)
+        leads, loop = edge(machine, state, byte), NO_LOOP
         counts = INC < leads and leads < ROOM
         if 0 < leads and leads < INC and states[leads, MISS] & EAGER == 0:  # no flags: the edge is the next state
-            loop, state = state, int64(leads)
-        elif counts and count >= int64(states[leads - INC, HI]):  # the counter is full
+            loop, state = state, leads
+        elif counts and count >= states[leads - INC, HI]:  # the counter is full
             state = 0
-        elif counts and states[leads - INC, MISS] & EAGER == 0 and int64(states[leads - INC, HI]) < UNBOUNDED:
-            loop, state, count = INC + state, int64(leads - INC), count + 1
+        elif counts and states[leads - INC, MISS] & EAGER == 0 and states[leads - INC, HI] < UNBOUNDED:
+            loop, state, count = INC + state, leads - INC, count + 1
         elif leads == 0 and refuses_rest(machine, state):
             state = 0
         else:
@@ -152,7 +152,7 @@ def _class_behind(machine: int, state: int, frame: int, count: int, byte: int) -
                 first = blocks[block, BLOCK_DEPTHS] + state - blocks[block, BLOCK_FIRST]
                 for k in range(NAMING - 1, -1, -1):
                     if depths[first + k * blocks[block, BLOCK_STATES]] == MAX_DEPTH:
-                        return int64(k)
+                        return k
             return NO_CLASS
         state, frame, count = miss(machine, state, frame, count)
     return STOPPED if state < 0 else NO_CLASS
@@ -171,7 +171,7 @@ def _in_class(k: int, byte: int) -> bool:
 def _allow_behind(machine: int, out: int, k: int, byte: int) -> None:
     """Allow the tokens that have this first byte, and after it only characters of class `k`."""
     registers, starts = registers_at(machine), _rest_starts(machine)
-    ids, mask, index = view_int32(registers[V_REST_IDS]), view_uint32(out), int64(_rest_row_of(machine)[k, byte])
+    ids, mask, index = view_int32(registers[V_REST_IDS]), view_uint32(out), _rest_row_of(machine)[k, byte]
     if index >= 0:  # there are `MANY_IDS` or more, and a row of a mask has them
         row = view_uint32(registers[V_REST_ROWS] + index * 4 * registers[V_WORDS])
         for w in range(registers[V_WORDS]):
@@ -189,10 +189,10 @@ def _walk_byte(machine: int, out: int, low: int, byte: int, best: int, within: i
     such characters may follow the byte. This is tried if many nodes are below the byte and the byte is not in `best`.
     """
     first = first_at(machine)
-    high = int64(first[byte + 1])
+    high = first[byte + 1]
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(machine, out, low, high, best, within)
-    state, frame, count = above(machine, int64(1))
+    state, frame, count = above(machine, 1)
     k = _class_behind(machine, state, frame, count, byte)
     if k == STOPPED:
         registers_at(machine)[R_NODE] = low
@@ -200,7 +200,7 @@ def _walk_byte(machine: int, out: int, low: int, byte: int, best: int, within: i
     if k == NO_CLASS:
         return _walk(machine, out, low, high, best, within)
     _allow_behind(machine, out, k, byte)
-    return _walk(machine, out, low, high, FIRST_REST + k, int64(ANY_LENGTH))
+    return _walk(machine, out, low, high, FIRST_REST + k, ANY_LENGTH)
 
 
 @inner_kernel
@@ -214,8 +214,8 @@ def _walk_from(machine: int, out: int, state: int, frame: int, count: int, best:
     """
     states, edges, registers = states_at(machine), edges_at(machine), registers_at(machine)
     first = first_at(machine)
-    put(machine, int64(0), state, frame, count)
-    segment = int64(0)
+    put(machine, 0, state, frame, count)
+    segment = 0
     while state > 0:
         if unexpanded(machine, state):
             return -1
@@ -223,10 +223,10 @@ def _walk_from(machine: int, out: int, state: int, frame: int, count: int, best:
         for row in range(start, start + states[state, COUNT]):
             for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
                 if segment >= registers[R_SEGMENT] and first[byte] < first[byte + 1]:
-                    low = int64(first[byte])
+                    low = first[byte]
                     if segment == registers[R_SEGMENT] and low < registers[R_NODE]:  # the walk has stopped here
                         low = registers[R_NODE]
-                    if _walk_byte(machine, out, low, int64(byte), best, within) < 0:
+                    if _walk_byte(machine, out, low, byte, best, within) < 0:
                         registers[R_SEGMENT] = segment
                         return -1
                     registers[R_SEGMENT], registers[R_NODE] = segment + 1, 0
@@ -242,7 +242,7 @@ def _looks_away(machine: int, exits: int, best: int, level: int) -> bool:
     Many of the latter take little time, because `_walk_byte` allows them at once.
     """
     tokens = registers_at(machine)[V_TOKENS]
-    return AWAY * (tokens - untouched(machine, exits)) < tokens - int64(_counts(machine)[best, level])
+    return AWAY * (tokens - untouched(machine, exits)) < tokens - _counts(machine)[best, level]
 
 
 @inner_kernel
@@ -259,12 +259,12 @@ def _fill_walk(machine: int, out: int, state: int, frame: int, count: int) -> in
         if exits != 0 and (registers[V_LIKE] != 0 or (has_room and _looks_away(machine, exits, best, level))):
             return fill_text(machine, out, state, frame, count, exits)
     elif mode_of(machine, state) == GAP:
-        room = int64(states_at(machine)[state, HI]) - count
+        room = states_at(machine)[state, HI] - count
         best, level = BLANKS, 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     if registers[R_PHASE] == 0:
-        begin(machine, out, registers[V_ROWS], int64(best * (LENGTHS + 1) + level), int64(level == 0))
+        begin(machine, out, registers[V_ROWS], best * (LENGTHS + 1) + level, level == 0)
         registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
-    return _walk_from(machine, out, state, frame, count, int64(best), ANY_LENGTH if level == LENGTHS else level)
+    return _walk_from(machine, out, state, frame, count, best, ANY_LENGTH if level == LENGTHS else level)
 
 
 @inner_kernel
@@ -338,7 +338,7 @@ def _fill(machine: int, position: int, out: int) -> int:
     if ends == 1:
         ids = _ends(machine)
         for i in range(registers_at(machine)[V_N_ENDS]):
-            allow(machine, out, int64(ids[i]))
+            allow(machine, out, ids[i])
     elif ends == 0 and _empty(machine, out):
         return 2
     return ends

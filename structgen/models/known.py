@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from structgen.cache_folder import cache_directory
 from structgen.errors import OptionError
-from structgen.kernels.folders import cache_directory
 from structgen.waiting import waiting
 
 DEMO = "demo"

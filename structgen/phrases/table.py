@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
-from structgen.kernels import kernel
+from structgen.kernels import Rows, kernel
 from structgen.memo import Numbering, cached_up_to
 from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary import Vocabulary
@@ -184,8 +184,8 @@ class PhraseTable:
 
 @kernel
 def leading_nodes(
-    byte: NDArray[np.uint8], depth: NDArray[np.uint16], skip: Int32, token: Int32, next_: Int32, owed: Int32,
-    gaps: Bool, state: int, path: Int32, tokens: Int32, idle: Int32,
+    byte: NDArray[np.uint8], depth: NDArray[np.uint16], skip: Int32, token: Int32, next_: Rows[Int32], owed: Int32,
+    gaps: Bool, state: int, path: Rows[Int32], tokens: Int32, idle: Int32,
 ) -> int:  # fmt: skip
     """Write the tokens that advance the phrase from a state. Returns their number.
 

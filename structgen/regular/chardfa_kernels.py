@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.patience import check_deadline
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
-from structgen.kernels import inner_kernel, kernel
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -51,8 +51,8 @@ def product(
 
 @kernel
 def _expand(
-    flat: Int32, offsets: Int64, widths: Int64, columns: Int64, live: int, limit: int,
-    rows: Int64, table: Int64, next_: Int32, done: int, count: int,
+    flat: Int32, offsets: Int64, widths: Int64, columns: Rows[Int64], live: int, limit: int,
+    rows: Rows[Int64], table: Int64, next_: Rows[Int32], done: int, count: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Expand the states of `product` until all are, the limit is passed, or there is no room for one more.
 
@@ -89,7 +89,7 @@ def _expand(
 
 @kernel
 def extreme_lengths(
-    next_: Int32, final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
+    next_: Rows[Int32], final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
 ) -> tuple[int, int]:
     """The shortest and the longest accepted length of a trimmed, non-empty table; or `NO_LONGEST`.
 
@@ -108,7 +108,7 @@ def extreme_lengths(
 
 
 @inner_kernel
-def _shortest_way(next_: Int32, final: Int32, shortest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
+def _shortest_way(next_: Rows[Int32], final: Int32, shortest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
     """Breadth-first: the number of states, and the shortest accepted length. `degree` counts the transitions into each
     state."""
     queue[0] = 1
@@ -130,7 +130,7 @@ def _shortest_way(next_: Int32, final: Int32, shortest: Int64, queue: Int64, deg
 
 
 @inner_kernel
-def _longest_way(next_: Int32, final: Int32, longest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
+def _longest_way(next_: Rows[Int32], final: Int32, longest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
     """In topological order from the start: the number of states before any cycle, and their longest accepted length.
     `degree` counts down to the transitions from states that are still to come."""
     count, done, length = 1, 0, 0

@@ -1,7 +1,6 @@
-"""Interning of integer rows inside compiled kernels: equal rows get equal indices.
+"""Interning of integer rows inside kernels: equal rows get equal indices.
 
-A kernel that interns works on arrays of its caller, and returns for larger ones when they are full: allocating within
-kernels would add seconds to their compilation.
+A kernel that interns works on arrays of its caller, and returns for larger ones when they are full.
 """
 
 from __future__ import annotations
@@ -13,13 +12,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel
+from structgen.kernels import Rows, inner_kernel
+
 
 _Number = TypeVar("_Number", bound=np.generic)
 
 FIRST_ROWS = 64
 LARGE = 1 << 20
 """From this size on, in bytes, scratch space has pages of its own."""
+POSITIVE = (1 << 63) - 1
+"""The bits of an int64 that is not negative."""
 
 
 def zeros(shape: tuple[int, ...], dtype: type[_Number]) -> NDArray[_Number]:
@@ -44,7 +46,7 @@ def grown_rows(rows: NDArray[_Number], needed: int) -> NDArray[_Number]:
 
 
 @inner_kernel
-def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
+def intern(rows: Rows[NDArray[np.int64]], table: NDArray[np.int64], new: int) -> int:
     """The index of the interned row that equals `rows[new]`; if there is none, `rows[new]` is interned, as `new`.
 
     Args:
@@ -52,12 +54,11 @@ def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
         table: open addressing, a power of two long and never full: an index into `rows`, or 0 (row 0 is never
             interned).
     """
-    width = rows.shape[1]
-    mixed = np.uint64(14695981039346656037)
+    width, mixed = rows.shape[1], 0x4BF29CE484222325
     for column in range(width):
-        mixed = (mixed ^ np.uint64(rows[new, column])) * np.uint64(1099511628211)
-        mixed ^= mixed >> np.uint64(29)
-    size = np.uint64(table.size - 1)
+        mixed = (mixed ^ rows[new, column]) * 1099511628211 & POSITIVE
+        mixed ^= mixed >> 29
+    size = table.size - 1
     slot = mixed & size
     while table[slot] > 0:
         index: int = table[slot]
@@ -66,6 +67,6 @@ def intern(rows: NDArray[np.int64], table: NDArray[np.int64], new: int) -> int:
             column += 1
         if column == width:
             return index
-        slot = (slot + np.uint64(1)) & size
+        slot = (slot + 1) & size
     table[slot] = new
     return new

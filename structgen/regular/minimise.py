@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.regular.interning import zeros
 
 Int32 = NDArray[np.int32]
@@ -53,8 +53,8 @@ def tidy(bounds: Int32, classes: Int32, next_: Int32, final: Int32, kinds: int) 
 
 @kernel
 def _tidy(
-    bounds: Int32, classes: Int32, next_: Int32, final: Int32, kinds: int, spare: Int32, small: Int32, accepts: Int32,
-    intervals: Int32,
+    bounds: Int32, classes: Int32, next_: Rows[Int32], final: Int32, kinds: int, spare: Rows[Int32],
+    small: Rows[Int32], accepts: Int32, intervals: Rows[Int32],
 ) -> tuple[int, int, int]:  # fmt: skip
     """Fill `small`, `accepts` and `intervals` (bounds and classes) with what `tidy` returns.
 
@@ -73,7 +73,7 @@ def _tidy(
     for state in range(1, count):
         accepts[state] = final[order[state]]
     width = _merge_columns(small, count, merged)
-    kept: int = np.int64(0)
+    kept: int = 0
     for i in range(bounds.size):
         if i == 0 or merged[classes[i]] != intervals[1, kept - 1]:
             intervals[0, kept], intervals[1, kept] = bounds[i], merged[classes[i]]
@@ -82,7 +82,7 @@ def _tidy(
 
 
 @inner_kernel
-def _by_head(next_: Int32, work: Int32) -> None:
+def _by_head(next_: Rows[Int32], work: Rows[Int32]) -> None:
     """Fill `begin`, `tail` and `letter` of `work`, by a counting sort."""
     states, classes = next_.shape
     begin, tail, letter = work[BEGIN], work[TAIL], work[LETTER]
@@ -104,7 +104,7 @@ def _by_head(next_: Int32, work: Int32) -> None:
 
 
 @inner_kernel
-def _useful(next_: Int32, final: Int32, work: Int32, block: Int32) -> int:
+def _useful(next_: Rows[Int32], final: Int32, work: Rows[Int32], block: Int32) -> int:
     """Find the states from which a final one can be reached: a search backwards from the final ones.
 
     Args:
@@ -142,7 +142,9 @@ def _useful(next_: Int32, final: Int32, work: Int32, block: Int32) -> int:
 
 
 @inner_kernel
-def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, blocks: Int32, cords: Int32) -> None:
+def _refine(
+    final: Int32, kinds: int, classes: int, work: Rows[Int32], useful: int, blocks: Rows[Int32], cords: Rows[Int32]
+) -> None:
     """The coarsest partition of the useful states that respects `final` and the transitions.
 
     The plain loop: while the states of a block differ in the blocks that they lead to, divide it. Valmari and
@@ -186,7 +188,7 @@ def _refine(final: Int32, kinds: int, classes: int, work: Int32, useful: int, bl
 
 
 @inner_kernel
-def _group(wanted: Int32, count: int, key: Int32, kinds: int, part: Int32) -> int:
+def _group(wanted: Int32, count: int, key: Int32, kinds: int, part: Rows[Int32]) -> int:
     """Put the first `count` of the wanted items into a block for each of their keys, by a counting sort.
 
     Args:
@@ -221,7 +223,7 @@ def _group(wanted: Int32, count: int, key: Int32, kinds: int, part: Int32) -> in
 
 
 @inner_kernel
-def _mark(wanted: Int32, count: int, queue: Int32, part: Int32) -> int:
+def _mark(wanted: Int32, count: int, queue: Int32, part: Rows[Int32]) -> int:
     """Mark the first `count` of the wanted items. Returns the number of blocks that have some; `queue` gets them."""
     touched = 0
     for i in range(count):
@@ -242,7 +244,7 @@ def _mark(wanted: Int32, count: int, queue: Int32, part: Int32) -> int:
 
 
 @inner_kernel
-def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
+def _divide(queue: Int32, touched: int, fresh: int, part: Rows[Int32]) -> int:
     """Divide the touched blocks into marked and unmarked items. The smaller part gets a new number, from `fresh` on;
     returns the next new number."""
     first, past, marked = part[FIRST], part[PAST], part[MARKED]
@@ -267,7 +269,7 @@ def _divide(queue: Int32, touched: int, fresh: int, part: Int32) -> int:
 
 
 @inner_kernel
-def _renumber(next_: Int32, block: Int32, small: Int32, order: Int32, number: Int32) -> int:
+def _renumber(next_: Rows[Int32], block: Int32, small: Rows[Int32], order: Int32, number: Int32) -> int:
     """Write the table of blocks to `small`, breadth-first from the start.
 
     Args:
@@ -302,12 +304,12 @@ def _renumber(next_: Int32, block: Int32, small: Int32, order: Int32, number: In
 
 
 @inner_kernel
-def _merge_columns(small: Int32, count: int, merged: Int32) -> int:
+def _merge_columns(small: Rows[Int32], count: int, merged: Int32) -> int:
     """Move the different columns of the first `count` rows to the front; returns their number. `merged` gets the new
     column of each old one. Column 0, all zeros, stays."""
     width = 1
     for current in range(1, small.shape[1]):
-        same: int = np.int64(0)
+        same: int = 0
         while same < width and not _equal_columns(small, count, same, current):
             same += 1
         if same == width:
@@ -319,7 +321,7 @@ def _merge_columns(small: Int32, count: int, merged: Int32) -> int:
 
 
 @inner_kernel
-def _equal_columns(small: Int32, count: int, one: int, other: int) -> bool:
+def _equal_columns(small: Rows[Int32], count: int, one: int, other: int) -> bool:
     """Are the first `count` numbers of two columns equal?"""
     row = 0
     while row < count and small[row, one] == small[row, other]:

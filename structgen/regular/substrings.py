@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.errors import LimitExceeded
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
 from structgen.schema.quotes import Flags, MissingSource, Quotable, Quotation
 
@@ -173,18 +173,19 @@ def _edges_of(linked: Int32, edge: int) -> list[int]:
 
 
 @inner_kernel
-def _edge(root: Int32, head: Int32, edges: Int32, state: int, symbol: int) -> int:
+def _edge(root: Int32, head: Int32, edges: Rows[Int32], state: int, symbol: int) -> int:
     """The edge of a state for a symbol; 0 if there is none. The root has a table, since it has an edge for each."""
     if state == ROOT:
-        return int(root[symbol])
-    edge = int(head[state])
+        found: int = root[symbol]
+        return found
+    edge: int = head[state]
     while edge != 0 and edges[edge, SYMBOL] != symbol:
-        edge = int(edges[edge, NEXT])
+        edge = edges[edge, NEXT]
     return edge
 
 
 @kernel
-def build(symbols: Int32, root: Int32, length: Int32, link: Int32, head: Int32, edges: Int32) -> tuple[int, int]:
+def build(symbols: Int32, root: Int32, length: Int32, link: Int32, head: Int32, edges: Rows[Int32]) -> tuple[int, int]:
     """Build the suffix automaton of `symbols`; return the number of its states and edges, with those of number 0.
 
     Args:
@@ -195,7 +196,7 @@ def build(symbols: Int32, root: Int32, length: Int32, link: Int32, head: Int32, 
     """
     last, n_states, n_edges = ROOT, ROOT + 1, 1
     for i in range(symbols.size):
-        symbol, new = int(symbols[i]), n_states
+        symbol, new = symbols[i], n_states
         n_states += 1
         length[new] = length[last] + 1
         state, edge = last, 0
@@ -208,35 +209,35 @@ def build(symbols: Int32, root: Int32, length: Int32, link: Int32, head: Int32, 
             if state == ROOT:
                 root[symbol] = n_edges
             n_edges += 1
-            state = int(link[state])
+            state = link[state]
         if state == 0:
             link[new] = ROOT
         elif length[edges[edge, TO]] == length[state] + 1:
             link[new] = edges[edge, TO]
         else:  # the pieces up to this length now end at one place more: they get a state of their own
-            other, clone = int(edges[edge, TO]), n_states
+            other, clone = edges[edge, TO], n_states
             n_states += 1
             length[clone], link[clone] = length[state] + 1, link[other]
-            copied = int(head[other])
+            copied = head[other]
             while copied != 0:
                 edges[n_edges, SYMBOL], edges[n_edges, TO] = edges[copied, SYMBOL], edges[copied, TO]
                 edges[n_edges, NEXT] = head[clone]
                 head[clone] = n_edges
                 n_edges += 1
-                copied = int(edges[copied, NEXT])
+                copied = edges[copied, NEXT]
             while state != 0:
                 edge = _edge(root, head, edges, state, symbol)
                 if edge == 0 or edges[edge, TO] != other:
                     break
                 edges[edge, TO] = clone
-                state = int(link[state])
+                state = link[state]
             link[other] = link[new] = clone
         last = new
     return n_states, n_edges
 
 
 @kernel
-def least_ends(length: Int32, head: Int32, edges: Int32, counts: Int32, order: Int32, least: Int32) -> None:
+def least_ends(length: Int32, head: Int32, edges: Rows[Int32], counts: Int32, order: Int32, least: Int32) -> None:
     """Fill `least` with the fewest characters from each state to the next sign for an end; `FAR` if there is none.
 
     Args:
@@ -250,24 +251,25 @@ def least_ends(length: Int32, head: Int32, edges: Int32, counts: Int32, order: I
         order[counts[length[state]]] = state
         counts[length[state]] += 1
     for i in range(order.size - 2, -1, -1):  # edges lead to longer pieces: those come first
-        state = int(order[i])
-        fewest, edge = FAR, int(head[state])
+        state = order[i]
+        fewest, edge = FAR, head[state]
         while edge != 0:
-            symbol, behind = int(edges[edge, SYMBOL]), int(least[edges[edge, TO]])
+            symbol, behind = edges[edge, SYMBOL], least[edges[edge, TO]]
             if symbol == END:
                 fewest = 0
             elif symbol == BEGIN:
                 fewest = min(fewest, behind)
             elif symbol != BREAK and behind < FAR:
                 fewest = min(fewest, behind + 1)
-            edge = int(edges[edge, NEXT])
+            edge = edges[edge, NEXT]
         least[state] = fewest
 
 
 @kernel
 def flatten(
-    head: Int32, linked: Int32, least: Int32, numbers: Int32, queue: Int32, pending: Int32, starts: Int32, edges: Int32
-) -> tuple[int, int]:
+    head: Int32, linked: Rows[Int32], least: Int32, numbers: Int32, queue: Int32, pending: Int32, starts: Int32,
+    edges: Rows[Int32],
+) -> tuple[int, int]:  # fmt: skip
     """Number the states that a quote comes to, and write their edges; return the number of states and edges.
 
     Args:
@@ -282,9 +284,9 @@ def flatten(
         low, pending[0], waiting = n_edges, queue[state], 1
         while waiting > 0:  # the state, and those to which signs lead from it
             waiting -= 1
-            edge = int(head[pending[waiting]])
+            edge = head[pending[waiting]]
             while edge != 0:
-                symbol, target = int(linked[edge, SYMBOL]), int(linked[edge, TO])
+                symbol, target = linked[edge, SYMBOL], linked[edge, TO]
                 if symbol in (BEGIN, END):
                     pending[waiting], waiting = target, waiting + 1
                 elif symbol != BREAK and least[target] < FAR:
@@ -298,6 +300,6 @@ def flatten(
                             place -= 1
                         edges[place, SYMBOL], edges[place, TO] = symbol, numbers[target]
                     n_edges += 1
-                edge = int(linked[edge, NEXT])
+                edge = linked[edge, NEXT]
         state += 1
     return n_states, n_edges

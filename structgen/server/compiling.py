@@ -18,7 +18,6 @@ from contextlib import suppress
 from functools import cache
 from typing import Generic, TypeVar
 
-from structgen.kernels import no_compilation
 from structgen.patience import seconds_reading
 from structgen.server.problems import Problem
 
@@ -194,15 +193,13 @@ class _PooledWork(Generic[T]):
                 self._interrupted = False
 
     def interrupt(self) -> bool:
-        """Interrupts the thread, unless it may be compiling a kernel. Returns False if the work is over."""
+        """Interrupts the thread. Returns False if the work is over."""
         with self._lock:
             self._unwanted = True
             if self._thread is None:
                 return False
-            with no_compilation() as is_safe:
-                if is_safe:
-                    self._interrupted = True
-                    _interrupt(self._thread)
+            self._interrupted = True
+            _interrupt(self._thread)
             return True
 
 

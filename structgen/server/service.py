@@ -8,7 +8,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TypeVar
 
-from structgen.compile_ahead import SCHEMA, use_kernels
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
 from structgen.errors import RequestError
@@ -159,14 +158,25 @@ class Service:
         self._loop.call_soon_threadsafe(tell)
 
 
+_WARM_UP = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "n": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+    },
+    "required": ["name", "n", "tags"],
+}
+"""A schema of most kinds of texts."""
+
+
 def warm_up(model: Model) -> None:
-    """Compiles what the first request would wait for: kernels, the model's forward pass, the vocabulary's trie."""
-    use_kernels()
+    """Does what the first request would wait for: the model's first forward pass, the vocabulary's trie."""
     limits = Limits(128, max_characters=4, max_digits=2, max_items=2)  # short values, for slow models
     for canonical in ("off", "prefer"):
         options = CallOptions(limits=limits, sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
         with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
-            prepare(model, GivenPrompts.of("x"), SCHEMA, options).results(record=True)
+            prepare(model, GivenPrompts.of("x"), _WARM_UP, options).results(record=True)
 
 
 class RunningRequest:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels.folders import cache_directory
+from structgen.cache_folder import cache_directory
 
 MAX_FILES = 32
 """Files kept; those written longest ago are deleted first. A vocabulary takes 5 to 15 MB."""

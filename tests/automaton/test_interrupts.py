@@ -21,7 +21,7 @@ from structgen.parts import composed
 from structgen.parts.parts import Series, by_text
 from structgen.testing import scripted
 from structgen.values.name_frames import NameWriter
-from tests.support.interrupting import Interrupts, wrap_kernels, writers_of_states
+from tests.support.interrupting import Interrupts, writers_of_states
 from tests.support.matching import rich_vocabulary
 from tests.support.planned import Planned
 
@@ -145,17 +145,15 @@ def walk(interrupts: Interrupts, grammar: Grammar, text: str, growth: float) -> 
         interrupts.stubbornly(advance, 1 + number % 2, growth)
 
 
-def check(name: str, interrupts: Interrupts, monkeypatch: pytest.MonkeyPatch, growth: float) -> None:
+def check(name: str, interrupts: Interrupts, growth: float) -> None:
     """Walk the texts of a case, interrupted; then its grammar has the masks of a fresh one."""
     texts = CASES[name][1]
     wanted = {text: seen(compiled(name), text) for text in texts}
-    with monkeypatch.context() as patched:
-        wrap_kernels(patched.setattr)
-        grammar = compiled(name)
-        for text in texts:
-            walk(interrupts, grammar, text, growth)
-        for text in reversed(texts):
-            assert seen(grammar, text) == wanted[text], (name, text)
+    grammar = compiled(name)
+    for text in texts:
+        walk(interrupts, grammar, text, growth)
+    for text in reversed(texts):
+        assert seen(grammar, text) == wanted[text], (name, text)
 
 
 @pytest.fixture(autouse=True)
@@ -166,19 +164,18 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NameWriter, "at_once", 3)
 
 
-def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one() -> None:
     """Every call of a walk is interrupted some dozens of times, and so is every function that writes states."""
     interrupts = Interrupts()
     for name in CASES:
-        check(name, interrupts, monkeypatch, 2.4)
+        check(name, interrupts, 2.4)
     assert writers_of_states() <= interrupts.interrupted
 
 
-def test_a_mask_that_was_interrupted_once_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mask_that_was_interrupted_once_is_made_again() -> None:
     """At each of its places, of which the last ones correct it by what tests of a string say."""
     name, text, interrupts = "tested text", '"aca"', Interrupts()
     wanted = seen(compiled(name), text)
-    wrap_kernels(monkeypatch.setattr)
     for place in count(1):
         grammar = compiled(name)
         try:
@@ -191,11 +188,9 @@ def test_a_mask_that_was_interrupted_once_is_made_again(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_a_grammar_that_was_interrupted_everywhere_has_the_masks_of_a_fresh_one(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grammar_that_was_interrupted_everywhere_has_the_masks_of_a_fresh_one(name: str) -> None:
     """At each of the first fifty places where Python may look for signals, and at one in fifty of those behind."""
-    check(name, Interrupts(), monkeypatch, 1.02)
+    check(name, Interrupts(), 1.02)
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 4, 5])

@@ -388,7 +388,6 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
         "| refused, % of schemas | 50 | 0.5 | no |",
         "The slowest schemas of structgen 1",
         "| refused |",
-        "numba",
     ):
         assert wanted in text
 

@@ -22,7 +22,7 @@ app(["doctor"])
 def test_doctor_names_versions_and_sees_a_value_come_out():
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0, result.output
-    for word in ("torch", "transformers", "numba", "as expected"):
+    for word in ("torch", "transformers", "kernels", "compiled", "as expected"):
         assert word in result.output
 
 
@@ -38,6 +38,6 @@ def test_doctor_reports_what_is_there_where_torch_is_missing():
     result = subprocess.run([sys.executable, "-c", BROKEN], capture_output=True, text=True, timeout=300)
     assert result.returncode == 1, result.stderr
     told = " ".join(result.stdout.split())
-    for words in ("numba", "kernels compiled or loaded", "not generated", "torch"):
+    for words in ("kernels", "compiled", "not generated", "torch"):
         assert words in told
     assert "Traceback" not in result.stderr

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
-from numba.core.dispatcher import Dispatcher
-
 import structgen
 from structgen.automaton.machine import Automaton
 
@@ -27,7 +25,7 @@ _GIVEN = {"later": 0, "later_block": 1, "shared": 1, "returns": 0, "shorten": 1,
 
 class Interrupts:
     """Raises KeyboardInterrupt in the n-th call of the package's own code, where Python looks for signals: before a
-    function's first line, or behind what it has called (a function, a function in C, or a kernel that was `wrapped`).
+    function's first line, or behind what it has called (a function, or one in C, such as a kernel).
     A function that writes states is interrupted early when it is called first.
 
     Attributes:
@@ -90,29 +88,7 @@ def _is_writer(frame: FrameType) -> bool:
 
 def _interruptible(code: CodeType) -> bool:
     """Is this code of the package? Not of a generator: what is raised while one is thrown away, Python only prints."""
-    ours = code is _WRAPPER or Path(code.co_filename).is_relative_to(PACKAGE)
-    return ours and not code.co_flags & inspect.CO_GENERATOR
-
-
-def wrapped(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel in a function of Python, so that it can be interrupted behind it: a profiler does not see kernels."""
-
-    def call(*arguments: Any) -> Any:
-        return kernel(*arguments)
-
-    return call
-
-
-_WRAPPER: CodeType = wrapped(print).__code__
-
-
-def wrap_kernels(set_attribute: Callable[[Any, str, Any], None]) -> None:
-    """Wrap all kernels that Python has called. Others may become part of kernels that are not compiled yet."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("structgen.") and module is not None]
-    for module in modules:
-        for name, value in list(vars(module).items()):
-            if isinstance(value, Dispatcher) and value.signatures and not value.targetoptions.get("no_cpython_wrapper"):
-                set_attribute(module, name, wrapped(value))
+    return Path(code.co_filename).is_relative_to(PACKAGE) and not code.co_flags & inspect.CO_GENERATOR
 
 
 def writers_of_states() -> set[str]:

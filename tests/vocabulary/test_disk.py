@@ -111,18 +111,3 @@ def test_the_oldest_entries_go(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         os.utime(new, (1000 + age, 1000 + age))
     assert len(list(folder.iterdir())) == 2
     assert new.exists()
-
-
-def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment variable wins over the platform's cache folder."""
-    monkeypatch.setenv("STRUCTGEN_CACHE_DIR", "/somewhere")
-    assert disk.cache_directory() == Path("/somewhere")
-    monkeypatch.delenv("STRUCTGEN_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
-    monkeypatch.setattr("sys.platform", "linux")
-    assert disk.cache_directory() == Path("/elsewhere/structgen")
-    monkeypatch.setattr("sys.platform", "darwin")
-    assert disk.cache_directory() == Path.home() / "Library" / "Caches" / "structgen"
-    monkeypatch.setattr("sys.platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", "/local")
-    assert disk.cache_directory() == Path("/local/structgen/Cache")

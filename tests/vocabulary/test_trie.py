@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from structgen import kernels
 from structgen.errors import VocabularyError
 from structgen.vocabulary import Trie, Vocabulary
 from structgen.vocabulary.trie import MAX_TOKEN_BYTES, fill_trie, shared_prefixes, sorted_ids
@@ -71,7 +72,7 @@ def test_kernels_equal_their_plain_loops(tokens: list[bytes | None]) -> None:
     data, offsets, trie = vocabulary.data, vocabulary.offsets, vocabulary.trie
     order = sorted_ids(data, offsets)
     shared, compiled = np.zeros((2, len(order)), np.int32)
-    shared_prefixes.py_func(data, offsets, order, shared)
+    kernels.twin(shared_prefixes)(data, offsets, order, shared)
     shared_prefixes(data, offsets, order, compiled)
     assert np.array_equal(shared, compiled)
     n = len(trie)
@@ -79,7 +80,7 @@ def test_kernels_equal_their_plain_loops(tokens: list[bytes | None]) -> None:
     skip, token = np.zeros(n, np.int32), np.zeros(n, np.int32)
     twin = np.full(vocabulary.width, -1, np.int32)
     scratch = np.zeros(64, np.int32)
-    fill_trie.py_func(data, offsets, order, shared, byte, depth, skip, token, twin, scratch)
+    kernels.twin(fill_trie)(data, offsets, order, shared, byte, depth, skip, token, twin, scratch)
     for name, array in {"byte": byte, "depth": depth, "skip": skip, "token": token, "twin": twin}.items():
         assert np.array_equal(getattr(trie, name), array), name
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row
+from structgen.automaton.step import edges_at, states_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
     HI, LEADS, NOTHING, RANGES, SPAN, STUB, UNBOUNDED, A, B, Int32, Int64, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import INC_FLAG, LIMITS, NAMED, ROOM_FLAG, SEVERAL, edge_to
 from structgen.automaton.writing.char_kernels import ESCAPES as ESCAPES_FROM
 from structgen.automaton.writing.text_classes import ESCAPED
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 
 DIGITS = 4
 """The number of digits of an escape."""
@@ -50,14 +50,14 @@ def beginning(mark: int) -> tuple[int, int, int]:
 @inner_kernel
 def _marked(low: int, left: int, high_surrogate: int) -> int:
     """Packs the numbers that `beginning` unpacks. In a row the result is never 0, since `left` is not."""
-    return low | left << 16 | (high_surrogate - 0xD800 + 1 << 19 if high_surrogate else int64(0))
+    return low | left << 16 | (high_surrogate - 0xD800 + 1 << 19 if high_surrogate else 0)
 
 
 @inner_kernel
 def _interval(bounds: Int32, code: int) -> int:
     """The index of the interval that holds a character. The plain loop: the last index with `bounds[index] <= code`."""
-    interval: int = int64(0)
-    high: int = int64(bounds.size)
+    interval: int = 0
+    high: int = bounds.size
     while high - interval > 1:
         middle = (interval + high) >> 1
         if bounds[middle] <= code:
@@ -67,12 +67,10 @@ def _interval(bounds: Int32, code: int) -> int:
     return interval
 
 
+@inner_kernel
 def astral(high: int, low: int) -> int:
     """The character of a surrogate pair."""
     return 0x10000 + (high - 0xD800 << 10) + (low - 0xDC00)
-
-
-_astral = inner_kernel(astral)
 
 
 @inner_kernel
@@ -87,19 +85,19 @@ def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) 
         The first and the last character of the part. An empty part has a first greater than its last.
     """
     if settings[NAMED]:
-        return max(low, int64(CONTROLS[part, 0])), min(high, int64(CONTROLS[part, 1]))
+        return max(low, CONTROLS[part, 0]), min(high, CONTROLS[part, 1])
     if high_surrogate:
         if part:
-            return int64(1), int64(0)
-        return _astral(high_surrogate, max(low, int64(0xDC00))), _astral(high_surrogate, min(high, int64(0xDFFF)))
+            return 1, 0
+        return astral(high_surrogate, max(low, 0xDC00)), astral(high_surrogate, min(high, 0xDFFF))
     if part == 0:
-        return _astral(max(low, int64(0xD800)), int64(0xDC00)), _astral(min(high, int64(0xDBFF)), int64(0xDFFF))
-    return max(low, int64(_VALUES[part - 1, 0])), min(high, int64(_VALUES[part - 1, 1]))
+        return astral(max(low, 0xD800), 0xDC00), astral(min(high, 0xDBFF), 0xDFFF)
+    return max(low, _VALUES[part - 1, 0]), min(high, _VALUES[part - 1, 1])
 
 
 @inner_kernel
 def _led(
-    settings: Int64, nexts: Int32, limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int,
+    settings: Int64, nexts: Rows[Int32], limits: Int32, bounds: Int32, classes: Int32, q: int, low: int, high: int,
     high_surrogate: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The state of the DFA to which the characters of the code units `low..high` lead from `q` (see `_span`).
@@ -110,15 +108,15 @@ def _led(
         The state, 0 if no character is alive, or `SEVERAL` if they lead to different states; and the greatest limit of
         these states.
     """
-    target, room = int64(0), int64(0)
+    target, room = 0, 0
     for part in range(CONTROLS.shape[0] if settings[NAMED] else 1 + _VALUES.shape[0]):
-        first, last = _span(settings, int64(part), low, high, high_surrogate)
-        i = _interval(bounds, first) if first <= last else int64(bounds.size)
+        first, last = _span(settings, part, low, high, high_surrogate)
+        i = _interval(bounds, first) if first <= last else bounds.size
         while i < bounds.size and bounds[i] <= last:
-            reached = int64(nexts[q, classes[i]])
+            reached = nexts[q, classes[i]]
             if reached > 0:
-                room = max(room, int64(limits[reached]))
-                target = reached if target == 0 or target == reached else int64(SEVERAL)
+                room = max(room, limits[reached])
+                target = reached if target == 0 or target == reached else SEVERAL
             i += 1
     return target, room
 
@@ -127,8 +125,8 @@ def _led(
 def _row(machine: Machine, state: int, start: int, count: int, high: int) -> None:
     """Write the row of a stub, whose edges are `count` from `start` on. Columns A and B keep what was read."""
     states = states_at(machine)
-    q, mark = int64(states[state, A]), int64(states[state, B])
-    write_row(machine, state, int64(RANGES), start, count, int64(NOTHING), q, mark, high)
+    q, mark = states[state, A], states[state, B]
+    write_row(machine, state, RANGES, start, count, NOTHING, q, mark, high)
 
 
 @inner_kernel
@@ -138,16 +136,16 @@ def _stub(machine: Machine, settings: Int64, q: int, room: int, mark: int, state
     Args:
         room: the greatest limit of the states to which its characters lead.
     """
-    high = room if settings[INC_FLAG] else int64(UNBOUNDED)
-    write_row(machine, state, int64(STUB), int64(0), int64(0), int64(NOTHING), q, mark, high)
+    high = room if settings[INC_FLAG] else UNBOUNDED
+    write_row(machine, state, STUB, 0, 0, NOTHING, q, mark, high)
     leads: int = state | settings[ROOM_FLAG]
     return leads
 
 
 @inner_kernel
 def _digits(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, q: int, low: int,
-    left: int, high_surrogate: int, n_states: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], bounds: Int32, classes: Int32,
+    q: int, low: int, left: int, high_surrogate: int, n_states: int,
 ) -> tuple[int, int]:  # fmt: skip
     """The edge to the state in which the last `left` digits of an escape are missing, and the new count of states.
 
@@ -155,15 +153,15 @@ def _digits(
     with such a unit is alive. Behind the last digit, the edge leads to the state behind the character; behind a high
     surrogate, it leads to the state in front of the second escape.
     """
-    limits, high = per_state[LIMITS], low + (int64(1) << 4 * left) - 1
+    limits, high = per_state[LIMITS], low + (1 << 4 * left) - 1
     target, room = _led(settings, nexts, limits, bounds, classes, q, low, high, high_surrogate)
     if target == 0:
-        return int64(0), n_states
+        return 0, n_states
     mark = _marked(low, left, high_surrogate)
     if left == 0:
         if high_surrogate or low < 0xD800 or low > 0xDBFF:  # the character is complete
             return edge_to(settings, target), n_states
-        mark = _marked(low, int64(PAIR), int64(0))
+        mark = _marked(low, PAIR, 0)
     return _stub(machine, settings, q, room, mark, n_states), n_states + 1
 
 
@@ -183,8 +181,8 @@ def _append(machine: Machine, start: int, n_edges: int, byte: int, leads: int) -
 
 @kernel
 def write_digits(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
-    n_states: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], bounds: Int32, classes: Int32,
+    state: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write a state between the digits of an escape, or between the two escapes of a pair.
 
@@ -201,21 +199,19 @@ def write_digits(
         The new counts of states and edges.
     """
     states, edges = states_at(machine), edges_at(machine)
-    q, mark, high = int64(states[state, A]), int64(states[state, B]), int64(states[state, HI])
+    q, mark, high = states[state, A], states[state, B], states[state, HI]
     low, left, before = mark & 0xFFFF, mark >> 16 & 7, mark >> 19
     if left == PAIR:  # between the two escapes of a pair: `low` is the high surrogate
-        target, n_states = _digits(
-            machine, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), low, n_states
-        )
-        write_edge(machine, n_edges, int64(0x75), target)
-        write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
-        write_edge(machine, n_edges + 1, int64(0x5C), n_states)
-        _row(machine, state, n_edges + 1, int64(1), high)
+        target, n_states = _digits(machine, settings, nexts, per_state, bounds, classes, q, 0, DIGITS, low, n_states)
+        write_edge(machine, n_edges, 0x75, target)
+        write_plain_row(machine, n_states, n_edges, 1, UNBOUNDED)
+        write_edge(machine, n_edges + 1, 0x5C, n_states)
+        _row(machine, state, n_edges + 1, 1, high)
         return n_states + 1, n_edges + 2
-    high_surrogate = before - 1 + 0xD800 if before else int64(0)
+    high_surrogate = before - 1 + 0xD800 if before else 0
     # `start` and `letters` are the first edges for the digits 0 to 9 and for the letters. `step` is the number of code
     # units with the same next digit.
-    start, letters, step = n_edges, n_edges, int64(1) << 4 * (left - 1)
+    start, letters, step = n_edges, n_edges, 1 << 4 * (left - 1)
     for value in range(16):
         if value == 10:
             letters = n_edges
@@ -233,7 +229,7 @@ def write_digits(
             n_states,
         )
         if target:
-            byte = int64(0x30 + value) if value < 10 else int64(0x61 + value - 10)
+            byte = 0x30 + value if value < 10 else 0x61 + value - 10
             n_edges = _append(machine, letters if value >= 10 else start, n_edges, byte, target)
     for row in range(letters, letters if settings[NAMED] else n_edges):  # capitals: 0x20 less for both ends of a span
         edges[n_edges, SPAN], edges[n_edges, LEADS] = edges[row, SPAN] - 0x2020, edges[row, LEADS]
@@ -244,8 +240,8 @@ def write_digits(
 
 @kernel
 def write_escape(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, bounds: Int32, classes: Int32, state: int,
-    n_states: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], bounds: Int32, classes: Int32,
+    state: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the state behind a backslash. Arguments and result are those of `write_digits`.
 
@@ -253,16 +249,14 @@ def write_escape(
     digits can spell an alive character. In a name, each character has one spelling, so `u` is for `CONTROLS` only.
     """
     q = state - settings[ESCAPES_FROM] + 1
-    digits, n_states = _digits(
-        machine, settings, nexts, per_state, bounds, classes, q, int64(0), int64(DIGITS), int64(0), n_states
-    )
+    digits, n_states = _digits(machine, settings, nexts, per_state, bounds, classes, q, 0, DIGITS, 0, n_states)
     start = n_edges
     for i in range(_SHORT.shape[0]):
-        target = int64(nexts[q, classes[_interval(bounds, int64(_SHORT[i, 1]))]])
+        target = nexts[q, classes[_interval(bounds, _SHORT[i, 1])]]
         if target > 0 and not (settings[NAMED] and _SHORT[i, 0] == _SLASH):
-            n_edges = _append(machine, start, n_edges, int64(_SHORT[i, 0]), edge_to(settings, target))
+            n_edges = _append(machine, start, n_edges, _SHORT[i, 0], edge_to(settings, target))
     if digits:
-        n_edges = _append(machine, start, n_edges, int64(0x75), digits)
-    high = int64(states_at(machine)[state, HI]) if settings[INC_FLAG] else int64(UNBOUNDED)
+        n_edges = _append(machine, start, n_edges, 0x75, digits)
+    high = states_at(machine)[state, HI] if settings[INC_FLAG] else UNBOUNDED
     _row(machine, state, start, n_edges - start, high)
     return n_states, n_edges

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import edges_at, int64, states_at, write_edge, write_plain_row, write_row, write_span
+from structgen.automaton.step import edges_at, states_at, write_edge, write_plain_row, write_row, write_span
 from structgen.automaton.table_format import (
     CHARS, COUNT, HI, KIND, LEADS, NOTHING, POP, RANGES, SPAN, START, STUB, TARGET, Int32, Int64, Machine,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 
 ALSO, UNEVEN = 1, 2
 """Why `lift_rows` leaves a row unfinished, as bits. ALSO: its caller has more edges for it. UNEVEN: characters beyond
@@ -70,25 +70,25 @@ def edge_to(settings: Int64, target: int) -> int:
 
 @inner_kernel
 def _write_middle(
-    machine: Machine, settings: Int64, per_state: Int32, target: int, n_states: int, n_edges: int
+    machine: Machine, settings: Int64, per_state: Rows[Int32], target: int, n_states: int, n_edges: int
 ) -> tuple[int, int]:
     """Write the seven states in the middle of the characters that lead to `target`, if they are not written yet. Return
     the new counts of states and edges."""
     if per_state[CONTINUED, target] != 0:
         return n_states, n_edges
-    first, limit, behind = n_states, int64(per_state[LIMITS, target]), edge_to(settings, target)
+    first, limit, behind = n_states, per_state[LIMITS, target], edge_to(settings, target)
     per_state[CONTINUED, target] = first
     for i in range(UTF8_STATES.shape[0]):
-        follows = int64(UTF8_STATES[i, 2])
+        follows = UTF8_STATES[i, 2]
         leads = behind if follows == COMPLETE else first + follows
-        write_span(machine, n_edges, int64(UTF8_STATES[i, 0]), int64(UTF8_STATES[i, 1]), leads)
-        write_plain_row(machine, first + i, n_edges, int64(1), limit)
+        write_span(machine, n_edges, UTF8_STATES[i, 0], UTF8_STATES[i, 1], leads)
+        write_plain_row(machine, first + i, n_edges, 1, limit)
         n_edges += 1
     return first + 7, n_edges
 
 
 @inner_kernel
-def _middle_edge(settings: Int64, per_state: Int32, target: int) -> int:
+def _middle_edge(settings: Int64, per_state: Rows[Int32], target: int) -> int:
     """The edge for the lead byte of a character that leads to `target`, to the first of the seven states that
     `_write_middle` has written. Adding `k` to it gives the edge to state `k` of the seven."""
     leads: int = per_state[CONTINUED, target] | settings[ROOM_FLAG]
@@ -96,10 +96,10 @@ def _middle_edge(settings: Int64, per_state: Int32, target: int) -> int:
 
 
 @inner_kernel
-def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
+def _shared_wide(nexts: Rows[Int32], wides: Int32, q: int) -> int:
     """The DFA state to which all characters beyond ASCII lead from `q` (0: dead); `SEVERAL` if they lead to different
     states."""
-    target: int = int64(nexts[q, wides[0]])
+    target: int = nexts[q, wides[0]]
     for i in range(1, wides.size):
         if nexts[q, wides[i]] != target:
             return SEVERAL
@@ -107,19 +107,21 @@ def _shared_wide(nexts: Int32, wides: Int32, q: int) -> int:
 
 
 @inner_kernel
-def _ascii_edges(machine: Machine, settings: Int64, nexts: Int32, spans: Int32, q: int, n_edges: int) -> int:
+def _ascii_edges(
+    machine: Machine, settings: Int64, nexts: Rows[Int32], spans: Rows[Int32], q: int, n_edges: int
+) -> int:
     """Write the edges of `q` for ASCII characters; return the new count of edges.
 
     Spans that touch and have the same target get one edge."""
     edges, start = edges_at(machine), n_edges
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
-        target = int64(nexts[q, spans[i, 2]])
+        target = nexts[q, spans[i, 2]]
         if target > 0:
-            leads, first, last = edge_to(settings, target), int64(spans[i, 0]), int64(spans[i, 1])
+            leads, first, last = edge_to(settings, target), spans[i, 0], spans[i, 1]
             # Spans come from high to low: this one may end right before the edge that was written last.
             before = n_edges - 1
             if n_edges > start and edges[before, LEADS] == leads and edges[before, SPAN] & 255 == last + 1:
-                n_edges, last = before, int64(edges[before, SPAN] >> 8)
+                n_edges, last = before, edges[before, SPAN] >> 8
             write_span(machine, n_edges, first, last, leads)
             n_edges += 1
     return n_edges
@@ -127,20 +129,20 @@ def _ascii_edges(machine: Machine, settings: Int64, nexts: Int32, spans: Int32, 
 
 @inner_kernel
 def _quote_edges(
-    machine: Machine, settings: Int64, nexts: Int32, escaped: Int32, end: int, q: int, n_edges: int
+    machine: Machine, settings: Int64, nexts: Rows[Int32], escaped: Int32, end: int, q: int, n_edges: int
 ) -> int:
     """Write the edges of `q` for the closing quote, which leads to `end`, and for the backslash; return the new count
     of edges.
 
     There is no edge for the quote if `end` is 0, and none for the backslash if no escape spells an alive character."""
     if end:
-        write_edge(machine, n_edges, int64(0x22), end)
+        write_edge(machine, n_edges, 0x22, end)
         n_edges += 1
     alive = 0
     for i in range(escaped.size):
         alive |= nexts[q, escaped[i]]
     if alive:
-        write_edge(machine, n_edges, int64(0x5C), settings[ESCAPES] + q - 1 | settings[ROOM_FLAG])
+        write_edge(machine, n_edges, 0x5C, settings[ESCAPES] + q - 1 | settings[ROOM_FLAG])
         n_edges += 1
     return n_edges
 
@@ -153,7 +155,7 @@ def _lead_edges(machine: Machine, continued: int, n_edges: int) -> int:
         continued: the edge to the first of the seven states, with its flags (see `_middle_edge`).
     """
     for i in range(UTF8_LEADS.shape[0]):
-        first, last, follows = int64(UTF8_LEADS[i, 0]), int64(UTF8_LEADS[i, 1]), int64(UTF8_LEADS[i, 2])
+        first, last, follows = UTF8_LEADS[i, 0], UTF8_LEADS[i, 1], UTF8_LEADS[i, 2]
         write_span(machine, n_edges, first, last, continued + follows)
         n_edges += 1
     return n_edges
@@ -161,8 +163,8 @@ def _lead_edges(machine: Machine, continued: int, n_edges: int) -> int:
 
 @kernel
 def lift_rows(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spans: Int32, wides: Int32, escaped: Int32,
-    low: int, owed: npt.NDArray[np.uint8], n_states: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], spans: Rows[Int32], wides: Int32,
+    escaped: Int32, low: int, owed: npt.NDArray[np.uint8], n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Write the rows of the DFA states `low` to `low + owed.size - 1`. Rows that are written already are skipped.
 
@@ -198,21 +200,21 @@ def lift_rows(
         start = n_edges
         n_edges = _ascii_edges(machine, settings, nexts, spans, q, n_edges)
         if settings[QUOTED]:
-            n_edges = _quote_edges(machine, settings, nexts, escaped, int64(ends[q]), q, n_edges)
+            n_edges = _quote_edges(machine, settings, nexts, escaped, ends[q], q, n_edges)
         if wide > 0:
             n_edges = _lead_edges(machine, _middle_edge(settings, per_state, wide), n_edges)
         # The row itself. Plain text has no closing quote: a state that accepts leaves the frame with any other byte.
         leaves = settings[QUOTED] == 0 and ends[q] > 0
-        kind = int64(STUB) if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
-        action, outcome = (int64(POP), int64(ends[q]) - 1) if leaves else (int64(NOTHING), int64(0))
-        write_row(machine, state, kind, start, n_edges - start, action, outcome, int64(0), int64(limits[q]))
+        kind = STUB if owed[i] else RANGES | CHARS << 4 | settings[BLOCK] << 8
+        action, outcome = POP if leaves else NOTHING, ends[q] - 1 if leaves else 0
+        write_row(machine, state, kind, start, n_edges - start, action, outcome, 0, limits[q])
     return n_states, n_edges
 
 
 @inner_kernel
 def _wide_edges(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, nodes: Int32, low: int,
-    high: int, q: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], spelling: Rows[Int32],
+    nodes: Int32, low: int, high: int, q: int, n_edges: int,
 ) -> int:  # fmt: skip
     """Write the edges of `q` for the spans `low..high - 1` of a spelling; return the new count of edges.
 
@@ -221,24 +223,24 @@ def _wide_edges(
         nodes: for each node, the edge to its state; 0 if nothing is alive below it.
     """
     for i in range(low, high):
-        left, below = int64(spelling[i, 2]), int64(spelling[i, 3])
+        left, below = spelling[i, 2], spelling[i, 3]
         if left < 0:  # the next byte is read at a node
-            leads = int64(nodes[below])
+            leads = nodes[below]
         else:  # `left` more bytes of any value follow, to a character of class `below`
-            target = int64(nexts[q, below])
-            leads = edge_to(settings, target) if target else int64(0)
+            target = nexts[q, below]
+            leads = edge_to(settings, target) if target else 0
             if target and left:  # states 0, 1 and 2 of the seven take 1, 2 and 3 more bytes
                 leads = _middle_edge(settings, per_state, target) + left - 1
         if leads:
-            write_span(machine, n_edges, int64(spelling[i, 0]), int64(spelling[i, 1]), leads)
+            write_span(machine, n_edges, spelling[i, 0], spelling[i, 1], leads)
             n_edges += 1
     return n_edges
 
 
 @kernel
 def write_wide(
-    machine: Machine, settings: Int64, nexts: Int32, per_state: Int32, spelling: Int32, ends: Int32, nodes: Int32,
-    q: int, also: int, n_states: int, n_edges: int,
+    machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], spelling: Rows[Int32],
+    ends: Int32, nodes: Int32, q: int, also: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Complete the row of `q` where characters beyond ASCII lead to different states. `lift_rows` has written its other
     edges.
@@ -257,19 +259,19 @@ def write_wide(
     states, edges, state = states_at(machine), edges_at(machine), settings[FIRST] + q - 1
     # Spans behind which more bytes of any value follow lead through the seven states of their target.
     for i in range(spelling.shape[0]):
-        target = int64(nexts[q, spelling[i, 3]]) if spelling[i, 2] > 0 else int64(0)
+        target = nexts[q, spelling[i, 3]] if spelling[i, 2] > 0 else 0
         if target:
             n_states, n_edges = _write_middle(machine, settings, per_state, target, n_states, n_edges)
     # A state for each node but the root. Nodes come before those that lead to them.
-    low = int64(0)
+    low = 0
     for node in range(ends.size - 1):
-        start, high = n_edges, int64(ends[node])
+        start, high = n_edges, ends[node]
         n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, high, q, n_edges)
         low, nodes[node] = high, 0
         if n_edges > start:
-            limit = int64(0)  # HI of the node: the greatest limit behind it
+            limit = 0  # HI of the node: the greatest limit behind it
             for row in range(start, n_edges):
-                limit = max(limit, int64(states[edges[row, LEADS] & TARGET, HI]))
+                limit = max(limit, states[edges[row, LEADS] & TARGET, HI])
             write_plain_row(machine, n_states, start, n_edges - start, limit)
             nodes[node] = n_states | settings[ROOM_FLAG]
             n_states += 1
@@ -278,7 +280,7 @@ def write_wide(
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         edges[n_edges, SPAN], edges[n_edges, LEADS] = edges[row, SPAN], edges[row, LEADS]
         n_edges += 1
-    n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, int64(ends[-1]), q, n_edges)
+    n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, ends[-1], q, n_edges)
     states[state, START], states[state, COUNT] = start, n_edges - start
     states[state, KIND] = STUB if also else RANGES | CHARS << 4 | settings[BLOCK] << 8
     return n_states, n_edges

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edge, int64, registers_at, scratch_at, write_edge, write_row
+from structgen.automaton.step import edge, registers_at, scratch_at, write_edge, write_row
 from structgen.automaton.table_format import (
     GOTO, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, TARGET, UNBOUNDED, B, Int32, Machine,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import view_uint8
+from structgen.kernels import inner_kernel, kernel, view_uint8
 
 
 LITERAL_WORDS, NODE_WORDS = 3, 5
@@ -100,9 +99,9 @@ def put_literal(scratch: Int32, row: int, start: int, end: int, target: int) -> 
 @inner_kernel
 def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
     """The place of the shortest of the literals at the places from `low` to `high`; of several, the first."""
-    shortest, length = low, int64(UNBOUNDED)
+    shortest, length = low, UNBOUNDED
     for row in range(low, high, LITERAL_WORDS):
-        each = int64(scratch[row + 1]) - int64(scratch[row])
+        each = scratch[row + 1] - scratch[row]
         if each < length:
             shortest, length = row, each
     return shortest
@@ -113,7 +112,7 @@ def _other_after(machine: Machine, other: int, byte: int) -> int:
     """The state of the other text behind a byte, given the state in front of it; 0 if no such text shares the byte."""
     if other == 0:
         return 0
-    taken = int64(edge(machine, other, byte))
+    taken = edge(machine, other, byte)
     # NEED marks the quote that closes the other text: behind it, the other text shares nothing with the literals.
     return taken & TARGET if taken > 0 and not taken & NEED else 0
 
@@ -121,10 +120,10 @@ def _other_after(machine: Machine, other: int, byte: int) -> int:
 @inner_kernel
 def _write_node(machine: Machine, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
     """Write the row of a trie's node, whose edges are `start..end - 1`. Bytes without an edge go on at `other`."""
-    kind, action = int64(RANGES), int64(GOTO) if other else int64(NOTHING)
+    kind, action = RANGES, GOTO if other else NOTHING
     if other and inner:  # aux is 1 in the middle of a character: the free string is not in its first state there
-        kind = RANGES | OVERLAY << 4 | int64(other != inner) << 8
-    write_row(machine, node, kind, start, end - start, action, other, shortest + 1, int64(UNBOUNDED))
+        kind = RANGES | OVERLAY << 4 | (other != inner) << 8
+    write_row(machine, node, kind, start, end - start, action, other, shortest + 1, UNBOUNDED)
 
 
 @inner_kernel
@@ -143,20 +142,20 @@ def insert(
     """
     scratch, blob = scratch_at(machine), view_uint8(text)
     bottom = rows + LITERAL_WORDS * count
-    top = _push_node(scratch, bottom, rows, bottom, int64(0), state, other)
+    top = _push_node(scratch, bottom, rows, bottom, 0, state, other)
     while top > bottom:
         # Take a node from the stack.
         top -= NODE_WORDS
-        low, end, depth = int64(scratch[top]), int64(scratch[top + 1]), int64(scratch[top + 2])
-        node, fallback, first_edge = int64(scratch[top + 3]), int64(scratch[top + 4]), n_edges
+        low, end, depth = scratch[top], scratch[top + 1], scratch[top + 2]
+        node, fallback, first_edge = scratch[top + 3], scratch[top + 4], n_edges
         shortest = (_shortest_literal(scratch, low, end) - rows) // LITERAL_WORDS
         # An edge for each group of literals with the same next byte.
         while low < end:
-            byte = int64(blob[scratch[low] + depth])
+            byte = blob[scratch[low] + depth]
             high = low + LITERAL_WORDS
             while high < end and blob[scratch[high] + depth] == byte:
                 high += LITERAL_WORDS
-            target = int64(scratch[low + 2])
+            target = scratch[low + 2]
             # Is the literal alone in its group? How many of its bytes come behind this one?
             alone, left = high == low + LITERAL_WORDS, scratch[low + 1] - scratch[low] - depth - 1
             if left > 0 or not alone:
@@ -181,10 +180,10 @@ def insert_literals(
     """
     scratch = scratch_at(machine)
     rows = 2 * count + (size + 3) // 4
-    row, start = rows, int64(0)
+    row, start = rows, 0
     for i in range(count):
-        end = int64(scratch[i])
-        row = put_literal(scratch, row, start, end, int64(scratch[count + i]))
+        end = scratch[i]
+        row = put_literal(scratch, row, start, end, scratch[count + i])
         start = end
     text = registers_at(machine)[R_SCRATCH] + 8 * count
     return insert(machine, text, rows, count, state, inner, other, n_states, n_edges)

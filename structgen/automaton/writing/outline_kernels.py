@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import int64
 from structgen.automaton.table_format import Int32, Int64
 from structgen.automaton.writing.text_classes import class_bounds, class_ends
 from structgen.automaton.writing.text_loops import write_exits
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 
 Uint8 = npt.NDArray[np.uint8]
 
@@ -25,8 +24,8 @@ AS_THEY_ARE: Int32 = np.array([(0, 0x7F), (0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7
 
 @kernel
 def write_outline(
-    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, quoted: int, spare: Int64, spans: Int32, depths: Uint8,
-    leads: Int64,
+    bounds: Int32, classes: Int32, nexts: Rows[Int32], wides: Int32, quoted: int, spare: Rows[Int64],
+    spans: Rows[Int32], depths: Rows[Uint8], leads: Rows[Int64],
 ) -> tuple[int, int]:  # fmt: skip
     """Write the spans, depths and exits of a `DfaOutline`.
 
@@ -42,21 +41,21 @@ def write_outline(
         The number of spans, and the number of states with a home (see `write_exits`).
     """
     _write_depths(bounds, classes, nexts, spare[SPARE - 1], depths)
-    homes = int64(0)
+    homes = 0
     if wides.size > 0 and wides[-1] > 0:
         homes = write_exits(bounds, classes, nexts, wides, quoted, spare[: SPARE - 1], leads)
     return _write_spans(bounds, classes, quoted, spans), homes
 
 
 @inner_kernel
-def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Int32) -> int:
+def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Rows[Int32]) -> int:
     """Write the spans; return their number.
 
     The plain loop: cut each interval with each of the spans of `AS_THEY_ARE` that fit, and keep what is not empty."""
-    count: int = int64(0)
+    count: int = 0
     for i in range(bounds.size):
         for k in range(1 if quoted else 0, AS_THEY_ARE.shape[0] if quoted else 1):
-            low, high = max(int64(bounds[i]), int64(AS_THEY_ARE[k, 0])), min(_last(bounds, i), int64(AS_THEY_ARE[k, 1]))
+            low, high = max(bounds[i], AS_THEY_ARE[k, 0]), min(_last(bounds, i), AS_THEY_ARE[k, 1])
             if classes[i] != 0 and low <= high:
                 spans[count, 0], spans[count, 1], spans[count, 2] = low, high, classes[i]
                 count += 1
@@ -64,7 +63,7 @@ def _write_spans(bounds: Int32, classes: Int32, quoted: int, spans: Int32) -> in
 
 
 @inner_kernel
-def _write_depths(bounds: Int32, classes: Int32, nexts: Int32, used: Int64, depths: Uint8) -> None:
+def _write_depths(bounds: Int32, classes: Int32, nexts: Rows[Int32], used: Int64, depths: Rows[Uint8]) -> None:
     """Write the depths.
 
     The plain loop: a depth is the number of characters on the shortest way to the dead state, less 1, where all
@@ -101,13 +100,13 @@ def _depth(row: Int32, used: Int64, depths: Uint8) -> int:
     """The depth of a state, computed from its row of the DFA and the depths of the states behind it.
 
     It is `MANY` if it is `MANY` or more, and `MAX_DEPTH` if no way to the dead state is known."""
-    depth: int = int64(MAX_DEPTH)
+    depth: int = MAX_DEPTH
     for c in range(row.size):
         if used[c]:
             if row[c] == 0:
                 return 0
             # `depths` leaves the dead state out: the depth of state t is `depths[t - 1]`.
-            behind = int64(depths[row[c] - 1]) + 1 if depths[row[c] - 1] < MANY else int64(depths[row[c] - 1])
+            behind = depths[row[c] - 1] + 1 if depths[row[c] - 1] < MANY else depths[row[c] - 1]
             depth = behind if behind < depth else depth
     return depth
 
@@ -115,12 +114,12 @@ def _depth(row: Int32, used: Int64, depths: Uint8) -> int:
 @inner_kernel
 def _last(bounds: Int32, i: int) -> int:
     """The last character of an interval."""
-    last: int = int64(bounds[i + 1]) - 1 if i + 1 < bounds.size else int64(0x10FFFF)
+    last: int = bounds[i + 1] - 1 if i + 1 < bounds.size else 0x10FFFF
     return last
 
 
 @inner_kernel
-def _mark_used(bounds: Int32, classes: Int32, spans: Int32, used: Int64) -> None:
+def _mark_used(bounds: Int32, classes: Int32, spans: Rows[Int32], used: Int64) -> None:
     """Set `used` to 1 for the classes with a character in `spans`, else to 0."""
     for c in range(used.size):
         used[c] = 0

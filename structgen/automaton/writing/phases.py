@@ -11,15 +11,14 @@ from struct import Struct
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import int64, registers_at, scratch_at, write_edge, write_plain_row, write_row
+from structgen.automaton.step import registers_at, scratch_at, write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
     CALL, DEAD, EAGER, GAP, GOTO, INC, R_SCRATCH, RANGES, ROOM, UNBOUNDED, Machine,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 from structgen.automaton.writing.literals import LITERAL_WORDS, insert, put_literal, work_space
 from structgen.automaton.writing.strings import NAME, PLACES, copy_block
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import view_int64, view_uint8
+from structgen.kernels import inner_kernel, kernel, view_int64, view_uint8
 
 SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 16
@@ -135,9 +134,9 @@ def _write_gap(machine: Machine, state: int, target: int, bound: int, n_edges: i
     """Write a state that takes at most `bound` bytes of free white space; other bytes go on at `target`.
 
     Returns the new count of edges. `write_gap` is its twin in Python."""
-    write_row(machine, state, int64(RANGES | GAP << 4), n_edges, int64(4), int64(GOTO), target, int64(0), bound)
+    write_row(machine, state, RANGES | GAP << 4, n_edges, 4, GOTO, target, 0, bound)
     for byte in SPACES:
-        write_edge(machine, n_edges, int64(byte), state | INC | ROOM)
+        write_edge(machine, n_edges, byte, state | INC | ROOM)
         n_edges += 1
     return n_edges
 
@@ -153,8 +152,8 @@ def _write_chain(
     """
     blob, first = view_uint8(text), n_states
     for i in range(length):
-        write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
-        write_edge(machine, n_edges, int64(blob[i]), n_states + 1 if i + 1 < length else target)
+        write_plain_row(machine, n_states, n_edges, 1, UNBOUNDED)
+        write_edge(machine, n_edges, blob[i], n_states + 1 if i + 1 < length else target)
         n_states += 1
         n_edges += 1
     return first if length > 0 else target, n_states, n_edges
@@ -195,14 +194,14 @@ def _list_names(machine: Machine, place: int) -> int:
     The plain loop: each member that may come is a literal that leads to its state. If undeclared names may come, the
     name of each other member is a literal that leads to DEAD, so that it cannot come as an undeclared name."""
     head, scratch = view_int64(registers_at(machine)[R_SCRATCH]), scratch_at(machine)
-    count, other, row, start = head[_COUNT], head[_OTHER], place, int64(0)
+    count, other, row, start = head[_COUNT], head[_OTHER], place, 0
     came, owed, bits = head[_CAME], _owed(machine), view_uint8(_bits_at(machine))
     for i in range(count):
-        end, member = int64(scratch[2 * _HEAD_WORDS + i]), int64(scratch[2 * _HEAD_WORDS + count + i])
+        end, member = scratch[2 * _HEAD_WORDS + i], scratch[2 * _HEAD_WORDS + count + i]
         if came <= member <= owed and bits[member >> 3] >> (member & 7) & 1:
             row = put_literal(scratch, row, start, end, head[_FIRST] + member)
         elif other:
-            row = put_literal(scratch, row, start, end - head[_BEHIND], int64(DEAD))
+            row = put_literal(scratch, row, start, end - head[_BEHIND], DEAD)
         start = end
     return (row - place) // LITERAL_WORDS
 
@@ -214,13 +213,13 @@ def _write_names(machine: Machine, place: int, n_states: int, n_edges: int) -> t
     Returns:
         The first of them, 0 if no name may come; and the new counts of states and edges.
     """
-    head, names, inner = view_int64(registers_at(machine)[R_SCRATCH]), int64(0), int64(0)
+    head, names, inner = view_int64(registers_at(machine)[R_SCRATCH]), 0, 0
     count, other = _list_names(machine, place), head[_OTHER]
     if other:  # any name, which the trie below leaves for each of the others
         names = inner = n_states
         copy_block(
             machine, head[_F_STATES], head[_F_COUNT], head[_F_EDGES], head[_F_N_EDGES], inner, n_edges, other,
-            int64(0), int64(UNBOUNDED),
+            0, UNBOUNDED,
         )  # fmt: skip
         n_states, n_edges = n_states + head[_F_COUNT], n_edges + head[_F_N_EDGES]
     if count:  # the trie of the declared names; where other names may come, it lies over the free name
@@ -243,7 +242,7 @@ def _write_before(machine: Machine, names: int, bound: int, comma: int, n_states
     state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(machine) + head[_SIZE]
     last, n_last = text + before, head[_LAST]
     if comma >= 0:  # no member comes before: there is no comma, and `last` is the brace alone
-        text, before, last, n_last = text + comma, before - comma, last + n_last - 1, int64(1)
+        text, before, last, n_last = text + comma, before - comma, last + n_last - 1, 1
     node = state
     if bound:  # white space in front of both
         node = n_states
@@ -251,24 +250,24 @@ def _write_before(machine: Machine, names: int, bound: int, comma: int, n_states
         n_states += 1
     # The state has two edges at most: for the first byte in front of a name, and for the first byte of `last`. They
     # stand in the order of their bytes.
-    edge, first_byte, end = n_edges, int64(view_uint8(text)[0]) if before else int64(0x22), view_uint8(last)[0]
-    count = int64(close != 0) + int64(names != 0)
+    edge, first_byte, end = n_edges, view_uint8(text)[0] if before else 0x22, view_uint8(last)[0]
+    count = (close != 0) + (names != 0)
     n_edges += count
     if names != 0:
         if before:  # the rest of `before`, white space, and the quote
             quote = n_states
-            write_plain_row(machine, quote, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(machine, n_edges, int64(0x22), names)
+            write_plain_row(machine, quote, n_edges, 1, UNBOUNDED)
+            write_edge(machine, n_edges, 0x22, names)
             n_states, n_edges, names = n_states + 1, n_edges + 1, quote
             if bound:
                 n_edges = _write_gap(machine, n_states, names, bound, n_edges)
                 n_states, names = n_states + 1, n_states
             names, n_states, n_edges = _write_chain(machine, text + 1, before - 1, names, n_states, n_edges)
-        write_edge(machine, edge + int64(close != 0 and end < first_byte), first_byte, names)
+        write_edge(machine, edge + (close != 0 and end < first_byte), first_byte, names)
     if close != 0:
         after, n_states, n_edges = _write_chain(machine, last + 1, n_last - 1, close, n_states, n_edges)
-        write_edge(machine, edge + int64(names != 0 and first_byte < end), int64(end), after)
-    write_plain_row(machine, node, edge, count, int64(UNBOUNDED))
+        write_edge(machine, edge + (names != 0 and first_byte < end), end, after)
+    write_plain_row(machine, node, edge, count, UNBOUNDED)
     return n_states, n_edges
 
 
@@ -296,10 +295,10 @@ def write_phases(machine: Machine, place: int, bound: int, n_states: int, n_edge
     for phase in range(head[_PHASES]):
         # Is no required member missing? Only then may an undeclared name or the end come.
         free = _owed(machine) == head[_COUNT]
-        head[_CLOSE] = close if free else int64(0)
-        head[_OTHER] = other + phase if free and other else int64(0)
+        head[_CLOSE] = close if free else 0
+        head[_OTHER] = other + phase if free and other else 0
         names, n_states, n_edges = _write_names(machine, place, n_states, n_edges)
-        comma = head[_COMMA] if phase == 0 else int64(-1)
+        comma = head[_COMMA] if phase == 0 else -1
         n_states, n_edges = _write_before(machine, names, bound, comma, n_states, n_edges)
         head[_STATE] += 1
         head[_CAME] += 1
@@ -321,16 +320,16 @@ def write_members(
         if bound:  # white space, the colon, and white space again
             call = n_states + 2
             n_edges = _write_gap(machine, state, n_states, bound, n_edges)
-            write_plain_row(machine, n_states, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(machine, n_edges, int64(0x3A), n_states + 1)
+            write_plain_row(machine, n_states, n_edges, 1, UNBOUNDED)
+            write_edge(machine, n_edges, 0x3A, n_states + 1)
             n_edges = _write_gap(machine, n_states + 1, call, bound, n_edges + 1)
             n_states += 3
         elif colon:
             call = n_states
             after, n_states, n_edges = _write_chain(machine, text + 1, colon - 1, call, n_states + 1, n_edges)
-            write_plain_row(machine, state, n_edges, int64(1), int64(UNBOUNDED))
-            write_edge(machine, n_edges, int64(view_uint8(text)[0]), after)
+            write_plain_row(machine, state, n_edges, 1, UNBOUNDED)
+            write_edge(machine, n_edges, view_uint8(text)[0], after)
             n_edges += 1
-        action, callee = int64(CALL | EAGER), int64(scratch[i])
-        write_row(machine, call, int64(RANGES), n_edges, int64(0), action, callee, ret + i, int64(UNBOUNDED))
+        action, callee = CALL | EAGER, scratch[i]
+        write_row(machine, call, RANGES, n_edges, 0, action, callee, ret + i, UNBOUNDED)
     return n_states, n_edges

@@ -9,11 +9,11 @@ import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.reading import spelled
-from structgen.automaton.step import int64, write_edge, write_row
+from structgen.automaton.step import write_edge, write_row
 from structgen.automaton.table_format import (
     INC, MAX_COUNT, NOTHING, POP, RANGES, ROOM, UNBOUNDED, Int32, Int64, Machine,
 )  # fmt: skip
-from structgen.kernels import kernel
+from structgen.kernels import Rows, kernel
 from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, Uint8, substrings
 from structgen.schema.quotes import MissingSource, Quotation
 
@@ -61,8 +61,8 @@ def write_quotation(
 
 @kernel
 def write_quotes(
-    machine: Machine, settings: Int64, starts: Int32, flat: Int32, least: Int32, spellings: Uint8, sizes: Int64,
-    pending: Int64,
+    machine: Machine, settings: Int64, starts: Int32, flat: Rows[Int32], least: Int32, spellings: Rows[Uint8],
+    sizes: Int64, pending: Rows[Int64],
 ) -> tuple[int, int]:  # fmt: skip
     """Write the states and edges of `Substrings`; return the new counts of states and edges of the tables.
 
@@ -73,7 +73,7 @@ def write_quotes(
         pending: int64[., 4], scratch: see `STATE`.
     """
     first, close, maximum, n_states, n_edges = settings[0], settings[1], settings[2], settings[3], settings[4]
-    counts, room = (int64(INC), int64(ROOM)) if maximum >= 0 else (int64(0), int64(0))
+    counts, room = INC if maximum >= 0 else 0, ROOM if maximum >= 0 else 0
     for q in range(1, least.size):
         pending[0, STATE], pending[0, DEPTH] = first + q - 1, 0
         pending[0, LOW], pending[0, HIGH] = starts[q], starts[q + 1]
@@ -82,17 +82,17 @@ def write_quotes(
             waiting -= 1
             state, low, high = pending[waiting, STATE], pending[waiting, LOW], pending[waiting, HIGH]
             depth, start = pending[waiting, DEPTH], n_edges
-            limit = int64(UNBOUNDED)
+            limit = UNBOUNDED
             if maximum >= 0:
-                limit = int64(0)
+                limit = 0
                 if depth == 0:
                     limit = max(limit, maximum - least[q])
                 else:  # the greatest limit behind it
                     for i in range(low, high):
                         limit = max(limit, maximum - least[flat[i, TO]])
             while low < high:  # edges are searched in order: lower case before all else of ASCII
-                symbol = int64(flat[high - 1, SYMBOL])
-                byte, begin = int64(spellings[symbol, depth]), high - 1
+                symbol = flat[high - 1, SYMBOL]
+                byte, begin = spellings[symbol, depth], high - 1
                 if sizes[symbol] == depth + 1:
                     write_edge(machine, n_edges, byte, first + flat[high - 1, TO] - 1 + counts)
                 else:
@@ -105,8 +105,8 @@ def write_quotes(
                 n_edges, high = n_edges + 1, begin
             ends = depth == 0 and least[q] == 0
             if ends and close > 0:
-                write_edge(machine, n_edges, int64(0x22), close)
+                write_edge(machine, n_edges, 0x22, close)
                 n_edges += 1
-            action = int64(POP) if ends and close == 0 else int64(NOTHING)
-            write_row(machine, state, int64(RANGES), start, n_edges - start, action, int64(0), int64(0), limit)
+            action = POP if ends and close == 0 else NOTHING
+            write_row(machine, state, RANGES, start, n_edges - start, action, 0, 0, limit)
     return n_states, n_edges

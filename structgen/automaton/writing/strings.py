@@ -8,7 +8,6 @@ each name has one spelling, that of `json.dumps(ensure_ascii=False)`: no other s
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edges_at, states_at
@@ -17,8 +16,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.writing.char_kernels import COMPLETE, UTF8_LEADS, UTF8_STATES
 from structgen.automaton.writing.text_classes import ESCAPED
-from structgen.kernels import kernel
-from structgen.kernels.views import view
+from structgen.kernels import kernel, view
 
 CLOSE = (1 << 24) - 1
 """Stands in a template for the state after the closing quote."""
@@ -151,7 +149,7 @@ PLACES = {
     key: (states.ctypes.data, len(states), edges.ctypes.data, len(edges)) for key, (states, edges) in TEMPLATES.items()
 }
 """For each block: the address of its rows, the number of rows, the address of its edges, the number of edges."""
-_template_states, _template_edges = view(types.int32, 8), view(types.int32, 2)
+_template_states, _template_edges = view(np.int32, 8), view(np.int32, 2)
 
 
 def free_string(

@@ -19,18 +19,18 @@ import string
 
 import numpy as np
 
-from structgen.automaton.step import int64
 from structgen.automaton.table_format import Int32, Int64
-from structgen.kernels import inner_kernel
+from structgen.kernels import Rows, inner_kernel
 
 BUCKETS = 64
 _DIGITS, _FEED, _CONTROL, _MARKS, _WIDE, ODD = range(58, 64)
 """The last buckets. No character is in `ODD`: it marks tokens that must be walked whatever characters they have."""
-_BEYOND_ASCII: Int32 = np.array(
-    [(0x80, 0x1FFF, _WIDE), (0x2000, 0x2FFF, _MARKS), (0x3000, 0xD7FF, _WIDE), (0xE000, 0x10FFFF, _WIDE)], np.int32
-)
-"""int32[4, 3]: first and last code point, and their bucket. UTF-8 spells the characters of `_MARKS` with the lead byte
-0xE2."""
+_BEYOND_ASCII: Int64 = np.array(
+    [(0x80, 0x1FFF, 1 << _WIDE), (0x2000, 0x2FFF, 1 << _MARKS), (0x3000, 0xD7FF, 1 << _WIDE),
+     (0xE000, 0x10FFFF, 1 << _WIDE)]
+)  # fmt: skip
+"""int64[4, 3]: first and last code point, and their bucket as a bit. UTF-8 spells the characters of `_MARKS` with the
+lead byte 0xE2."""
 
 
 def _bucket_table() -> Int64:
@@ -48,9 +48,8 @@ def _bucket_table() -> Int64:
     return table
 
 
-BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table())
+BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table()) * (np.arange(256) >> 6 != 2)
 """int64[256]: the bucket of each byte of UTF-8, as a bit. Bytes behind the lead byte of a character have no bit."""
-BIT_OF[0x80:0xC0] = 0
 MAX_OTHERS = 16
 """A state has no home if more characters than this lead elsewhere than they lead from the home. All tokens that begin
 with one of these characters are walked."""
@@ -67,21 +66,21 @@ def _measure(bounds: Int32, classes: Int32, wides: Int32, held: Int64, sizes: In
 
     An ASCII character counts one. All characters beyond ASCII count 128 together, shared equally by their classes."""
     for i in range(bounds.size):
-        c, low = classes[i], int64(bounds[i])
-        high = int64(bounds[i + 1]) - 1 if i + 1 < bounds.size else int64(0x10FFFF)
+        c, low = classes[i], bounds[i]
+        high = bounds[i + 1] - 1 if i + 1 < bounds.size else 0x10FFFF
         for code in range(low, min(high, 0x7F) + 1):
             held[c] |= BIT_OF[code]
             sizes[c] += 1
         for k in range(_BEYOND_ASCII.shape[0]):
             if low <= _BEYOND_ASCII[k, 1] and high >= _BEYOND_ASCII[k, 0]:
-                held[c] |= 1 << int64(_BEYOND_ASCII[k, 2])
+                held[c] |= _BEYOND_ASCII[k, 2]
     for k in range(wides.size):
         sizes[wides[k]] += 128 // wides.size
 
 
 @inner_kernel
 def write_exits(
-    bounds: Int32, classes: Int32, nexts: Int32, wides: Int32, quoted: int, spare: Int64, leads: Int64
+    bounds: Int32, classes: Int32, nexts: Rows[Int32], wides: Int32, quoted: int, spare: Rows[Int64], leads: Rows[Int64]
 ) -> int:
     """Write for each state of a `CharDfa` the buckets of the characters that lead away from it, and its home.
 
@@ -103,10 +102,10 @@ def write_exits(
     held, sizes, votes = spare[0], spare[1], spare[2]
     _measure(bounds, classes, wides, held, sizes)
     for q in range(1, nexts.shape[0]):
-        best = int64(0)
+        best = 0
         leads[q - 1, 0] = ODD_BIT | QUOTED_BITS if quoted else ODD_BIT
         for c in range(nexts.shape[1]):
-            t = int64(nexts[q, c])
+            t = nexts[q, c]
             if t != q:
                 leads[q - 1, 0] |= held[c]
             votes[t] += sizes[c]
@@ -116,11 +115,11 @@ def write_exits(
             votes[nexts[q, c]] = 0
         leads[q - 1, 1] = best
     # So far, the second column is where most characters lead. What is no home is taken out.
-    homes: int = int64(0)
+    homes: int = 0
     for q in range(1, nexts.shape[0]):
-        home, others = leads[q - 1, 1], int64(0)
+        home, others = leads[q - 1, 1], 0
         for c in range(nexts.shape[1]):
-            others += sizes[c] if nexts[q, c] != nexts[home, c] else int64(0)
+            others += sizes[c] if nexts[q, c] != nexts[home, c] else 0
         if home != 0 and (leads[home - 1, 1] != home or others > MAX_OTHERS):
             leads[q - 1, 1] = 0
         homes += leads[q - 1, 1] != 0

@@ -28,8 +28,7 @@ def register() -> None:
 def make_backend(*arguments: Any, **options: Any) -> Any:
     """Returns a `VLLMBackend`.
 
-    It is imported late: vLLM's workers, which need none, search all imported modules for Triton's kernels, and fail at
-    one of numba's.
+    It is imported late: vLLM's workers need none.
     """
     from structgen.integrations.vllm.backend import VLLMBackend
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import int64
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.regular.interning import intern
 
 Int32 = npt.NDArray[np.int32]
@@ -30,7 +29,7 @@ FULL, DONE = -1, -2
 
 
 @inner_kernel
-def _tried(place: Int64, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
+def _tried(place: Int64, nexts: Rows[Int32], wide: Uint8, open_: Uint8) -> None:
     """Set `open_` to 1 for the classes that are read at a place, else to 0.
 
     Behind a token, where one character beyond ASCII is read, all of them are: they may begin with the same byte.
@@ -51,7 +50,7 @@ def _tried(place: Int64, nexts: Int32, wide: Uint8, open_: Uint8) -> None:
 
 
 @inner_kernel
-def _step(place: Int64, after: Int64, kind: int, nexts: Int32, flags: Uint8, ahead: Int32) -> int:
+def _step(place: Int64, after: Int64, kind: int, nexts: Rows[Int32], flags: Uint8, ahead: Rows[Int32]) -> int:
     """Write the place behind a character of class `kind` to `after`.
 
     The terminals are tried in their order: a match ends all terminals behind it.
@@ -59,13 +58,13 @@ def _step(place: Int64, after: Int64, kind: int, nexts: Int32, flags: Uint8, ahe
     Returns:
         1; 0 if the character is refused; `UNKNOWN` if `ahead` must be filled in first.
     """
-    token, matched, goes_on, is_keyword = int64(0), False, False, False
-    n = int64(COLUMNS)
+    token, matched, goes_on, is_keyword = 0, False, False, False
+    n = COLUMNS
     for t in range(COLUMNS, place.size):
         entry = abs(place[t])
         if entry == 0 or (matched and place[t] > 0):
             break
-        state = int64(nexts[entry & STATE, kind])
+        state = nexts[entry & STATE, kind]
         waits = flags[state] & WAITING != 0
         if place[t] > 0:
             goes_on = waits
@@ -81,7 +80,7 @@ def _step(place: Int64, after: Int64, kind: int, nexts: Int32, flags: Uint8, ahe
             after[n] = moved if place[t] > 0 else -moved
             n += 1
     if not matched and place[BEGUN] != 0 and place[TOKEN] != 0:
-        token = int64(ahead[place[TOKEN], kind])
+        token = ahead[place[TOKEN], kind]
         if token == UNKNOWN:
             return UNKNOWN
     for t in range(n, after.size):
@@ -92,7 +91,7 @@ def _step(place: Int64, after: Int64, kind: int, nexts: Int32, flags: Uint8, ahe
 
 
 @inner_kernel
-def _alike(place: Int64, kind: int, other: int, nexts: Int32, ahead: Int32) -> bool:
+def _alike(place: Int64, kind: int, other: int, nexts: Rows[Int32], ahead: Rows[Int32]) -> bool:
     """Do two classes lead to the same place?"""
     for t in range(COLUMNS, place.size):
         if place[t] == 0:
@@ -105,7 +104,7 @@ def _alike(place: Int64, kind: int, other: int, nexts: Int32, ahead: Int32) -> b
 
 
 @inner_kernel
-def _trim(places: Int64, rows: Int32, count: int) -> None:
+def _trim(places: Rows[Int64], rows: Rows[Int32], count: int) -> None:
     """Have rows lead nowhere instead of to places from which no token is found. Column 0 marks the others meanwhile."""
     for place in range(count):
         rows[place, 0] = place > 0 and places[place, TOKEN] != 0
@@ -128,8 +127,8 @@ def _trim(places: Int64, rows: Int32, count: int) -> None:
 
 @kernel
 def scan(
-    places: Int64, table: Int64, rows: Int32, progress: Int64, nexts: Int32, flags: Uint8, ahead: Int32, wide: Uint8,
-    open_: Uint8,
+    places: Rows[Int64], table: Int64, rows: Rows[Int32], progress: Int64, nexts: Rows[Int32], flags: Uint8,
+    ahead: Rows[Int32], wide: Uint8, open_: Uint8,
 ) -> int:  # fmt: skip
     """Read places, breadth-first, until all are read, or until room or an entry of `ahead` is missing.
 
@@ -164,10 +163,10 @@ def scan(
             rows[here, kind] = 0
             if open_[kind] == 0:
                 continue
-            if last > 0 and _alike(places[here], int64(kind), int64(last), nexts, ahead):
+            if last > 0 and _alike(places[here], kind, last, nexts, ahead):
                 rows[here, kind] = rows[here, last]
                 continue
-            known = _step(places[here], places[count], int64(kind), nexts, flags, ahead)
+            known = _step(places[here], places[count], kind, nexts, flags, ahead)
             if known == UNKNOWN:
                 progress[1], progress[2], progress[3] = count, kind, count
                 asked: int = places[here, TOKEN]

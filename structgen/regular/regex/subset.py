@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.patience import check_deadline
 from structgen.regular.regex import charsets
 from structgen.regular.regex.nodes import Anchor, Node
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
-from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
+from structgen.regular.interning import FIRST_ROWS, POSITIVE, empty_table, grown_rows, intern
 from structgen.errors import LimitExceeded, quoted
-from structgen.kernels import inner_kernel, kernel
 from structgen.memo import BoundedCache
 
 Int32 = NDArray[np.int32]
@@ -225,19 +225,19 @@ def _push_members(row: Int64, words: int, stack: Int64) -> int:
     """Put the members of a bit set of `words` words on the stack; returns its height."""
     top = 0
     for word in range(words):
-        bits = np.uint64(row[word])
+        bits = row[word]
         member = word * 64
         while bits:
-            if bits & np.uint64(1):
+            if bits & 1:
                 stack[top] = member
                 top += 1
-            bits >>= np.uint64(1)
+            bits = bits >> 1 & POSITIVE
             member += 1
     return top
 
 
 @inner_kernel
-def _closure(code: Int64, rows: Int64, state: int, after: int, scratch: Int64) -> tuple[int, bool]:
+def _closure(code: Rows[Int64], rows: Rows[Int64], state: int, after: int, scratch: Rows[Int64]) -> tuple[int, bool]:
     """The CHAR and MATCH instructions that `rows[state]`, a bit set, reaches without a character.
 
     The plain loop: while an instruction of the set is a SPLIT, or an ASSERT that holds, add those it leads to.
@@ -281,13 +281,14 @@ def _closure(code: Int64, rows: Int64, state: int, after: int, scratch: Int64) -
 
 @inner_kernel
 def _reach(
-    code: Int64, flat: Int64, starts: Int64, wordly: Int64, only: int, live: Int64, count: int, reached: Int64
-) -> None:
+    code: Rows[Int64], flat: Int64, starts: Int64, wordly: Int64, only: int, live: Int64, count: int,
+    reached: Rows[Int64],
+) -> None:  # fmt: skip
     """Add the targets of the first `count` CHAR instructions in `live` to `reached`, for the classes whose `wordly` is
     `only` (`ANY_CLASS`: for all)."""
     for i in range(count):
         target = live[i] + 1
-        bit = np.int64(np.uint64(1) << np.uint64(target & 63))
+        bit = 1 << (target & 63)
         chars = code[target - 1, 1]
         for member in range(starts[chars], starts[chars + 1]):
             current = flat[member]
@@ -297,13 +298,14 @@ def _reach(
 
 @inner_kernel
 def _intern_reached(
-    wordly: Int64, context: int, rows: Int64, table: Int64, next_: Int32, reached: Int64, state: int, count: int,
+    wordly: Int64, context: int, rows: Rows[Int64], table: Int64, next_: Rows[Int32], reached: Rows[Int64],
+    state: int, count: int,
 ) -> int:  # fmt: skip
     """Make the rows of `reached` states, with edges from `state`, and clear them. Returns the number of states."""
     classes, words = reached.shape
     words -= 1
     for current in range(1, classes):
-        alive = np.int64(0)
+        alive = 0
         for word in range(words):
             alive |= reached[current, word]
             rows[count, word] = reached[current, word]
@@ -318,8 +320,9 @@ def _intern_reached(
 
 @kernel
 def _expand(
-    code: Int64, flat: Int64, starts: Int64, wordly: Int64, context: int, trailing: bool, limit: int,
-    rows: Int64, table: Int64, next_: Int32, final: Int32, scratch: Int64, reached: Int64, progress: Int64,
+    code: Rows[Int64], flat: Int64, starts: Int64, wordly: Int64, context: int, trailing: bool, limit: int,
+    rows: Rows[Int64], table: Int64, next_: Rows[Int32], final: Int32, scratch: Rows[Int64], reached: Rows[Int64],
+    progress: Int64,
 ) -> None:  # fmt: skip
     """Expand states until all are, the limit is passed, or there is no room for one more.
 
@@ -350,7 +353,7 @@ def _expand(
             if matched and trailing:  # the state that stands at the MATCH alone accepts whatever follows
                 for current in range(1, classes):
                     if only == ANY_CLASS or wordly[current] == only:
-                        reached[current, last >> 6] = np.int64(np.uint64(1) << np.uint64(last & 63))
+                        reached[current, last >> 6] = 1 << (last & 63)
             else:
                 _reach(code, flat, starts, wordly, only, scratch[LIVE], live, reached)
         count = _intern_reached(wordly, context, rows, table, next_, reached, state, count)

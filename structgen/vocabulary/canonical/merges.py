@@ -19,12 +19,11 @@ among the merge and those that made its parts: a merge waits for parts that are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.vocabulary.packed import Words
 
 Int64 = NDArray[np.int64]
@@ -32,8 +31,6 @@ Flags = NDArray[np.bool_]
 
 RANK_BITS = 21
 """More bits than a rank has: no vocabulary has two million tokens."""
-int64: Any = np.int64
-"""In kernels: widens an integer that is read from a table. To the type checker it stays an int."""
 _SPREAD = 0x9E3779B97F4A7C15 >> 1
 """Fibonacci hashing: the golden ratio as a fraction of 2^63."""
 PAIR, PAIR_RANK, PAIR_TIME = 0, 1, 1
@@ -124,7 +121,7 @@ class Merges:
 
 
 @inner_kernel
-def pair_slot(pairs: Int64, count: int, a: int, b: int) -> int:
+def pair_slot(pairs: Rows[Int64], count: int, a: int, b: int) -> int:
     """The slot that has the merge of two parts in a hash table, or the free slot for it.
 
     Args:
@@ -140,8 +137,8 @@ def pair_slot(pairs: Int64, count: int, a: int, b: int) -> int:
 
 @kernel
 def derive(
-    atoms: Int64, offsets: Int64, counts: Int64, merged: Int64, pairs: Int64, by_length: Int64, parts: Int64,
-    alone: Flags,
+    atoms: Int64, offsets: Int64, counts: Int64, merged: Rows[Int64], pairs: Rows[Int64], by_length: Int64,
+    parts: Rows[Int64], alone: Flags,
 ) -> None:  # fmt: skip
     """Encode the text of each token.
 
@@ -162,7 +159,7 @@ def derive(
     for token in by_length:
         start, count, last = offsets[token], offsets[token + 1] - offsets[token], -1
         while count > 1:
-            best, place = int64(NEVER), 0
+            best, place = NEVER, 0
             for i in range(start, start + count - 1):
                 rank = pairs[pair_slot(pairs, len(pairs), atoms[i], atoms[i + 1]), PAIR_RANK]
                 if rank < best:
@@ -187,7 +184,7 @@ def derive(
 
 
 @inner_kernel
-def _time(parts: Int64, merged: Int64, rank: int) -> int:
+def _time(parts: Rows[Int64], merged: Rows[Int64], rank: int) -> int:
     """The time of a merge."""
     stage: int = max(rank, max(parts[merged[rank, 0], TIME] >> RANK_BITS, parts[merged[rank, 1], TIME] >> RANK_BITS))
     return stage << RANK_BITS | rank
@@ -228,7 +225,8 @@ def preorder(
 
 @kernel
 def reach(
-    rights: Int64, times: Int64, starts: Int64, children: Int64, parts: Int64, first: Int64, last: Int64, highs: Int64
+    rights: Int64, times: Int64, starts: Int64, children: Int64, parts: Rows[Int64], first: Int64, last: Int64,
+    highs: Int64,
 ) -> None:  # fmt: skip
     """Write the end of each merge's interval: behind the last child of its right part that is not merged earlier."""
     for m in range(len(rights)):
@@ -242,7 +240,7 @@ def reach(
 
 @kernel
 def outermost(
-    sort: Int64, lefts: Int64, times: Int64, lows: Int64, highs: Int64, stack: Int64, outer: Flags
+    sort: Int64, lefts: Int64, times: Int64, lows: Int64, highs: Int64, stack: Rows[Int64], outer: Flags
 ) -> None:  # fmt: skip
     """Find the merges whose interval is not within that of another one of the same left part and no later time.
 
@@ -266,7 +264,7 @@ def outermost(
 
 @kernel
 def followers(
-    token: int, parts: Int64, starts: Int64, times: Int64, lows: Int64, highs: Int64,
+    token: int, parts: Rows[Int64], starts: Int64, times: Int64, lows: Int64, highs: Int64,
     order: NDArray[np.uint32], inside: Words, cut: Words, words: Words,
 ) -> None:  # fmt: skip
     """Write the tokens that may stand behind `token`: those that no merge across the joint would change.
@@ -280,14 +278,14 @@ def followers(
     """
     for i in range(len(words)):
         words[i] = inside[i]
-    part, parent = token, int64(NEVER)  # nothing takes the whole token up
+    part, parent = token, NEVER  # nothing takes the whole token up
     while part >= 0:
         for m in range(starts[part], starts[part + 1]):
             if times[m] >= parent:
                 break
-            for place in range(np.uint64(lows[m]), np.uint64(highs[m])):
-                other = np.uint64(order[place])
-                words[other >> np.uint64(5)] &= ~(np.uint32(1) << np.uint32(other & np.uint64(31)))
+            for place in range(lows[m], highs[m]):
+                other = order[place]
+                words[other >> 5] &= ~(1 << (other & 31))
         parent = parts[part, TIME]
         part = parts[part, RIGHT]
     for i in range(len(words)):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import kernel
+from structgen.kernels import Blocks, kernel
 from structgen.memo import Numbering, cached_method
 from structgen.vocabulary.canonical.classes import SURROGATES
 from structgen.vocabulary.canonical.splits import DEAD, INSIDE, Splits
@@ -128,7 +128,7 @@ class BegunCharacters:
 
 @kernel
 def follow_all(
-    starts: NDArray[np.int32], classes: NDArray[np.uint8], following: NDArray[np.int16], place: int,
+    starts: NDArray[np.int32], classes: NDArray[np.uint8], following: Blocks[NDArray[np.int16]], place: int,
     states: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Read each signature: `TokenSignatures.starts` and `.classes`.
@@ -141,8 +141,8 @@ def follow_all(
     for sign in range(len(states)):
         state, kind = states[sign], place
         for i in range(starts[sign], starts[sign + 1]):
-            state = np.int64(following[state, classes[i], kind])  # DEAD leads to itself
-            kind = np.int64(INSIDE)
+            state = following[state, classes[i], kind]  # DEAD leads to itself
+            kind = INSIDE
         states[sign] = state
 
 

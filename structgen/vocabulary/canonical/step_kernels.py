@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel, kernel
-from structgen.kernels.views import table, view_int64
-from structgen.vocabulary.canonical.merges import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, Merges, int64, pair_slot
+from structgen.kernels import inner_kernel, kernel, table, view_int64
+from structgen.vocabulary.canonical.merges import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, Merges, pair_slot
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, Splits
 
@@ -40,16 +38,16 @@ REFUSED, UNTOLD = -1, -2
 """In place of a packed state: the token is not canonical; the packed state and the tables do not decide."""
 _LOW = (1 << 32) - 1
 
-_flags_at = table(types.uint8, 0, T_FLAGS)
-_signs_at = table(types.int32, 0, T_SIGNS)
-_sign_starts_at = table(types.int32, 0, T_SIGN_STARTS)
-_classes_at = table(types.uint8, 0, T_CLASSES)
-_following_at = table(types.int16, 0, T_FOLLOWING)
-_may_end_at = table(types.uint8, 0, T_MAY_END)
-_parts_at = table(types.int64, 3, T_PARTS)
-_pairs_at = table(types.int64, 2, T_PAIRS)
-_last_pairs_at = table(types.int64, 0, T_LAST_PAIRS)
-_met_at = table(types.int64, 0, T_MET)
+_flags_at = table(np.uint8, 0, T_FLAGS)
+_signs_at = table(np.int32, 0, T_SIGNS)
+_sign_starts_at = table(np.int32, 0, T_SIGN_STARTS)
+_classes_at = table(np.uint8, 0, T_CLASSES)
+_following_at = table(np.int16, 0, T_FOLLOWING)
+_may_end_at = table(np.uint8, 0, T_MAY_END)
+_parts_at = table(np.int64, 3, T_PARTS)
+_pairs_at = table(np.int64, 2, T_PAIRS)
+_last_pairs_at = table(np.int64, 0, T_LAST_PAIRS)
+_met_at = table(np.int64, 0, T_MET)
 
 
 class StepTables:
@@ -102,7 +100,7 @@ def _joined(base: int, a: int, b: int) -> bool:
     pair, slot = a << 32 | b, (a * 977 ^ b) & (MET - 1)
     met = _met_at(base)[slot]
     if met >> 1 != pair:
-        met = pair << 1 | int64(_stand(base, a, b))
+        met = pair << 1 | _stand(base, a, b)
         _met_at(base)[slot] = met
     return bool(met & 1)
 
@@ -115,7 +113,7 @@ def _stand(base: int, a: int, b: int) -> bool:
     ever stand side by side at the joint.
     """
     parts = _parts_at(base)
-    x, y, taken_x, taken_y = a, b, int64(NEVER), int64(NEVER)  # when each is merged into its parent
+    x, y, taken_x, taken_y = a, b, NEVER, NEVER  # when each is merged into its parent
     while True:
         merge = _merge_time(base, x, y)
         if merge < taken_x and merge <= taken_y:
@@ -147,18 +145,18 @@ def behind(base: int, packed: int, token: int) -> int:
     """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are ignored."""
     flag = _flags_at(base)[token]
     if flag & PLAIN == 0:
-        return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
+        return REFUSED if flag & (ABSENT | OUTER) == ABSENT else UNTOLD
     return _read(base, packed, token)
 
 
 @inner_kernel
 def _read(base: int, packed: int, token: int) -> int:
     """The packed state behind a token that is `SIMPLE`, or `REFUSED`."""
-    last, place = (packed & _LOW) - 1, int64(CUT)
+    last, place = (packed & _LOW) - 1, CUT
     if last >= 0 and _flags_at(base)[last] & ALONE and _joined(base, last, token):
-        place = int64(FREE)
+        place = FREE
     split = _split_behind(base, packed >> 32, token, place)
-    return int64(REFUSED) if split == DEAD else split << 32 | token + 1
+    return REFUSED if split == DEAD else split << 32 | token + 1
 
 
 @inner_kernel
@@ -167,10 +165,10 @@ def _split_behind(base: int, split: int, token: int, place: int) -> int:
     following, classes, starts = _following_at(base), _classes_at(base), _sign_starts_at(base)
     sign, count = _signs_at(base)[token], view_int64(base)[T_N_CLASSES]
     for i in range(starts[sign], starts[sign + 1]):
-        split = int64(following[(split * count + classes[i]) * 3 + place])
+        split = following[(split * count + classes[i]) * 3 + place]
         if split == DEAD:
             break
-        place = int64(INSIDE)
+        place = INSIDE
     return split
 
 
@@ -178,9 +176,9 @@ def _split_behind(base: int, split: int, token: int, place: int) -> int:
 def _fits(base: int, packed: int, token: int) -> bool:
     """Is a token that is `SIMPLE` not `REFUSED` by `_read`? Merges are looked up only where they matter."""
     last, split = (packed & _LOW) - 1, packed >> 32
-    if _split_behind(base, split, token, int64(CUT)) != DEAD:
+    if _split_behind(base, split, token, CUT) != DEAD:
         return True
-    if last < 0 or _flags_at(base)[last] & ALONE == 0 or _split_behind(base, split, token, int64(FREE)) == DEAD:
+    if last < 0 or _flags_at(base)[last] & ALONE == 0 or _split_behind(base, split, token, FREE) == DEAD:
         return False
     return _joined(base, last, token)
 
@@ -190,8 +188,8 @@ def may_follow(base: int, packed: int, token: int) -> int:
     """`REFUSED` or `UNTOLD` where `behind` gives it, else 0."""
     flag = _flags_at(base)[token]
     if flag & PLAIN == 0:
-        return int64(REFUSED) if flag & (ABSENT | OUTER) == ABSENT else int64(UNTOLD)
-    return int64(0) if _fits(base, packed, token) else int64(REFUSED)
+        return REFUSED if flag & (ABSENT | OUTER) == ABSENT else UNTOLD
+    return 0 if _fits(base, packed, token) else REFUSED
 
 
 @inner_kernel
@@ -200,7 +198,7 @@ def ends_chunk(base: int, packed: int, token: int) -> bool:
     if _flags_at(base)[token] & ENDS == 0:
         return False
     pairs, key = _last_pairs_at(base), (packed & _LOW) - 1 << 32 | token
-    low, high = int64(0), view_int64(base)[T_N_LAST_PAIRS]
+    low, high = 0, view_int64(base)[T_N_LAST_PAIRS]
     while low < high:
         middle = (low + high) >> 1
         if pairs[middle] < key:
@@ -213,7 +211,7 @@ def ends_chunk(base: int, packed: int, token: int) -> bool:
 @kernel
 def follow(base: int, packed: int, token: int) -> int:
     """`behind`, but `UNTOLD` for a token with which a chunk that is one token might begin."""
-    return int64(UNTOLD) if _flags_at(base)[token] & BEGINS else behind(base, packed, token)
+    return UNTOLD if _flags_at(base)[token] & BEGINS else behind(base, packed, token)
 
 
 @kernel
@@ -228,13 +226,13 @@ def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> 
     Returns:
         The number of tokens in `kept`; or `UNTOLD`.
     """
-    flags, count = _flags_at(base), int64(0)
+    flags, count = _flags_at(base), 0
     for i in range(len(tokens)):
         token = tokens[i]
         taken = flags[token] & OUTER != 0 and may_end_packed(base, packed)
         if not taken and flags[token] & ABSENT == 0:
             if flags[token] & SIMPLE == 0:
-                return int64(UNTOLD)
+                return UNTOLD
             taken = _fits(base, packed, token)
         if taken:
             kept[count] = token

@@ -17,10 +17,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel, kernel
+from structgen.kernels import Blocks, Rows, inner_kernel, kernel
 from structgen.memo import cached_up_to
 from structgen.vocabulary.canonical.added import AddedContents
-from structgen.vocabulary.canonical.merges import int64
 from structgen.vocabulary.canonical.signatures import BegunCharacters, whole_characters
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 from structgen.vocabulary.canonical.words import WordCanonical
@@ -132,26 +131,26 @@ class UnigramCanonical(WordCanonical):
 
 
 @inner_kernel
-def _child(nodes: Int32, first: Int32, node: int, letter: int) -> int:
+def _child(nodes: Rows[Int32], first: Int32, node: int, letter: int) -> int:
     """The child of a node by a byte, or NONE. Children are in the order of their bytes."""
-    child: int = int64(first[letter])
+    child: int = first[letter]
     if node == ROOT:
         if child >= first[letter + 1]:
-            child = int64(NONE)
+            child = NONE
         return child
     child = node + 1
-    end = int64(nodes[node, SKIP])
+    end = nodes[node, SKIP]
     while child < end and nodes[child, BYTE] < letter:
-        child = int64(nodes[child, SKIP])
+        child = nodes[child, SKIP]
     if child >= end or nodes[child, BYTE] != letter:
-        child = int64(NONE)
+        child = NONE
     return child
 
 
 @inner_kernel
 def read_byte(
-    nodes: Int32, first: Int32, scores: Float64, rows: Int64, begun: Int64, best: Float64, back: Int64,
-    row: int, to: int, place: int, letter: int,
+    nodes: Rows[Int32], first: Int32, scores: Float64, rows: Rows[Int64], begun: Blocks[Int64], best: Float64,
+    back: Int64, row: int, to: int, place: int, letter: int,
 ) -> None:  # fmt: skip
     """Read the byte at a place, from a row to another or to the same one.
 
@@ -163,13 +162,13 @@ def read_byte(
     is_first = left < 0
     if is_first:
         start = place
-        left = int64(0) if letter < 0x80 else int64(1) if letter < 0xE0 else int64(2) if letter < 0xF0 else int64(3)
-    count, known, score, last = int64(0), False, best[place + 1] * 0.0, int64(NONE)
+        left = 0 if letter < 0x80 else 1 if letter < 0xE0 else 2 if letter < 0xF0 else 3
+    count, known, score, last = 0, False, best[place + 1] * 0.0, NONE
     for i in range(rows[row, COUNT] + 1):
         if i < rows[row, COUNT]:
             at, node = begun[row, i, STARTED], begun[row, i, NODE]
         elif is_first:
-            at, node = place, int64(ROOT)
+            at, node = place, ROOT
         else:
             break
         node = _child(nodes, first, node, letter)
@@ -191,74 +190,73 @@ def read_byte(
 
 @kernel
 def last_piece(
-    nodes: Int32, first: Int32, scores: Float64, word: Uint8, rows: Int64, begun: Int64, best: Float64, back: Int64
+    nodes: Rows[Int32], first: Int32, scores: Float64, word: Uint8, rows: Rows[Int64], begun: Blocks[Int64],
+    best: Float64, back: Int64,
 ) -> int:  # fmt: skip
     """`back` at the end of a word."""
     best[0] = 0.0
     for i in range(len(word)):
-        read_byte(nodes, first, scores, rows, begun, best, back, int64(0), int64(0), int64(i), int64(word[i]))
+        read_byte(nodes, first, scores, rows, begun, best, back, 0, 0, i, word[i])
     last: int = back[len(word)]
     return last
 
 
 @kernel
 def stand_alone(
-    nodes: Int32, first: Int32, scores: Float64, data: Uint8, offsets: Int32, pieces: Int64, more: float,
-    rows: Int64, begun: Int64, best: Float64, back: Int64, out: NDArray[np.bool_],
+    nodes: Rows[Int32], first: Int32, scores: Float64, data: Uint8, offsets: Int32, pieces: Int64, more: float,
+    rows: Rows[Int64], begun: Blocks[Int64], best: Float64, back: Int64, out: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     """Write which of some pieces are their own encoding, if each had a score higher by `more`."""
     for k in range(len(pieces)):
         token = pieces[k]
-        start, size = int64(offsets[token]), int64(offsets[token + 1]) - offsets[token]
+        start, size = offsets[token], offsets[token + 1] - offsets[token]
         rows[0, COUNT], rows[0, LEFT], best[0] = 0, 0, 0.0
         own = scores[token]
         scores[token] = own + more
         for i in range(size):
-            read_byte(
-                nodes, first, scores, rows, begun, best, back, int64(0), int64(0), int64(i), int64(data[start + i])
-            )
+            read_byte(nodes, first, scores, rows, begun, best, back, 0, 0, i, data[start + i])
         scores[token] = own
         out[k] = back[size] == 0
 
 
 @kernel
 def refuse(
-    nodes: Int32, first: Int32, scores: Float64, word: Uint8, rows: Int64, begun: Int64, best: Float64, back: Int64,
-    words: Words,
+    nodes: Rows[Int32], first: Int32, scores: Float64, word: Uint8, rows: Rows[Int64], begun: Blocks[Int64],
+    best: Float64, back: Int64, words: Words,
 ) -> None:  # fmt: skip
     """Take the tokens out of a mask that would not be the last of the best pieces behind a word.
 
     Args:
         words: the tokens that are their own encoding. Those that begin with a space are passed over.
     """
-    size = int64(len(word))
+    size = len(word)
     best[0] = 0.0
     for i in range(size):
-        read_byte(nodes, first, scores, rows, begun, best, back, int64(0), int64(0), int64(i), int64(word[i]))
-    node, end = int64(0), int64(len(nodes))
+        read_byte(nodes, first, scores, rows, begun, best, back, 0, 0, i, word[i])
+    node, end = 0, len(nodes)
     if rows[0, COUNT] == 0:
         return
-    depth = int64(0)
+    depth = 0
     rows[0, END], rows[0, CROSSED] = end, 0
     while node < end:
         while node >= rows[depth, END]:
             depth -= 1
         if depth == 0 and nodes[node, BYTE] == SPACE:
-            node = int64(nodes[node, SKIP])
+            node = nodes[node, SKIP]
             continue
         place = size + depth
         read_byte(
-            nodes, first, scores, rows, begun, best, back, depth, depth + 1, place, int64(nodes[node, BYTE])
+            nodes, first, scores, rows, begun, best, back, depth, depth + 1, place, nodes[node, BYTE]
         )  # fmt: skip
         depth += 1
         last = back[place + 1]
-        token = int64(nodes[node, TOKEN])
+        token = nodes[node, TOKEN]
         if token >= 0 and last != size << 1:
-            words[token >> 5] &= ~(np.uint32(1) << np.uint32(token & 31))
+            words[token >> 5] &= ~(1 << (token & 31))
         crossed = rows[depth - 1, CROSSED] != 0 or (last != NONE and last >> 1 < size)
         crosses = rows[depth, COUNT] > 0 and begun[depth, 0, STARTED] < size
-        rows[depth, END], rows[depth, CROSSED] = int64(nodes[node, SKIP]), int64(crossed)
+        rows[depth, END], rows[depth, CROSSED] = nodes[node, SKIP], crossed
         if not crossed and not crosses:  # nothing from before the token matters below
-            node = int64(nodes[node, SKIP])
+            node = nodes[node, SKIP]
         else:
             node += 1

@@ -1,0 +1,64 @@
+"""Builds the extension of the kernels; everything else about the package is in `pyproject.toml`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+sys.path.insert(0, str(Path(__file__).parent))  # a build in isolation does not look here
+from build_kernels import kernel_files, translated
+
+FLAGS = ["-O3", "-g0", "-fwrapv", "-fno-strict-aliasing"]
+"""Numbers overflow in silence; the same memory is read as numbers of several sizes."""
+COMPILER = str(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+FOUND = sys.platform == "win32" or shutil.which(COMPILER) is not None
+"""Is there a C compiler? Windows has its own way to find one. Else the build asks for the package `ziglang`."""
+
+
+class BuildKernels(build_ext):
+    """Compiles with what this machine has, or with the package `ziglang`."""
+
+    def run(self) -> None:
+        if not FOUND:
+            if not find_spec("ziglang"):
+                sys.exit("structgen needs a C compiler to be built: install gcc or clang, or `pip install ziglang`")
+            os.environ["CC"] = f"{sys.executable} -m ziglang cc"
+            os.environ["LDSHARED"] = f"{os.environ['CC']} -shared"
+        super().run()
+
+    def build_extensions(self) -> None:
+        if self.compiler.compiler_type != "msvc":
+            for extension in self.extensions:
+                extension.extra_compile_args = FLAGS
+        super().build_extensions()
+
+
+def kernels() -> Extension:
+    """The extension, whose source is written if it has changed."""
+    source, text = Path("build", "_kernels.pyx"), translated()
+    if not source.is_file() or source.read_text(encoding="utf-8") != text:
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(text, encoding="utf-8")
+    return Extension(
+        "structgen._kernels",
+        [str(source)],
+        include_dirs=[np.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        depends=[str(file) for file in kernel_files()],
+    )
+
+
+setup(
+    ext_modules=cythonize([kernels()]),
+    cmdclass={"build_ext": BuildKernels},
+    setup_requires=[] if FOUND else ["ziglang"],
+)
