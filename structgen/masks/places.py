@@ -90,7 +90,9 @@ class MatcherPlaces(Transitions):
         """Is a place within a free value: in a JSON string that may be any text, or in text outside of JSON that nearly
         any character continues? Names of members, and strings with a pattern, a format or listed values, are not."""
         if place.free is None:
-            place.free = _is_free(self.automaton.tables, place.position & TARGET)
+            with self.lock:
+                self.automaton.expand(place.position & TARGET)
+                place.free = _is_free(self.automaton.tables, place.position & TARGET)
         return place.free
 
     def within(self, place: MatcherPlace, tokens: Iterable[int]) -> list[int]:

@@ -186,12 +186,17 @@ REFUSED = {
     "a choice": (sg.Choice(["a bad word"]), "a bad word", {"banned": ["bad"]}, "a "),
     "a constant": ({"const": "a bad word"}, '"a bad word"', {"banned": ["bad"]}, '"a '),
     "a member": (
-        {"properties": {"a": {"type": "string"}, "b": {"const": "bad"}}, "required": ["a", "b"]},
+        {
+            "type": "object",
+            "properties": {"a": {"enum": ["ok"]}, "b": {"const": "bad"}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
         '{"a": "ok", "b": "bad"}',
         {"banned": ["bad"]},
         '{"a": "ok", "b": "',
     ),
-    "a guard": (sg.Regex("x+bad"), "xxbad", {"guards": [sg.BannedPattern("b[a]d")]}, "xx"),
+    "a guard": (sg.Regex("xxbad"), "xxbad", {"guards": [sg.BannedPattern("b[a]d")]}, "xx"),
     "a validator": (Kept, '"a bad word"', {}, ""),
     "a validator of an item": (list[Kept], '["ok", "a bad word"]', {}, '["ok", '),
 }
