@@ -355,15 +355,29 @@ class ValidationFailed(RunError):
     """The type's validators refused every value that was tried at one place, as often as `Limits` allows.
 
     Attributes:
-        pointer: JSON pointer of the value that was refused last.
+        pointer: JSON pointer of the value that was refused last; with a candidate, of what its first rule names.
         text: what was generated up to the end of that value.
         reason: the validators' message.
+        candidate: the best value that was refused, as JSON text: a whole one, with the fewest rules failed, if any was
+            complete. None where none is known.
+        rules: what it fails, each as its JSON pointer and the validators' message.
     """
 
-    def __init__(self, message: str, pointer: str, text: str, reason: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        pointer: str,
+        text: str,
+        reason: str,
+        *,
+        candidate: str | None = None,
+        rules: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.pointer = pointer
         self.text = text
         self.reason = reason
+        self.candidate = candidate
+        self.rules = tuple(rules)
         super().__init__(message)
 
 

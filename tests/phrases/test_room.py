@@ -43,9 +43,9 @@ def constraint(chance: random.Random) -> Any:
     members = {"a": text(chance.randrange(6, 30)), "b": text(chance.randrange(4, 30))}
     return chance.choice([
         sg.JsonSchema({"type": "object", "properties": members, "required": [*members], "additionalProperties": False}),
-        sg.JsonSchema({"type": "array", "items": {"enum": ["rain", "is fast", "no"]}, "maxItems": 4, "uniqueItems": True}),
+        sg.JsonSchema({"type": "array", "items": {"enum": ["rain", "is fast"]}, "maxItems": 4, "uniqueItems": True}),
         sg.JsonSchema({"type": "object", "additionalProperties": {"type": "integer"}}),
-        sg.Regex("[a-z ]{0,%d}" % chance.randrange(8, 30)),
+        sg.Regex(f"[a-z ]{{0,{chance.randrange(8, 30)}}}"),
     ])  # fmt: skip
 
 
@@ -130,7 +130,8 @@ def test_a_step_takes_few_tokens_however_many_are_refused(monkeypatch: Any) -> N
     schema = {"type": "object", "properties": {"t": text(16)}, "required": ["t"], "additionalProperties": False}
     phrases = [sg.Phrase("scared"), sg.AnyOf("scream", "screams")]
     run = sg.generate(module, "x", schema, tokenizer=tokenizer, phrases=phrases, beams=4, details=True)
-    assert "scared" in run.text and "scream" in run.text
+    assert "scared" in run.text
+    assert "scream" in run.text
     assert taken < 16 * steps
 
 

@@ -74,6 +74,7 @@ class Refusal:
         depths: how many of the tokens to keep: the first number that leaves another text counts.
         error: makes the error to raise if no other text is left.
         pointer: of the JSON value that a validator refuses; None for any other reason.
+        instead: texts to go on from before any other place is tried, as tokens.
     """
 
     tokens: tuple[int, ...]
@@ -81,6 +82,7 @@ class Refusal:
     reason: str
     error: Callable[[], StructgenError]
     pointer: str | None = None
+    instead: Sequence[Sequence[int]] = ()
 
 
 class RetryTree:
@@ -151,10 +153,26 @@ class RetryTree:
 
         The caller closes a place where nothing is allowed before it asks for the next.
         """
+        for tokens in refusal.instead:
+            if (begun := self._begun(tokens)) is not None:
+                yield begun
         for number, depth in enumerate(refusal.depths):
             self._exhausted += number == 1
             while (place := self._next(refusal.tokens[:depth])) is not None:
                 yield place
+
+    def _begun(self, tokens: Sequence[int]) -> RetryPlace | None:
+        """The place behind a text that is given, not chosen by the model; None if it was tried."""
+        node, is_new, path = self._root, False, list[tuple[int, TriedNode]]()
+        for token in tokens:
+            child = node.children.get(token)
+            if child is None:
+                is_new, child = True, TriedNode()
+                node.children[token], node.chances[token] = child, node.left / 2
+                node.left /= 2
+            path.append((token, child))
+            node = child
+        return RetryPlace(tuple(path), node) if is_new else None
 
     def depths(self, nearest: int) -> list[int]:
         """How many tokens of a refused text to keep: `nearest`, then fewer, in steps that grow with experience.

@@ -111,6 +111,15 @@ class Validators:
         with users_code(self._name, "", text):
             return _judged(self._whole, text)
 
+    def failed(self, text: bytes) -> list[tuple[Path, str]]:
+        """The rules that a whole text fails: the place that the rule names, and its message."""
+        try:
+            with users_code(self._name, "", text):
+                self._whole.validate_json(text)
+        except ValidationError as error:
+            return [(each["loc"], each["msg"]) for each in error.errors(include_url=False, include_input=False)]
+        return []
+
     def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
         """The reason why a complete value is refused; None where nothing refuses it yet.
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
-from structgen.errors import RunError
+from structgen.errors import DeadEnd, RunError
 
 END = 9
 Tree = dict[tuple[int, ...], dict[int, float]]
@@ -136,3 +136,11 @@ def test_what_is_said_again_keeps_its_measures():
     retries.add([1, 2, 3], [(0, 0), None, (1, 0)], [0.5, None, 0.2])
     place = next(retries.places(Refusal((1, 2, 3), [2], "", RunError())))
     assert [node.entry for _, node in place.path] == [(0, 0), None]
+
+
+def test_texts_that_are_given_come_first_and_once() -> None:
+    tree = RetryTree(None, 9)
+    tree.add((1, 2, 3), [0, 1, 2], [0.5, 0.5, 0.5])
+    refusal = Refusal((1, 2, 3), [0], "why", lambda: DeadEnd("no"), None, [(1, 7, 8)])
+    assert next(iter(tree.places(refusal))).tokens == [1, 7, 8]
+    assert next(iter(tree.places(refusal))).tokens != [1, 7, 8]

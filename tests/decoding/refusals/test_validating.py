@@ -452,3 +452,82 @@ def test_text_that_is_fed_shifts_no_draw(temperature):
     assert [run.value for run in fast] == [run.value for run in slow]
     assert [len(run.trace) for run in fast] == [len(run.trace) for run in slow]
     assert all(run.trace for run in fast)
+
+
+class Line(BaseModel):
+    description: str
+    price: int
+
+
+class Invoice(BaseModel):
+    total: int
+    lines: list[Line]
+
+    @model_validator(mode="after")
+    def fits(self) -> Invoice:
+        if sum(line.price for line in self.lines) != self.total:
+            raise ValueError("the lines do not add up")
+        return self
+
+
+class Few(BaseModel):
+    tags: list[str]
+    note: str
+
+    @model_validator(mode="after")
+    def is_short(self) -> Few:
+        if len(self.tags) > 2:
+            raise ValueError("at most two tags")
+        return self
+
+
+INVOICE = {"total": 8, "lines": [{"description": text, "price": price} for text, price in zip("abcd", (3, 5, 9, 4))]}
+FEW = {"tags": ["one", "two", "three", "four"], "note": "all of them"}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("sampling", [sg.Sampling(), sg.Sampling(temperature=1.0, seed=3)])
+def test_a_list_ends_sooner_where_a_rule_sees_its_length(indent: int | None, sampling: sg.Sampling) -> None:
+    """After a few other values, and not after 64 other texts of its last item."""
+    layout = sg.Whitespace.SPACED if indent is None else sg.Whitespace.INDENTED(indent)
+    wanted: list[tuple[Any, dict[str, Any], str, int]] = [(Invoice, INVOICE, "lines", 2), (Few, FEW, "tags", 2)]
+    for tp, value, name, kept in wanted:
+        model = scripted(json.dumps(value, indent=indent))
+        run = sg.generate(model, "x", tp, sampling=sampling, whitespace=layout, details=True)
+        found = run.value.model_dump()
+        assert found[name] == value[name][:kept]
+        assert found.get("total") == value.get("total"), "what was written before the list stays"
+        assert run.stats.rollbacks <= 6
+        assert run.stats.forwards < 2 * len(json.dumps(value, indent=indent))
+
+
+def test_the_error_has_the_best_value_and_the_rules_that_it_fails() -> None:
+    class Both(BaseModel):
+        a: int
+        b: int
+
+        @model_validator(mode="after")
+        def never(self) -> Both:
+            raise ValueError("never")
+
+    with pytest.raises(
+        sg.ValidationFailed, match="the best value, .*fails 1: the whole value: Value error, never"
+    ) as it:
+        sg.generate(scripted('{"a": 1, "b": 2}'), "x", Both, limits=sg.Limits(validations=5))
+    assert it.value.candidate == '{"a": 1, "b": 2}'
+    assert it.value.rules == (("", "Value error, never"),)
+    assert it.value.pointer == ""
+
+    def odd(n: int) -> int:
+        if n % 2 == 0:
+            raise ValueError("odd numbers only")
+        return n
+
+    class Nested(BaseModel):
+        inner: list[Annotated[Literal[2, 4], AfterValidator(odd)]] = Field(min_length=1)
+
+    with pytest.raises(sg.ValidationFailed) as refused:
+        sg.generate(scripted('{"inner": [4]}'), "x", Nested)
+    assert refused.value.candidate == "4"
+    assert refused.value.rules == (("/inner/0", "Value error, odd numbers only"),)
+    assert refused.value.pointer == "/inner/0"
