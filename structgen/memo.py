@@ -85,17 +85,20 @@ class BoundedCache(dict[K, V]):
 
     Args:
         limit: the largest sum of sizes.
+        of_schemas: is it forgotten with `forget_schemas`?
         size_of: gives the size of a value; by default each is 1.
     """
 
-    def __init__(self, limit: int, size_of: Callable[[V], int] = _one) -> None:
+    def __init__(self, limit: int, size_of: Callable[[V], int] = _one, *, of_schemas: bool = False) -> None:
         super().__init__()
+        if of_schemas:
+            _clear.append(self.clear)
         self.limit, self._size_of, self._size = limit, size_of, 0
 
     def kept(self, key: K, compute: Callable[..., V], *arguments: Any) -> V:
         """The value of a key. If the cache has none, `compute` is called with the arguments, and its result is kept.
 
-        This is for arguments that are not all in the key. If they are, `cached_up_to` or `kept_within` does the same.
+        This is for arguments that are not all in the key. If they are, `cached_up_to` or `kept_in` does the same.
         """
         value = self.get(key, _MISSING)
         return self.keep(key, compute(*arguments)) if value is _MISSING else value
@@ -117,21 +120,41 @@ class BoundedCache(dict[K, V]):
         self._size = 0
 
 
-def kept_within(limit: int, size_of: Callable[[Any], int]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Caches a function of positional arguments in a `BoundedCache` with this limit and `size_of`."""
+def kept_in(cache: BoundedCache[Any, Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Caches a function in a `BoundedCache`, which it may share with other functions."""
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
-        cache = BoundedCache[tuple[Any, ...], T](limit, size_of)
-
         @wraps(function)
         def kept(*arguments: P.args, **options: P.kwargs) -> T:
-            assert not options
-            return cache.kept(arguments, function, *arguments)
+            key = (function, *arguments, *options.items()) if options else (function, *arguments)
+            value = cache.get(key, _MISSING)
+            return cache.keep(key, function(*arguments, **options)) if value is _MISSING else value  # type: ignore[no-any-return]
 
         kept.cache_clear = cache.clear  # type: ignore[attr-defined]
         return kept
 
     return decorated
+
+
+_clear: list[Callable[[], object]] = []
+"""Clear the caches whose keys or values have the size of a schema."""
+
+
+def schema_cache(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """`lru_cache(limit)`, forgotten with `forget_schemas`."""
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        cached = lru_cache(limit)(function)
+        _clear.append(cached.cache_clear)
+        return cached  # type: ignore[return-value]
+
+    return decorated
+
+
+def forget_schemas() -> None:
+    """Forgets what is known of parts of schemas and grammars: each cache has a limit of entries, not of bytes."""
+    for clear in _clear:
+        clear()
 
 
 def kept_where_hashable(limit: int) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -13,9 +13,11 @@ from structgen.memo import (
     Numbering,
     cached_method,
     cached_up_to,
+    forget_schemas,
+    kept_in,
     kept_where_hashable,
-    kept_within,
     once_per_object,
+    schema_cache,
 )
 
 
@@ -111,7 +113,7 @@ def test_a_bounded_cache_forgets_the_half_that_came_first() -> None:
 def test_results_are_kept_while_they_are_small_together() -> None:
     runs: list[int] = []
 
-    @kept_within(10, len)
+    @kept_in(BoundedCache[object, str](10, len))
     def text(size: int) -> str:
         runs.append(size)
         return "x" * size
@@ -174,3 +176,18 @@ def test_a_numbering_may_begin_with_things() -> None:
     numbering = Numbering(["a", "b"])
     assert [numbering["c"], numbering["a"], numbering["b"], numbering["d"]] == [2, 0, 1, 3]
     assert numbering.things == ["a", "b", "c", "d"]
+
+
+def test_what_is_known_of_schemas_is_forgotten_at_once() -> None:
+    runs: list[int] = []
+    cache = BoundedCache[int, str](4, of_schemas=True)
+    cache.keep(1, "a")
+
+    @schema_cache(8)
+    def text(size: int) -> str:
+        runs.append(size)
+        return "x" * size
+
+    assert [text(3), text(3), runs] == ["xxx", "xxx", [3]]
+    forget_schemas()
+    assert [text(3), runs, cache] == ["xxx", [3, 3], {}]

@@ -13,11 +13,11 @@ import re
 from bisect import bisect_left, insort
 from collections.abc import Collection, Hashable, Iterator
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from json.encoder import encode_basestring
 from threading import Lock
 from typing import Any, NamedTuple
 
+from structgen.memo import schema_cache
 from structgen.automaton.finished_items import Earlier
 from structgen.automaton.pointers import BLANK, TOKEN
 from structgen.schema.keywords.arguments import canonical
@@ -55,7 +55,7 @@ def _huge(text: str) -> Any:
     return (sign, digits, int(shift) + int(exponent)) if len(exponent) < _MAX_DIGITS else (sign, digits, exponent)
 
 
-@lru_cache(8192)
+@schema_cache(8192)
 def spelled(text: str) -> bytes:
     """What stands between the quotes where a string has one spelling only: that of `json.dumps`, in UTF-8.
 

@@ -44,6 +44,9 @@ _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for the parts that are read before they are written: from frames to registers. The row of a state is cleared
 when the state is made."""
 
+MAX_BYTES = 128 << 20
+"""The bytes of the largest array: of four million states. The others stay smaller."""
+
 _Number = TypeVar("_Number", bound=np.generic)
 _STUB = bytes(32)
 _ROW = struct.Struct("8i")
@@ -393,7 +396,10 @@ class Tables:
 
 
 def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
-    size = max(need, 2 * len(array))
+    row = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
+    size = max(need, min(2 * len(array), MAX_BYTES // row))
+    if size * row > MAX_BYTES:
+        raise LimitExceeded(f"the automaton needs a table of more than {MAX_BYTES >> 20} MB; simplify the schema")
     grown = np.zeros((size, *array.shape[1:]), array.dtype)
     grown[: len(array)] = array
     return grown

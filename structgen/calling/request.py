@@ -26,6 +26,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.confidence import quotes_in
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import lists, per_row, shared
+from structgen.decoding.prompts.prompt import require_fits
 from structgen.decoding.prompts.sources import is_missing, sources_of, with_source
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.decoding.request import Request, prepare
@@ -185,6 +186,7 @@ def prepared(
         if shown and plan.lead is not None:
             prompt = prompt.with_schema(schema_text(answer, plan.lead))
         prompt = prompt.with_examples([turn for n, each in enumerate(examples) for turn in _example(*each, plan, n)])
+        require_fits(owner, prompt)
         switched = thought_options(chat.tokenizer, owner.vocabulary, thinks, template_options)
         told = chat.messages(prompt.given, plan.declared)
         tools_shown = () if chat.tells else plan.declared

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from os import PathLike, fspath
 from typing import Any
 
@@ -20,6 +19,7 @@ from structgen.constraints.grammars.lark import read_lark
 from structgen.constraints.grammars.lexis import EXTENSIONS
 from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
+from structgen.memo import schema_cache
 from structgen.options import Whitespace
 from structgen.parts.lalr.grammar import LarkRefusal, read_grammar
 from structgen.parts.lalr.part import LarkPart
@@ -163,7 +163,7 @@ def grammar_of(text: str) -> Lark | GBNF | EBNF:
     return grammar
 
 
-@lru_cache(maxsize=64)
+@schema_cache(64)
 def _read_lark(grammar: str, start: str) -> Plan:
     return plan_of(read_lark(grammar, start, plan_of, _json))
 
@@ -192,7 +192,7 @@ def _json(schema: Any) -> Plan:
     return JsonSchema(schema, whitespace=layout).plan()
 
 
-@lru_cache(maxsize=64)
+@schema_cache(64)
 def _read(grammar: str, start: str, notation: Notation) -> Plan:
     return plan_of(read_bnf(grammar, start, notation))
 

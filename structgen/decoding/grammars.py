@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from sys import getsizeof
 from threading import Lock
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from structgen.automaton.tables import Tables
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
+from structgen.errors import OptionError, SchemaError
 from structgen.masks import Grammar
+from structgen.masks.slices import Slices
+from structgen.memo import forget_schemas
 from structgen.models.model import Model
 from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
 REMEMBERED = 128
 """The most grammars that are kept; the least recently used goes first."""
-REMEMBERED_BYTES = 256 << 20
-"""The most bytes of all tables and masks, counted when a grammar is added. The new one is always kept."""
+REMEMBERED_BYTES = 48 << 20
+"""The most bytes of all grammars that are kept: their tables, masks and objects. One that has more is not kept."""
+GROWN = 64
+"""A grammar is measured again when it has so many states and masks more."""
+DROPPED_BYTES = 32 << 20
+"""Garbage is collected when grammars of so many bytes were dropped: they hold cycles, and the collector counts objects,
+of which large tables are one."""
+FAILED_BYTES = 4 << 20
+"""What a compilation that came to a limit or was interrupted is taken to leave."""
+_SHARED = type, ModuleType, BuiltinFunctionType, Vocabulary, Slices, Tables, memoryview  # of tables
 
-_grammars: OrderedDict[Hashable, Grammar] = OrderedDict()  # by hand: grammars grow after they were added
+
+@dataclass(slots=True)
+class _Kept:
+    """A grammar in the cache, and the bytes of its tables and objects when it had so many states and masks."""
+
+    key: Hashable
+    grammar: Grammar
+    size: int
+    counted: int = -GROWN  # its objects are measured when it was used
+
+    def held(self) -> int:
+        """The bytes of its tables and objects, without its masks."""
+        count = self.grammar.automaton.tables.n_states + self.grammar.n_places
+        if count - self.counted >= GROWN:
+            self.counted, self.size = count, _bytes_of([self.key, self.grammar]) + self.grammar.nbytes
+        return self.size
+
+
+_grammars: OrderedDict[Hashable, _Kept] = OrderedDict()  # by hand: grammars grow after they were added
 _lock = Lock()
+_dropped = 0
 
 
 def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
@@ -36,15 +70,39 @@ def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
     with _lock:
         if key in _grammars:
             _grammars.move_to_end(key)
-            return _grammars[key]
+            return _grammars[key].grammar
     grammar = _compiled(constraint, vocabulary)
     with _lock:
-        _grammars[key] = grammar
-        held = sum(each.nbytes + each.mask_nbytes for each in _grammars.values())
-        while len(_grammars) > REMEMBERED or (held > REMEMBERED_BYTES and len(_grammars) > 1):
-            _, oldest = _grammars.popitem(last=False)
-            held -= oldest.nbytes + oldest.mask_nbytes
+        masks = {number: size for kept in _grammars.values() for number, size in kept.grammar.mask_sizes.items()}
+        held = sum(masks.values()) + sum(kept.held() for kept in _grammars.values()) + grammar.nbytes
+        _grammars[key], dropped = _Kept(key, grammar, grammar.nbytes), 0
+        while _grammars and (len(_grammars) > REMEMBERED or held - dropped > REMEMBERED_BYTES):
+            dropped += _grammars.popitem(last=False)[1].size
+    _drop(dropped)
     return grammar
+
+
+def _drop(size: int) -> None:
+    """Forgets parts of schemas and collects garbage when enough was dropped."""
+    global _dropped
+    _dropped += size
+    if _dropped > DROPPED_BYTES:
+        _dropped = 0
+        forget_schemas()
+        gc.collect()
+
+
+def _bytes_of(level: list[Any]) -> int:
+    """The bytes of objects and of all that they refer to, without what other grammars share, up to about
+    `REMEMBERED_BYTES`."""
+    seen, size = set(map(id, level)), 0
+    while level and size < REMEMBERED_BYTES:
+        size += sum(map(getsizeof, level))
+        referents = (each.__closure__ if type(each) is FunctionType else each for each in gc.get_referents(*level))
+        found = {id(each): each for each in referents if not isinstance(each, _SHARED)}
+        level = [each for number, each in found.items() if number not in seen]
+        seen.update(found)
+    return size
 
 
 def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
@@ -55,6 +113,8 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
         grammar = constraint.compile(vocabulary)
     except BaseException as error:  # an interrupted compilation has ended, too
         operation.end({}, error)
+        if not isinstance(error, (OptionError, SchemaError)):
+            _drop(FAILED_BYTES)
         raise
     operation.end({"structgen.grammar_bytes": grammar.nbytes})
     return grammar

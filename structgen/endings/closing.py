@@ -70,7 +70,7 @@ class Closing:
         if exit_ is None:
             return UNKNOWN
         size = exit_.text.size
-        if exit_.text.outside(self.speller.singles):  # some byte has no token of its own
+        if len(self.speller.singles) < 256 and exit_.text.outside(self.speller.singles):
             tokens = self.speller.spelled(exit_.text.read()) if size <= MAX_BYTES else None
             return UNKNOWN if tokens is None else len(tokens)
         return min(2 * size + LONGEST if exit_.doubted else size, UNKNOWN - 1)
@@ -84,7 +84,7 @@ class Closing:
         known = position in self._ends or self._grammar.budgets is not None
         end = None if known else self._ends.get(before)
         if end is not None and not end.doubted and end.text.first(len(token)) == token:
-            self._ends.keep(position, end._replace(text=end.text.after(len(token))))
+            self._ends.keep(position, Exit(end.text.after(len(token)), 0, end.barred, False))
         return self.cost(position)
 
     def _end(self, position: int) -> Exit | None:

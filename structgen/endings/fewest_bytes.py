@@ -87,7 +87,7 @@ class Distances:
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
 
-        def is_enough(size: int) -> bool:
+        def is_enough(size: float) -> bool:
             return best is not None and size >= best.text.size
 
         for exit_ in self._ways(node, later, is_enough):
@@ -122,7 +122,7 @@ class Distances:
                 return None
         return end
 
-    def _ways(self, node: Node, later: float, is_enough: Callable[[int], bool]) -> Iterator[Exit]:
+    def _ways(self, node: Node, later: float, is_enough: Callable[[float], bool]) -> Iterator[Exit]:
         """The exits from a node that cost at most `later` bytes more than the first, cheapest first.
 
         Args:
@@ -131,7 +131,8 @@ class Distances:
         first = self._first(node)
         yield first
         exits: list[Exit] = []
-        search, reached, more = FrameSearch(self.known, node, exits.append), first.text.size, FIRST_EXITS
+        search, more = FrameSearch(self.known, node, exits.append), FIRST_EXITS
+        reached: float = first.text.size
         last = reached + later
         while not (is_enough(reached) or search.is_over or reached >= last):
             reached, more = min(reached + more, last), 2 * more

@@ -19,6 +19,8 @@ class Rope:
     """
 
     __slots__ = ("_flat", "_left", "_right", "size")
+    _left: Rope  # a rope is a flat text, or two ropes
+    _right: Rope
 
     def __init__(self, flat: bytes) -> None:
         self.size, self._flat = len(flat), flat
@@ -55,6 +57,9 @@ class Rope:
 
     def first(self, count: int) -> bytes:
         """Its first `count` bytes; all if it has fewer."""
+        flat = self._flat or (self._left._flat if self.size else b"")
+        if flat and (len(flat) >= count or len(flat) == self.size):
+            return flat[:count]
         taken = bytearray()
         for piece in self._pieces():
             taken += piece

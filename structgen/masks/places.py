@@ -195,10 +195,20 @@ class MatcherPlaces(Transitions):
         self.ways.clear()
 
     @property
+    def n_places(self) -> int:
+        """The number of places."""
+        return len(self._places)
+
+    @property
+    def mask_sizes(self) -> dict[int, int]:
+        """The bytes of the cached masks, by their ids: other grammars may hold the same ones."""
+        filled = (place.filled for place in list(self._places.values()))
+        return {id(each[0]): each[0].nbytes for each in filled if each is not None}
+
+    @property
     def mask_nbytes(self) -> int:
-        """Bytes held by the cached masks. Other grammars may hold the same ones."""
-        masks = {id(place.filled[0]) for place in list(self._places.values()) if place.filled is not None}
-        return 4 * self._slices.words * len(masks)
+        """Bytes held by the cached masks."""
+        return sum(self.mask_sizes.values())
 
 
 def _is_free(tables: Tables, state: int) -> bool:

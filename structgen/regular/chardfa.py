@@ -10,13 +10,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, count, islice, pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.memo import BoundedCache, kept_in
 from structgen.regular.chardfa_kernels import ALL, EVERY, NO_LONGEST, SOME, extreme_lengths, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
@@ -135,12 +136,23 @@ def tidied(
     return CharDfa(bounds, classes, small, tuple(map(masks.__getitem__, numbers.tolist())))
 
 
+def _size(result: Any) -> int:
+    """The bytes of automata, alone or in tuples and lists; of anything that has `nbytes`."""
+    if isinstance(result, (tuple, list)):
+        return sum(map(_size, result))
+    return int(getattr(result, "nbytes", _OBJECTS))
+
+
+LANGUAGES = BoundedCache[Any, Any](32 << 20, _size)
+"""The automata of patterns, sets of strings and numbers, and names, for all schemas of the process."""
+
+
 def _looked_up(indices: dict[int, int], masks: Sequence[int]) -> NDArray[np.int32]:
     """The index of each mask, looked up in C: an automaton may have tens of thousands of states."""
     return np.fromiter(map(indices.__getitem__, masks), np.int32, len(masks))
 
 
-@lru_cache(maxsize=1024)
+@kept_in(LANGUAGES)
 def from_pattern(pattern: str, anchored: bool = False) -> CharDfa:
     """The strings in which an ECMA-262 pattern (with the `u` flag's meaning) matches somewhere; as a whole, when
     `anchored`. Compiled patterns are cached, process-wide.
@@ -215,7 +227,7 @@ _TEXT_BOUNDS = np.array([0, SURROGATES[0], SURROGATES[1] + 1], np.int32)
 _TEXT_CLASSES = np.array([1, 0, 1], np.int32)
 
 
-@lru_cache(maxsize=256)
+@kept_in(LANGUAGES)
 def length(minimum: int = 0, maximum: int | None = None) -> CharDfa:
     """The strings of `minimum` to `maximum` code points (None: any number). Raises LimitExceeded, see `lengths`."""
     return lengths([(minimum, maximum)])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.regular.chardfa import CharDfa, literals, tidied, union
+from structgen.memo import kept_in
+from structgen.regular.chardfa import LANGUAGES, CharDfa, literals, tidied, union
 from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
 from structgen.regular.numbers import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
 
@@ -58,7 +58,7 @@ def _scaled(step: Fraction) -> tuple[int, int, int]:
     return whole, zeros, places
 
 
-@lru_cache(maxsize=256)
+@kept_in(LANGUAGES)
 def multiples_dfa(step: Fraction, *, exponents: bool = False) -> tuple[CharDfa, bool]:
     """The plain decimal spellings of the multiples of `step` (above 0, with a finite decimal expansion).
 

@@ -15,9 +15,9 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from structgen.memo import kept_within
+from structgen.memo import kept_in, schema_cache
 from structgen.patience import check_deadline
-from structgen.regular.chardfa import CharDfa, combine, complement, from_pattern, intersect, less
+from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, from_pattern, intersect, less
 from structgen.regular.multiples import common_step, multiples_dfa
 from structgen.regular.numbers import (
     DIGITS_ALONE, EXACT_DIGITS, LARGEST_WHOLE, WHOLE_DIGITS, exact_decimal, held_exactly_dfa, is_held_exactly,
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 Predicate: TypeAlias = "Callable[[str], bool]"
 COUNT_LIMIT = 10_000
 """A set with more members is not counted."""
-MAX_BYTES = 1 << 24
-"""The size of all cached languages together: some 4,000 ranges of integers."""
 _FEW = 1_000
 _ONE = Fraction(1)
 _BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
@@ -53,7 +51,7 @@ def number_language(numbers: Numbers, *, finite: bool = True) -> CharDfa:
     return _language(numbers, finite)[0]
 
 
-@lru_cache(4096)
+@schema_cache(4096)
 def number_predicate(numbers: Numbers, *, finite: bool = True) -> Predicate | None:
     """Decides whether a number's text is in the set; None when the language is exact."""
     if not numbers.multiples and not numbers.without:
@@ -86,7 +84,7 @@ def _in_set(numbers: Numbers, value: Fraction) -> bool:
     return numbers.literals is None or value in _exact_values(numbers.literals)
 
 
-@lru_cache(64)
+@schema_cache(64)
 def _exact_values(literals: Listed[int | float]) -> frozenset[Fraction]:
     """The numbers that literals spell."""
     return frozenset([Fraction(exact_decimal(value)) for value in literals])
@@ -100,7 +98,7 @@ def _has(numbers: Numbers, value: Fraction) -> bool:
     return not any(_has(other, value) and (numbers.plain or not by_spelling(other)) for other in numbers.without)
 
 
-@kept_within(MAX_BYTES, lambda result: result[0].nbytes)
+@kept_in(LANGUAGES)
 def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact.
 
@@ -184,7 +182,7 @@ def digits_alone(language: CharDfa) -> CharDfa:
     return intersect(language, from_pattern(DIGITS_ALONE))
 
 
-@kept_within(MAX_BYTES, lambda result: result[0].nbytes)
+@kept_in(LANGUAGES)
 def combined_languages(sets: tuple[Numbers, ...], finite: bool = True) -> tuple[CharDfa, tuple[Predicate | None, ...]]:
     """The union of number sets with a bit for each, as in `combine`; and for each set what decides about a member.
 

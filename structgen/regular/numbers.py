@@ -16,8 +16,9 @@ from itertools import count
 
 import numpy as np
 
+from structgen.memo import kept_in
 from structgen.patience import check_deadline
-from structgen.regular.chardfa import CharDfa, from_pattern, literals, tidied, union
+from structgen.regular.chardfa import LANGUAGES, CharDfa, from_pattern, literals, tidied, union
 from structgen.regular.intervals import (
     ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
 )  # fmt: skip
@@ -41,7 +42,7 @@ _SHIFTED = 17
 """An exponent above 0 may stand behind at most this many digits before the point."""
 
 
-@lru_cache(maxsize=1024)
+@kept_in(LANGUAGES)
 def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     """Exactly the JSON spellings of the numbers in the set; `.empty` when there is none.
 

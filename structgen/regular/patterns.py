@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from structgen.regular.chardfa import STATE_LIMIT, CharDfa, complement, from_pattern, from_tree, intersect, length
+from structgen.memo import kept_in, schema_cache
+from structgen.regular.chardfa import (
+    LANGUAGES,
+    STATE_LIMIT,
+    CharDfa,
+    complement,
+    from_pattern,
+    from_tree,
+    intersect,
+    length,
+)
 from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.compiler import check, leading_conditions, loosened, relaxed
@@ -35,7 +44,7 @@ def pattern_language(pattern: str) -> CharDfa:
     return _language(pattern)[0]
 
 
-@lru_cache(maxsize=1024)
+@schema_cache(1024)
 def pattern_predicate(pattern: str) -> Callable[[str], bool] | None:
     """Decides whether the pattern matches somewhere in a string; None when the language is exact."""
     if _language(pattern)[1]:
@@ -51,7 +60,7 @@ def is_backtracked(pattern: str) -> bool:
     return not _language(pattern)[1] and _lazy_tables(pattern) is None
 
 
-@lru_cache(maxsize=1024)
+@schema_cache(1024)
 def _lazy_tables(pattern: str) -> list[tuple[LazyTable, bool]] | None:
     """The leading conditions and the rest of a pattern, each with whether it must match; None: one is not regular."""
     conditions, rest = leading_conditions(parse(pattern), False)
@@ -61,7 +70,7 @@ def _lazy_tables(pattern: str) -> list[tuple[LazyTable, bool]] | None:
         return None
 
 
-@lru_cache(maxsize=1024)
+@kept_in(LANGUAGES)
 def _language(pattern: str) -> tuple[CharDfa, bool]:
     """The language, and whether it is exact."""
     try:
@@ -93,7 +102,7 @@ def check_patterns(root: SchemaNode) -> None:
             raise error.at(node.pointer + path) from error
 
 
-@lru_cache(4096)
+@schema_cache(4096)
 def _checked(pattern: str) -> None:
     check(pattern)
 

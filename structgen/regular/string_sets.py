@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from structgen.memo import kept_in, schema_cache
 from structgen.patience import check_deadline
 from structgen.regular.chardfa import (
+    LANGUAGES,
     CharDfa, combine, intersect, length, less, literals, tidied,
 )  # fmt: skip
 from structgen.regular.formats import FORMATS, format_language
@@ -37,7 +39,7 @@ MANY = 100
 """From this number of texts on, texts are tested side by side."""
 
 
-@lru_cache(1024)
+@kept_in(LANGUAGES)
 def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None]]:
     """The language of each pattern and format, and its predicate: whether a member matches; None: each one does."""
     strings.check_only("string_language", *FIELDS)
@@ -45,7 +47,7 @@ def _parts(strings: Strings) -> list[tuple[CharDfa, Callable[[str], bool] | None
     return patterns + [(format_language(name), FORMATS[name].predicate) for name in strings.formats if name in FORMATS]
 
 
-@lru_cache(1024)
+@kept_in(LANGUAGES)
 def _constraints(strings: Strings) -> tuple[CharDfa, bool]:
     """The language of the patterns and formats without what is left out; is it exact?"""
     language, exact = length(), not strings.quotes
@@ -71,7 +73,7 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
     return _language(strings)[:2]
 
 
-@lru_cache(1024)
+@kept_in(LANGUAGES)
 def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     """The language, the longest length still to be enforced, and whether both together are exact."""
     check_deadline()
@@ -114,7 +116,7 @@ def _longest(strings: Strings) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-@lru_cache(1024)
+@kept_in(LANGUAGES)
 def string_language(strings: Strings) -> CharDfa:
     """All strings that satisfy `strings`; a superset where there is a `string_predicate`."""
     if _counted(strings):
@@ -125,7 +127,7 @@ def string_language(strings: Strings) -> CharDfa:
     return intersect(language, length(0, longest), limit=CAPPED_LIMIT)
 
 
-@lru_cache(1024)
+@schema_cache(1024)
 def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Decides whether a member of `string_language` satisfies `strings`; None: each one does."""
     if _counted(strings):
@@ -134,7 +136,7 @@ def string_predicate(strings: Strings) -> Callable[[str], bool] | None:
     return None if exact and (longest is None or _capped(language, longest)) else partial(string_holds, strings)
 
 
-@lru_cache(1024)
+@schema_cache(1024)
 def uncapped_predicate(strings: Strings) -> Callable[[str], bool] | None:
     """Decides whether a member of `uncapped_language` within its length satisfies `strings`; None: each one does."""
     return None if _language(strings)[2] else partial(string_holds, strings)
@@ -162,7 +164,7 @@ def _within(language: CharDfa, maximum: int) -> bool:
     return longest is not None and longest <= maximum
 
 
-@lru_cache(64)
+@kept_in(LANGUAGES)
 def doubted_language(strings: Strings) -> CharDfa:
     """`uncapped_language` with the mask 1 for members, and 3 where the predicate may say no."""
     language = uncapped_language(strings)[0]
@@ -255,7 +257,7 @@ def string_is_empty(strings: Strings) -> bool:
     return language.empty or (longest is not None and language.length_range()[0] > longest)
 
 
-@lru_cache(1024)
+@schema_cache(1024)
 def string_count(strings: Strings) -> int | None:
     """How many strings satisfy `strings`; None when infinite, unknown or above `COUNT_LIMIT`."""
     if strings.literals is not None:

@@ -28,8 +28,8 @@ _KEYWORDS = (
 )
 MAX_LITERALS = 64
 """A longer `enum` is read again each time."""
-_read: BoundedCache[Any, tuple[object, Shapes]] = BoundedCache(4096)
-_canonical: BoundedCache[Any, Shapes] = BoundedCache(4096)
+_read: BoundedCache[Any, tuple[object, Shapes]] = BoundedCache(4096, of_schemas=True)
+_canonical: BoundedCache[Any, Shapes] = BoundedCache(4096, of_schemas=True)
 _bare: dict[Any, Shapes] = {}
 """The shapes of leaves that say a type and nothing else. They are never evicted."""
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
+from structgen.memo import schema_cache
 from structgen.patience import check_deadline
 from structgen.schema.normal import Listed, Numbers, Strings
 
@@ -31,7 +31,7 @@ FEW_COUNTED, COUNTED_SPAN = 1_000, 16
 `COUNTED_SPAN` times the least. For greater lengths a counter is better: it takes fewer states, and masks are shared."""
 
 
-@lru_cache(1024)
+@schema_cache(1024)
 def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
     """The strings of a pattern that only counts many characters of one class; None for other patterns.
 

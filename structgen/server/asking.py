@@ -26,7 +26,7 @@ from structgen.models.model import Model
 from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
-from structgen.server.conversation import chat_messages, require_fits
+from structgen.server.conversation import chat_messages
 from structgen.server.messages_wire import MessagesRequest
 from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import ResponsesRequest
@@ -162,8 +162,6 @@ def ask_message(model: Model, request: MessagesRequest, settings: Settings) -> A
 def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
-    for text in _prompts(request):
-        require_fits(model, [text] if isinstance(text, str) else [])
     schema = _schema(request)
     options = {**_options(request, settings, free=schema is None), "token_healing": False}
     prompts = GivenPrompts.of(_prompts(request))

@@ -7,9 +7,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from structgen.errors import PromptTooLong, quoted
+from structgen.errors import quoted
 from structgen.models.model import Model
 from structgen.server.problems import invalid
 from structgen.server.responses_wire import text_of
@@ -17,37 +15,13 @@ from structgen.server.wire import Message
 from structgen.tools import ToolCall
 from structgen.tools.images import EXPECTED, read_image
 
-SHRUNK = 4
-"""How many times fewer bytes a tokenizer's normal form of a text may have."""
-
 
 def chat_messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
     """Returns messages as chat templates take them.
 
     Raises:
-        PromptTooLong: they are longer than the model's context. Problem: one of them cannot be read.
+        Problem: one of them cannot be read.
     """
-    messages = _messages(model, given)
-    contents = [each["content"] for each in messages if each["role"] in ("user", "system", "tool")]
-    parts = [part for each in contents for part in ([{"text": each}] if isinstance(each, str) else each)]
-    require_fits(model, [part["text"] for part in parts if "text" in part])
-    return messages
-
-
-def require_fits(model: Model, texts: Sequence[str]) -> None:
-    """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
-
-    White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.
-    """
-    longest = int(np.diff(model.vocabulary.offsets).max())
-    longest = max([longest, *map(len, model.vocabulary.special_names)])
-    size = sum(len("".join(text.split()).encode()) for text in texts)
-    if model.context is not None and size > SHRUNK * longest * model.context:
-        raise PromptTooLong("the prompt", size // (SHRUNK * longest), model.context)
-
-
-def _messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
-    """Returns the messages as chat templates take them."""
     written, names = [], dict[str, str]()
     for place, message in enumerate(given):
         one = {**(message.model_extra or {}), "role": message.role, "content": _content(model, message.content, place)}

@@ -13,7 +13,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits
 from structgen.server.asking import effort_options, require_calls
-from structgen.server.conversation import chat_messages, require_fits
+from structgen.server.conversation import chat_messages
 from structgen.server.messages_wire import CountRequest
 from structgen.server.problems import invalid
 from structgen.server.settings import Settings
@@ -46,7 +46,6 @@ def tokenize(model: Model, request: TokenizeRequest, settings: Settings) -> dict
     if (request.prompt is None) == (request.messages is None):
         raise invalid("prompt", "expected a prompt, or messages")
     if request.messages is None:
-        require_fits(model, [request.prompt or ""])
         (prompt,) = GivenPrompts.of(request.prompt).each
         ids = list(read_prompt(model, prompt).read)
     else:

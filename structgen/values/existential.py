@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import chain, combinations
 from operator import or_
 from typing import NamedTuple
 
+from structgen.memo import schema_cache
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
 
@@ -87,7 +88,7 @@ def _within(sets: RuleSets, open_rules: int) -> RuleSets:
     return tuple(sorted(a for a in left if not any(a & b == a != b for b in left)))
 
 
-@lru_cache(4096)
+@schema_cache(4096)
 def _cover(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[RuleSets, int], ...]) -> int | None:
     if open_rules.bit_count() > MAX_COVERED:
         return _one_by_one(open_rules, owed, others)

@@ -8,11 +8,11 @@ automaton over all sets, and its final state tells the marks.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
-from structgen.regular.chardfa import CharDfa, beside, combine, length, numbered, tidied
+from structgen.regular.chardfa import LANGUAGES, CharDfa, beside, combine, length, numbered, tidied
 from structgen.values.finite import FEW
-from structgen.memo import cached_method, kept_within
+from structgen.memo import cached_method, kept_in, schema_cache
 from structgen.regular.string_sets import count_members, members, string_holds, string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
@@ -22,7 +22,7 @@ MAX_DOUBTFUL = 8
 """The largest number of patterns that are tested at the end of a name. Each doubles the number of possible marks."""
 
 
-@lru_cache(8192)
+@schema_cache(8192)
 def is_named(names: Strings, name: str) -> bool:
     """Is `name` among `names`?"""
     holds = string_predicate(names)
@@ -34,10 +34,6 @@ def ending(dfa: CharDfa, kept: Collection[int]) -> CharDfa:
     if set(dfa.kinds[0]).difference(kept) <= {0}:
         return dfa
     return tidied(dfa.bounds, dfa.classes, dfa.next, [mask if mask in kept else 0 for mask in dfa.final])
-
-
-MAX_BYTES = 1 << 26
-"""The largest size in bytes of all cached automata of names together."""
 
 
 class Joint:
@@ -125,7 +121,7 @@ class Joint:
         return ending(self._dfa, kept)
 
 
-@kept_within(MAX_BYTES, lambda made: made.nbytes)
+@kept_in(LANGUAGES)
 def joint(sets: tuple[Strings, ...], listed: frozenset[str]) -> Joint:
     """The cached `Joint` of these sets and names."""
     return Joint(sets, listed)

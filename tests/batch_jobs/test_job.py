@@ -5,9 +5,11 @@ Covers `columns`, `job_options`, `progress` and `running`.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +19,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import OptionError, UnsatisfiableSchema
 from structgen.testing import scripted
+from tests.support.speed import at_usual_speed
 
 PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
 PEOPLE = {"Ada Moreau": 36, "Tom Berg": 51, "Nadia Petrova": 28, "Marta Kowalczyk": 44, "Ravi Menon": 63}
@@ -60,6 +63,18 @@ def test_inputs_that_fail_are_set_aside(model, tmp_path):
     assert given == {"b": {"id": "b"}, "c": rows[2], "5": "5"}
     assert [failed[id_]["type"] for id_ in ("b", "c", "5")] == ["OptionError", "PromptTooLong", "OptionError"]
     assert "'text'" in failed["b"]["message"]
+
+
+def test_a_line_of_many_megabytes_costs_its_bytes(model, tmp_path):
+    path = tmp_path / "rows.jsonl.gz"
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        file.write(json.dumps({"id": "bomb", "text": "long text " * 2_000_000}) + "\n")
+        file.write(json.dumps({"id": "fine", "text": TEXTS[0]}) + "\n")
+    began = time.process_time()
+    job = sg.extract_many(model, path, Person, prompt=PROMPT, out=tmp_path / "out.jsonl")
+    assert (job.done, job.failed) == (1, 1)
+    assert lines(tmp_path / "out.jsonl.errors.jsonl")[0]["error"]["type"] == "PromptTooLong"
+    assert at_usual_speed(time.process_time() - began) < 8  # to encode it took 11 s and 700 MB
 
 
 def test_a_job_goes_on_where_it_was_ended(model, tmp_path):

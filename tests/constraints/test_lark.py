@@ -218,6 +218,8 @@ REFUSED = [
     ("start: " + 20 * '"a"? "b" ', LimitExceeded, "too many alternatives at the rule start"),
     ("start: " + 10 * '("a" | "b" | "c" | "d") ', LimitExceeded, "too many alternatives at the rule start"),
     ('start: ("a" | "b")~30', LimitExceeded, "too many alternatives at the rule start"),
+    ('start: t{"a"}\nt{x}: x t{pair{x}} | x\npair{y}: y y', LimitExceeded, "templates make more than 20,000 rules"),
+    ('start: t{"a"}\nt{x}: x | t{two{x, x}}\ntwo{a, b}: a b', LimitExceeded, "templates make more than 20,000 rules"),
     (f'start: A\nA: "{100_001 * "a"}"', LimitExceeded, "terminal A: written out it is longer than 100,000 characters"),
     (
         "start: A0\n" + "\n".join(f"A{i}: A{i + 1} // A0\n    | A{i + 1}" for i in range(25)) + '\nA25: "A0"',

@@ -343,7 +343,7 @@ def _key(tree: Node) -> Hashable:
     return (type(tree), *map(_key, children(tree))) if children(tree) else (type(tree), tree)
 
 
-_automata = BoundedCache[Hashable, CharDfa](2_000)
+_automata = BoundedCache[Hashable, CharDfa](16 << 20, lambda automaton: automaton.nbytes, of_schemas=True)
 
 
 def _automaton(tree: Node) -> CharDfa:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -31,6 +32,14 @@ IDS = "input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mas
 OURS = {"cache", "past_key_values", "cache_params", "use_cache", "position_ids", "cache_position", "encoder_outputs"}
 OURS |= {"labels", "return_dict", "logits_to_keep", "output_attentions", "output_hidden_states", "prompt_tokens"}
 """The model's inputs that a prompt must not have."""
+
+
+SHRUNK = 4
+"""How many times fewer bytes a tokenizer's normal form of a text may have."""
+SLICE = 1 << 16
+"""The characters that are counted at once."""
+WRITTEN = "user", "system", "developer", "tool"
+"""The roles of the messages that chat templates write out whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,7 @@ def read_prompt(model: Model, prompt: GivenPrompt, *, thinks: bool | None = None
 
 def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[int] | Mapping[str, Any]:
     """The ids of a text, of messages, or of ids as they are; of messages with images what the processor returns."""
+    require_fits(model, prompt)
     if isinstance(prompt, TextPrompt):
         ids = plain_ids(model.tokenizer, prompt.given, prompt.data)
         return ids if ids is not None else _text_ids(model.tokenizer, prompt.given) if prompt.given else []
@@ -100,6 +110,33 @@ def _token_ids(model: Model, prompt: GivenPrompt, thinks: bool | None) -> list[i
         options = thought_options(model.tokenizer, model.vocabulary, thinks)
         return prompt_ids(model.tokenizer, prompt.given, options=options, where=prompt.name, processor=model.processor)
     return _one_row(prompt.given, prompt.name)
+
+
+def require_fits(model: Model, prompt: GivenPrompt) -> None:
+    """Refuses texts that are longer than the model's context whatever their tokens are, before they are encoded.
+
+    White space is not counted, and `SHRUNK` times as many bytes are let through: a tokenizer may make both fewer.
+
+    Raises:
+        PromptTooLong: they are.
+    """
+    if model.context is None or not isinstance(prompt, (TextPrompt, ChatPrompt)):
+        return
+    contents = [each.get("content") for each in prompt.messages() if each.get("role") in WRITTEN]
+    parts = [part for each in contents for part in (each if isinstance(each, list) else [each])]
+    given = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    texts: list[str] = [text for text in given if isinstance(text, str)]
+    if sum(map(len, texts)) <= model.context:  # a character has at most four bytes
+        return
+    longest = max([int(np.diff(model.vocabulary.offsets).max()), *map(len, model.vocabulary.special_names)])
+    size, characters = 0, sum(map(len, texts))
+    for text in texts:
+        for start in range(0, len(text), SLICE):
+            size += len("".join(text[start : start + SLICE].split()).encode("utf-8", "replace"))
+            if size > SHRUNK * longest * model.context:
+                raise PromptTooLong(
+                    prompt.name, max(characters // (SHRUNK * longest), model.context + 1), model.context
+                )
 
 
 def _text_ids(tokenizer: Any, text: str) -> list[int]:

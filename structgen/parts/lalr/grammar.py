@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import lark
@@ -18,7 +17,7 @@ from lark.load_grammar import GrammarBuilder
 from lark.parsers.lalr_analysis import Shift
 
 from structgen.errors import LimitExceeded, OptionError, excerpt, quoted
-from structgen.memo import cached_method
+from structgen.memo import cached_method, schema_cache
 from structgen.parts.lalr.program import Program, Threads, Unsupported
 from structgen.parts.lalr.size import MAX_CHARACTERS, require_short, require_small
 from structgen.regular.regex.charsets import folded, partition
@@ -214,7 +213,7 @@ def read_grammar(text: str, start: str, imports: Sequence[str] = ()) -> LalrGram
     return _kept_grammar(text, start)
 
 
-@lru_cache(maxsize=64)
+@schema_cache(64)
 def _kept_grammar(text: str, start: str) -> LalrGrammar:
     return LalrGrammar(text, start)
 

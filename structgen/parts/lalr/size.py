@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from lark import Tree
 from lark.load_grammar import Grammar as Definitions
 
 from structgen.errors import LimitExceeded
+from structgen.memo import Numbering
 
 MAX_CHARACTERS = 500_000
 MAX_ALTERNATIVES = 20_000
 MAX_PAIRS = 4_000_000
 """Alternatives of one rule, times rules of the grammar: the time for Lark's tables is proportional to it."""
+MAX_RULES = 20_000
 MAX_PATTERN = 100_000
 _WRITTEN_REPEATS = 50
 """Lark makes a rule of a repetition whose bound is at least this, and one alternative per count of a shorter one."""
@@ -54,15 +57,44 @@ def require_small(definitions: Definitions) -> None:
     for name, (tree, _) in definitions.term_defs:
         if _length(tree, known) > MAX_PATTERN:
             raise LimitExceeded(f"terminal {name:.80}: written out it is longer than {MAX_PATTERN:,} characters")
-    total = 0
-    for name, _, tree, _ in definitions.rule_defs:
+    total, written = 0, list(_written_out(definitions))
+    for name, tree in written:
         count = _alternatives(tree)
         total += count
-        if total > MAX_ALTERNATIVES or count * len(definitions.rule_defs) > MAX_PAIRS:
+        if total > MAX_ALTERNATIVES or count * len(written) > MAX_PAIRS:
             raise LimitExceeded(
                 f"the grammar has too many alternatives at the rule {name:.80}, options and repetitions written out: "
                 f"at most {MAX_ALTERNATIVES:,} in all, {MAX_PAIRS:,} for those of a rule times the rules"
             )
+
+
+def _written_out(definitions: Definitions) -> Iterator[tuple[str, Tree[Any]]]:
+    """The names and bodies of the rules, and of those that Lark makes of templates: one for each tuple of arguments.
+
+    Raises:
+        LimitExceeded: templates that call themselves with ever other arguments make endlessly many.
+    """
+    rules = {str(name): (params, tree) for name, params, tree, _ in definitions.rule_defs}
+    made = Numbering[tuple[Any, ...]]((name,) for name, (params, _) in rules.items() if not params)
+
+    def argument(node: Any, names: dict[str, Any]) -> Any:
+        if isinstance(node, Tree) and node.data == "template_usage":
+            return made[tuple(argument(child, names) for child in node.children)]
+        if isinstance(node, Tree) and len(node.children) == 1:
+            return argument(node.children[0], names)
+        name = str(getattr(node, "name", node))
+        return names.get(name, name)
+
+    for name, *arguments in made.things:  # it grows by what the bodies use
+        if name not in rules:
+            continue  # Lark says so
+        params, tree = rules[name]
+        names = dict(zip(params, arguments, strict=False))
+        for usage in tree.find_data("template_usage"):
+            argument(usage, names)
+        if len(made) > MAX_RULES:
+            raise LimitExceeded(f"the grammar's templates make more than {MAX_RULES:,} rules, the last of {name:.80}")
+        yield name, tree
 
 
 def _alternatives(node: Any) -> int:

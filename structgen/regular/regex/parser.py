@@ -11,8 +11,8 @@ and what some dialects read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
+from structgen.memo import schema_cache
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.escapes import PatternScanner
@@ -36,7 +36,7 @@ _BOUNDARIES = {"b": Assertion(Anchor.BOUNDARY), "B": Assertion(Anchor.NO_BOUNDAR
 _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 
-@lru_cache(256)
+@schema_cache(256)
 def parse(pattern: str, *, strict: bool = False) -> Node:
     """The syntax tree of a pattern; with `strict`, constructs of other dialects are refused.
 
@@ -56,7 +56,7 @@ def parse(pattern: str, *, strict: bool = False) -> Node:
     return tree
 
 
-@lru_cache(1024)
+@schema_cache(1024)
 def extensions(pattern: str) -> tuple[str, ...]:
     """The constructs of other dialects in a pattern, each once.
 

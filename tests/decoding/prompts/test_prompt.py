@@ -5,6 +5,7 @@ Covers `per_row` and `targets`.
 
 from __future__ import annotations
 
+import time
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompts
 from tests.support.mistral import mistral
 from tests.support.releases import require_release
+from tests.support.speed import at_usual_speed
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}"
@@ -67,6 +69,28 @@ def test_a_string_is_encoded_as_the_tokenizer_does_it_alone(bpe):
     assert ids == bpe("The colour is red.")["input_ids"]
     assert ids[0] == bpe.bos_token_id
     assert encode(model, ids) == ids
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "long text " * 3_000_000,
+        [{"role": "user", "content": "long text " * 3_000_000}],
+        [{"role": "tool", "content": [{"type": "text", "text": "ab" * 15_000_000}]}],
+        sg.plain("long text " * 3_000_000),
+    ],
+    ids=["text", "chat", "parts", "data"],
+)
+def test_a_text_far_beyond_the_context_is_refused_before_it_is_encoded(bpe, prompt):
+    """A line of 60 MB took a job 33 s and 2 GB."""
+    model, began = model_of(bpe, len(bpe)), time.process_time()
+    with pytest.raises(sg.PromptTooLong, match=r"has \d+ tokens, the model's context holds 256"):
+        encode(model, prompt)
+    assert at_usual_speed(time.process_time() - began) < 2  # to encode it takes 15 s and more
+
+
+def test_blanks_that_a_tokenizer_may_join_are_left_to_it(bpe):
+    assert len(encode(model_of(bpe, len(bpe)), "red" + " " * 200)) <= 256
 
 
 def test_chat_messages_end_with_the_generation_prompt(bpe):
