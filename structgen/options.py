@@ -251,6 +251,10 @@ CAPS = "max_digits", "max_blanks", "max_repeated", "max_items", "max_characters"
 """The fields of `Limits` that bound single values."""
 
 
+MAX_DEPTH = 180
+"""Pydantic's reader takes 200 levels of JSON, of which a tool's call or a wrapper may take some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one request.
@@ -274,6 +278,8 @@ class Limits:
             more than eight times, or its items more than sixteen times; a short value, like 0 or "", counts as two
             bytes in an array. Pieces of more than 1,024 bytes are not looked for.
         max_items: the most items of an array.
+        max_depth: the most arrays and objects inside each other; at the bound no further one begins whose end would be
+            deeper. What a schema requires may be deeper. Pydantic reads 200 levels of JSON, Python's `json` some 900.
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
             each try counts as at least one. Of the other limits only `max_new_tokens`, `stop` and `seconds` hold there.
@@ -292,6 +298,7 @@ class Limits:
     max_blanks: int | None = 128
     max_repeated: int | None = 256
     max_items: int | None = 16_384
+    max_depth: int = 128
     max_characters: int | None = 65_536
     exact_forwards: int = 1024
     max_plan_tokens: int = 1024
@@ -301,6 +308,8 @@ class Limits:
         for name in CAPS:
             cap = getattr(self, name)
             require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
+        require_count("max_depth", self.max_depth, 1)
+        require(self.max_depth <= MAX_DEPTH, "max_depth", self.max_depth, f"at most {MAX_DEPTH}, as Pydantic reads")
         for name in ("max_new_tokens", "exact_forwards", "max_plan_tokens"):
             require_count(name, getattr(self, name), 1)
         for name in ("rollbacks", "validations"):

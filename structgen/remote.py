@@ -33,7 +33,7 @@ from structgen.waiting import waiting
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
-_OWN_LIMITS = "rollbacks", *CAPS
+_OWN_LIMITS = "rollbacks", "max_depth", *CAPS
 _NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "absent", "cancel"
 
 

@@ -130,7 +130,7 @@ class Request:
                 value = self.targets[row].parse(text) if accepted is None else accepted.value
             except ValidatorError as bug:
                 error = bug
-            except (ValidationError, ValueError) as refusal:
+            except (ValidationError, ValueError, RecursionError) as refusal:
                 why = f"the text is complete, but its type refuses it: {excerpt(refusal)}; text: {quoted(text)}"
                 error = RunError(why)
                 error.__cause__ = refusal

@@ -77,6 +77,7 @@ class Budget(Strict):
     max_blanks: StrictInt | None = 128
     max_repeated: StrictInt | None = 256
     max_items: StrictInt | None = 16_384
+    max_depth: StrictInt = 128
     max_characters: StrictInt | None = 65_536
 
 

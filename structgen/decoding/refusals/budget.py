@@ -19,7 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from structgen.automaton.pointers import pointer_at
-from structgen.decoding.refusals.caps import BLANKS, NUMBER, CapReader, PartCaps, in_escape
+from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
@@ -146,7 +146,7 @@ class Steering(RowRule):
         refused = self._refused.setdefault(count, _Refusals())
         refused.tokens.append(token)
         refused.names.append(limit)
-        refused.tries = refused.tries + 1 if limit == self._name else TRIES
+        refused.tries = refused.tries + 1 if limit in (self._name, MAX_DEPTH) else TRIES
         refused.array = -1 if limit == self._name or self._cap_reader is None else self._cap_reader.array
         rollbacks.debug("%s refuses token %d behind %d tokens", limit, token, count)
         return False
@@ -174,6 +174,8 @@ class Steering(RowRule):
             return None
         before_last = len(text.said) - len(self._grammar.vocabulary.token(text.tokens[-1]))
         name = caps.read(text.said, before_last, text.tokens)
+        if name is None and caps.is_deep and not self._ends_shallow(caps, matcher.position, text.said):
+            name = MAX_DEPTH
         if name is None or forced:
             return None
         refused = self._refused.get(len(text.tokens) - 1)
@@ -210,6 +212,8 @@ class Steering(RowRule):
 
     def _may_close(self, caps: CapReader | PartCaps, name: str, position: int, said: bytes) -> bool:
         """May a value that has reached a cap be closed at once? Else the schema requires more of it."""
+        if name == MAX_DEPTH:
+            return self._ends_shallow(caps, position, said)
         if caps.array >= 0:
             end = self._closing.ending(position)
             return end is not None and not caps.adds_items(len(said), said + end)
@@ -219,6 +223,11 @@ class Steering(RowRule):
         if name == "max_digits":
             return rest is not None and not rest.startswith(tuple(bytes([digit]) for digit in NUMBER))
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
+
+    def _ends_shallow(self, caps: CapReader | PartCaps, position: int, said: bytes | bytearray) -> bool:
+        """Does the shortest end open no more values inside each other than `max_depth` allows?"""
+        end = self._closing.ending(position)
+        return end is not None and caps.deepest(said, end) <= caps.limits.max_depth
 
     def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
         """The tokens of the shortest close, because a deadline has come; None if values are not closed.
@@ -250,7 +259,7 @@ class Steering(RowRule):
             if left.any():
                 return left
             refused.tries = TRIES
-        if self._name in refused.names:
+        if self._name in refused.names or MAX_DEPTH in refused.names:
             close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
         left = words & self._closing_words(matcher, refused, text.said)

@@ -23,6 +23,7 @@ from structgen.vocabulary import Vocabulary
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
+MAX_DEPTH = "max_depth"
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
@@ -43,6 +44,7 @@ class Level(NamedTuple):
     items: int  # complete items of an array
     end: int  # the byte after the last of them
     parent: Level | None  # the container around it
+    depth: int  # how many containers are open with it
 
 
 class CapState(NamedTuple):
@@ -52,6 +54,7 @@ class CapState(NamedTuple):
     kind: int  # STRING or SCALAR if the text ends within one, else NONE
     start: int  # the first byte of that value
     top: Level | None  # the innermost open container
+    deepest: int = 0  # the most containers that were open in the part that was read last
     until: int = 0  # no text of at most `until` bytes that begins like this one exceeds a cap
 
 
@@ -74,6 +77,7 @@ class CapReader:
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
         self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
         self._items = sys.maxsize if limits.max_items is None else limits.max_items
+        self._deep = limits.max_depth // 2
         self._states: list[CapState] = []
         self.until = 0
         self.array = -1
@@ -113,11 +117,14 @@ class CapReader:
                 items = min(items, self._items - level.items)
             level = level.parent
         of_items = state.end + max(items - 1, 0)
+        of_depth = state.end + self._deep - (0 if state.top is None else state.top.depth)
         repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
-        return min(string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items)
+        return min(string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items, of_depth)
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
         length, self.array = len(said) - state.start, -1
+        if state.deepest > self.limits.max_depth:
+            return MAX_DEPTH
         if state.kind == STRING and length > self._characters:
             return "max_characters"
         if state.kind == STRING and room(said[state.start + 1 :], self._repeated) < 0:
@@ -132,6 +139,17 @@ class CapReader:
                 self.array = array.start
                 return "max_items" if too_long else "max_repeated"
         return None
+
+    @property
+    def is_deep(self) -> bool:
+        """Are so many containers open that the end of the text may exceed `max_depth`?"""
+        top = self._states[-1].top
+        return top is not None and top.depth > self._deep
+
+    def deepest(self, said: bytes | bytearray, end: bytes) -> int:
+        """The most containers that are open at once in the end of a text."""
+        before = next(state for state in reversed(self._states) if state.end <= len(said))
+        return _read_on(before, said + end)[0].deepest
 
     def adds_items(self, length: int, said: bytes) -> bool:
         """Does the text behind the first `length` bytes add items to the array that has reached a cap?"""
@@ -166,6 +184,7 @@ class PartCaps:
         caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
         bounds = (sys.maxsize if cap is None else cap for cap in caps)
         self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
+        self._deep = limits.max_depth // 2
         self._readings: list[tuple[int, PartReading]] = [(0, reading)]  # behind so many tokens
         self._start, self.bare = 0, False
         self._close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
@@ -189,7 +208,7 @@ class PartCaps:
         value = reading.open_value
         if value is None:
             self._inner = None
-            self.until = before + min(self._digits, self._blanks, self._repeated, self._items)
+            self.until = before + min(self._digits, self._blanks, self._repeated, self._items, self._deep)
             return None
         offset, is_json = value
         start = before - (reading.length - offset)
@@ -235,6 +254,7 @@ class PartCaps:
             self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
             room(said, self._repeated),
             self._items - said.count(b","),
+            self._deep - sum(map(said.count, b"[{")) + sum(map(said.count, b"]}")),
             self._characters - len(said),
         )
         return max(0, min(left))
@@ -250,6 +270,15 @@ class PartCaps:
     def array(self) -> int:
         """See `CapReader.array`; the byte is one of the whole text."""
         return -1 if self._inner is None or self._inner.array < 0 else self._start + self._inner.array
+
+    @property
+    def is_deep(self) -> bool:
+        """See `CapReader.is_deep`."""
+        return self._inner is not None and self._inner.is_deep
+
+    def deepest(self, said: bytes | bytearray, end: bytes) -> int:
+        """See `CapReader.deepest`."""
+        return 0 if self._inner is None else self._inner.deepest(said[self._start :], end)
 
     def adds_items(self, length: int, said: bytes) -> bool:
         """See `CapReader.adds_items`."""
@@ -277,7 +306,8 @@ class PartCaps:
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
     """The state behind the whole text, and the arrays in which a comma announced another item."""
-    offset, kind, start, top, _ = state
+    offset, kind, start, top, _, _ = state
+    deepest = 0 if top is None else top.depth
     continued: list[Level] = []
     while offset < len(said):
         if kind != NONE:
@@ -297,11 +327,12 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
                 top = _with_item(top.parent, offset)
         else:
             if said[offset] in b"[{":
-                top = Level(said[offset] == 0x5B, offset, 0, offset, top)
+                top = Level(said[offset] == 0x5B, offset, 0, offset, top, 1 if top is None else top.depth + 1)
+                deepest = max(deepest, top.depth)
             else:
                 kind, start = STRING if said[offset] == 0x22 else SCALAR, offset
             offset += 1
-    return CapState(offset, kind, start, top), continued
+    return CapState(offset, kind, start, top, deepest), continued
 
 
 def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
