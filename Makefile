@@ -28,7 +28,7 @@ $(LOCKED):
 	$(BIN)/python -m pip install --quiet --requirement requirements-dev.lock
 	touch $(LOCKED)
 
-$(STAMP): $(LOCKED) pyproject.toml setup.py build_kernels.py $(KERNELS)
+$(STAMP): $(LOCKED) pyproject.toml setup.py $(wildcard kernel_build/*.py) $(KERNELS)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 

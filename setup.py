@@ -15,7 +15,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).parent))  # a build in isolation does not look here
-from build_kernels import kernel_files, translated
+from kernel_build.sources import kernel_files
+from kernel_build.translation import translated
 
 FLAGS = ["-O3", "-g0", "-fwrapv", "-fno-strict-aliasing"]
 """Numbers overflow in silence; the same memory is read as numbers of several sizes."""

@@ -1,12 +1,13 @@
 """Kernels: functions of numbers and arrays, which are compiled when the package is built.
 
 A kernel is a function of Python, and runs as such: that is its *plain twin*. The build translates all of them to one
-extension, `structgen._kernels` (see `build_kernels.py` in the repository). Where that is missing, the plain twins run,
+extension, `structgen._kernels` (see `kernel_build` in the repository). Where that is missing, the plain twins run,
 with the same results and thousands of times slower.
 
 What a kernel may contain:
 
-- Numbers are integers, in the extension of 64 bits, which overflow in silence; floats; and bools.
+- Numbers are integers, in the extension of 64 bits, which overflow in silence; floats; and bools. `and` and `or` give a
+  bool there.
 - Arrays are contiguous arrays of numpy, annotated with their number of dimensions: `Int32`, `Rows[Int32]` for two, and
   `Blocks[Int32]` for three. No index may be negative, except as a literal.
 - Most kernels take one integer, the address of *registers*, and find all arrays through it: `view`, `table` and `field`
@@ -41,7 +42,7 @@ Blocks = Annotated[_A, "three dimensions"]
 COMPILED = _kernels is not None
 """Is the extension there?"""
 DIGEST: str = _kernels.DIGEST if COMPILED else ""
-"""Stands for the sources of the extension, see `build_kernels.py`."""
+"""Stands for the sources of the extension, see `kernel_build`."""
 LENGTH = 1 << 36
 """A length for arrays whose real one only the tables know."""
 _twins: dict[Any, Callable[..., Any]] = {}

@@ -14,7 +14,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 from hypothesis import HealthCheck, settings
 
-from build_kernels import translated
+from kernel_build.translation import translated
 from structgen import kernels
 from tokenizer_files import unpacked
 

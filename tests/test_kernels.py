@@ -1,4 +1,4 @@
-"""Compiled kernels equal the functions of Python that they are made from, by `build_kernels.py`."""
+"""Compiled kernels equal the functions of Python that they are made from, by `kernel_build`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import build_kernels
+from kernel_build import sources
+from kernel_build.translation import translated
 from structgen import kernels
 from structgen.automaton.hash_tables import hang
 from structgen.kernels import twin
@@ -75,8 +76,8 @@ def test_other_threads_run_while_a_kernel_does() -> None:
 
 def test_every_kernel_is_compiled() -> None:
     assert kernels.COMPILED
-    assert len(build_kernels.kernel_files()) > 30
-    assert f'DIGEST = "{kernels.DIGEST}"' in build_kernels.translated()
+    assert len(sources.kernel_files()) > 30
+    assert f'DIGEST = "{kernels.DIGEST}"' in translated()
 
 
 SOURCE = '''
@@ -109,13 +110,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "structgen"
     folder.mkdir()
     (folder / "kernels.py").write_text(Path(kernels.__file__).read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(build_kernels, "ROOT", tmp_path)
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
     return folder / "sums.py"
 
 
 def test_numbers_are_wide_and_constants_are_literals(package: Path) -> None:
     package.write_text(SOURCE.format("count += half(machine, row) + rows[row, B]"), encoding="utf-8")
-    text = build_kernels.translated()
+    text = translated()
     assert "static int64_t structgen_sums_SIZES[] = {1099511627776LL, -1LL};" in text
     assert "return ((<int64_t>(<int32_t *>(<int64_t *>machine)[1])[(row) * 2 + 0LL]) >> 1LL)" in text
     assert "count += (c_sums_half(machine, row) + (<int64_t>rows.data[(row) * rows.columns + 1LL]))" in text
@@ -135,4 +136,4 @@ def test_numbers_are_wide_and_constants_are_literals(package: Path) -> None:
 def test_what_no_kernel_may_contain_is_told_with_its_line(package: Path, line: str, told: str) -> None:
     package.write_text(SOURCE.format(line), encoding="utf-8")
     with pytest.raises(TypeError, match=rf"sums.py:\d+: .*{told}"):
-        build_kernels.translated()
+        translated()
