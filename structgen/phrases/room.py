@@ -34,7 +34,7 @@ class PhraseRoom:
     """The room that tokens of a grammar leave for phrases that are looked for in its whole texts."""
 
     def __init__(self, grammar: Grammar, phrases: PhraseSet) -> None:
-        self._grammar, self._phrases = grammar, phrases
+        self._grammar, self._phrases, self._tables = grammar, phrases, phrases.tables or []
         self._steps = Bytewise(grammar.automaton)
         self._forget()
 
@@ -54,7 +54,7 @@ class PhraseRoom:
         ids = ids[nodes_of[ids] >= 0]
         nodes = nodes_of[ids]
         code = where[nodes].astype(np.int64)
-        tables = [table.next for table in self._phrases.tables]
+        tables = [table.next for table in self._tables]
         for table, each in zip(tables, states, strict=True):
             code = code * len(table) + each[nodes]
         codes, index = np.unique(code, return_inverse=True)
@@ -89,7 +89,7 @@ class PhraseRoom:
             before = where[parents]
             self._expand(np.unique(before) if len(before) < 256 else np.flatnonzero(np.bincount(before)))
             where[nodes] = self._rows[before, bytes_]
-            for table, each in zip(self._phrases.tables, states, strict=True):
+            for table, each in zip(self._tables, states, strict=True):
                 each[nodes] = table.next[each[parents], bytes_]
         return where, states
 

@@ -481,7 +481,7 @@ class Few(BaseModel):
         return self
 
 
-INVOICE = {"total": 8, "lines": [{"description": text, "price": price} for text, price in zip("abcd", (3, 5, 9, 4))]}
+INVOICE = {"total": 8, "lines": [{"description": "a" * price, "price": price} for price in (3, 5, 9, 4)]}
 FEW = {"tags": ["one", "two", "three", "four"], "note": "all of them"}
 
 
@@ -510,9 +510,7 @@ def test_the_error_has_the_best_value_and_the_rules_that_it_fails() -> None:
         def never(self) -> Both:
             raise ValueError("never")
 
-    with pytest.raises(
-        sg.ValidationFailed, match="the best value, .*fails 1: the whole value: Value error, never"
-    ) as it:
+    with pytest.raises(sg.ValidationFailed, match=r"best value, .*fails 1: the whole value: Value error, never") as it:
         sg.generate(scripted('{"a": 1, "b": 2}'), "x", Both, limits=sg.Limits(validations=5))
     assert it.value.candidate == '{"a": 1, "b": 2}'
     assert it.value.rules == (("", "Value error, never"),)
