@@ -70,7 +70,8 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
             try:
                 matcher.advance(byte)
             except TokenRejected as error:
-                raise OptionError(f"{where}: the mask refuses {quoted(text)} at byte {place}") from error
+                why = f", {error.why.reason}" if error.why else ""
+                raise OptionError(f"{where}: the mask refuses {quoted(text)} at byte {place}{why}") from error
         require(matcher.can_finish, where, value, f"a whole value; its text is {quoted(text)}")
     try:
         target.parse(text)

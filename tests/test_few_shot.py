@@ -65,7 +65,12 @@ def test_examples_of_text_and_of_functions():
         (CHAT, City, "Oslo", "examples='Oslo'"),
         (CHAT, City, [("Oslo?",)], r"examples\[0\]"),
         (CHAT, City, [("Oslo?", {"name": "Oslo"})], r"examples\[0\]"),
-        (CHAT, City, [("Oslo?", City.model_construct(name="Oslo", people=-7))], r"examples\[0\]: the mask refuses"),
+        (
+            CHAT,
+            City,
+            [("Oslo?", City.model_construct(name="Oslo", people=-7))],
+            r"examples\[0\]: the mask refuses .* at byte .*, at /people",
+        ),
         (CHAT, sg.Choice(["yes"]), [("Oslo?", "no")], "the mask refuses 'no' at byte 0"),
         (CHAT, sg.Choice(["yes"]), [("Oslo?", 7)], "a text"),
         (CHAT, sg.Choice(["yes"]), [("Oslo?", "ye")], "a whole value"),

@@ -23,6 +23,7 @@ from structgen.memo import cached_method, kept_where_hashable
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Loop, Plan, Series, by_text
 from structgen.regular.texts import escaped
+from structgen.schema.keywords.dialects import dialect_of
 from structgen.schema.places import quotes, sourced
 from structgen.schema.python.validators import validators_of
 from structgen.schema.quotes import Source
@@ -210,17 +211,25 @@ class _TurnPlans:
         tools = self._rules.tools
         if len(tools) > _FOLLOWED or any(tool.type is not None and validators_of(tool.type) for tool in tools):
             return None
+        drafts = list(dict.fromkeys(tool.arguments_schema.get("$schema") for tool in tools))
+        if len(drafts) > 1:
+            return None
+        draft = {} if drafts[0] is None else {"$schema": drafts[0]}
+        identifier = dialect_of(draft).identifier
         arguments, name = (_key_before(body, slot) for slot in (Slot.ARGUMENTS, Slot.NAME))
         objects = [
             {
                 "type": "object",
-                "properties": {arguments: {"$id": f"tool:{n}", **tool.arguments_schema}, name: {"const": tool.name}},
+                "properties": {
+                    arguments: {identifier: f"tool:{n}", **tool.arguments_schema},
+                    name: {"enum": [tool.name]},
+                },
                 "required": [arguments, name],
                 "additionalProperties": False,
             }
             for n, tool in enumerate(tools)
         ]
-        return json_values({"anyOf": objects}, [arguments, name], source=self._rules.source).plan()
+        return json_values({**draft, "anyOf": objects}, [arguments, name], source=self._rules.source).plan()
 
     def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
         """Returns pieces of a call of this tool as one plan."""

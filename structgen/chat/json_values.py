@@ -71,7 +71,7 @@ class Members(NamedTuple):
 
 def members_of(schema: Mapping[str, Any]) -> Members:
     """Returns the arguments that a schema of an object describes; those of alternatives, too."""
-    definitions: dict[str, Any] = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    definitions: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
 
     def resolved(each: Any) -> dict[str, Any]:
         reference = each.get("$ref") if isinstance(each, Mapping) else None

@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 import structgen as sg
 from structgen.errors import OptionError, SchemaError, ValidationFailed
 from structgen.tools import Tool, tool
+from tests.support.calling_models import scripted_chat
 
 
 class Unit(Enum):
@@ -297,3 +298,34 @@ def test_arguments_come_back_from_their_own_json(arguments):
     assert call.arguments == arguments
     assert function.parse(call.json) == arguments
     assert call.invoke() == arguments["n"] + len(arguments["words"])
+
+
+DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
+DRAFTS = [
+    ({"$schema": DRAFT_4, "properties": {"n": {"type": "number", "minimum": 1, "exclusiveMinimum": True}}}, 1.5, 1),
+    ({"$schema": DRAFT_4, "properties": {"n": {"$ref": "#/definitions/n"}},
+      "definitions": {"n": {"type": "integer"}}}, 7, 7.0),
+    ({"$schema": DRAFT_7, "properties": {"n": {"items": [{"type": "string"}], "additionalItems": False}}}, ["x"], [1]),
+    ({"properties": {"n": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}}}, ["x", 1], [1, "x"]),
+    ({"properties": {"n": {"type": "string", "pattern": r"^\p{L}+$"}}}, "été", "1"),
+    ({"properties": {"n": {"type": "string", "pattern": r"^(?<year>\d{4})$"}}}, "2024", "٢٠٢٤"),
+    ({"properties": {"n": {"type": "number", "multipleOf": 0.01}}}, 4.35, 4.355),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "good", "wrong"), DRAFTS, ids=lambda each: str(each)[:50])
+@pytest.mark.parametrize("template", ["hermes", "arguments first", "xml"])
+def test_masks_and_parse_agree_in_every_draft_and_format(schema, good, wrong, template):
+    tool = sg.Tool.of({"name": "f", "parameters": {"type": "object", "required": ["n"], **schema}})
+    assert tool.parse(json.dumps({"n": good})) == {"n": good}
+    with pytest.raises(ValidationFailed, match="/n"):
+        tool.parse(json.dumps({"n": wrong}))
+    value = good if isinstance(good, str) and template == "xml" else json.dumps(good, ensure_ascii=False)
+    text = {
+        "hermes": f'<tool_call>\n{{"name": "f", "arguments": {{"n": {value}}}}}\n</tool_call>',
+        "arguments first": f'<tool_call>\n{{"arguments": {{"n": {value}}}, "name": "f"}}\n</tool_call>',
+        "xml": f"\n<function=f>\n<parameter=n>\n{value}\n</parameter>\n</function>\n",
+    }[template]
+    model = scripted_chat("xml" if template == "xml" else "hermes", text)
+    (call,) = sg.call(model, "go", tools=[tool], choice="required", parallel=False)
+    assert repr(call.arguments) == repr({"n": good})

@@ -61,12 +61,12 @@ def exclusive_maximum(facts: Facts, value: Any) -> None:
 
 
 def exclusive_minimum_4(facts: Facts, value: Any) -> None:
-    if value:
+    if value and "minimum" in facts.schema:  # one may be left out to see what refuses a text
         facts.numbers["exclusive_minimum"] = _bound("minimum", facts.schema["minimum"], True)
 
 
 def exclusive_maximum_4(facts: Facts, value: Any) -> None:
-    if value:
+    if value and "maximum" in facts.schema:  # one may be left out to see what refuses a text
         facts.numbers["exclusive_maximum"] = _bound("maximum", facts.schema["maximum"], True)
 
 
