@@ -46,7 +46,7 @@ class Walk:
 
     def __init__(self, automaton: Automaton, text: bytes, start: int | None = None) -> None:
         self._automaton, self._text, self._bytewise = automaton, text, Bytewise(automaton)
-        self._reading, self._json_start, self._read = automaton.reading(), 0, 0
+        self._reading, self._read = automaton.reading(), 0
         positions, self.taken, asked = np.zeros(len(text) + 1, np.int64), 0, bool(text)
         positions[0] = packed(automaton.start) if start is None else start
         while asked:
@@ -76,9 +76,6 @@ class Walk:
         return self._holds(check, self._text[self.taken : self.taken + taken])
 
     def _holds(self, check: Check, more: bytes) -> bool:
-        start = self._automaton.json_start(self._text[: self.taken] + more)
-        if start != self._json_start:
-            self._reading, self._json_start, self._read = self._automaton.reading(), start, start
         if self._read < self.taken:
             self._reading = self._reading.feed(self._text[self._read : self.taken])
             self._read = self.taken

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 
 from structgen.automaton.checks import Check
@@ -91,7 +91,7 @@ class Automaton:
             self._share(within)
             return
         self.tables = Tables()
-        self.lock = Lock()
+        self.lock = RLock()  # a check within a walk may walk itself: see `PartReading`
         self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
         self._blocks = [_NO_BLOCK]
@@ -131,10 +131,6 @@ class Automaton:
     def reading(self) -> JsonReading:
         """The text that checks are asked about, before the first byte."""
         return JsonReading.start()
-
-    def json_start(self, text: bytes) -> int:
-        """Where the part of a text begins that checks are asked about: the JSON that is being read at its end."""
-        return 0
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         """The rule that refuses the byte after a text, or its end. Plain automata have no rules to name.

@@ -192,9 +192,6 @@ class Composed(Automaton):
     def reading(self) -> PartReading:
         return PartReading.start_of(self.walk, self.behind, self.begin)
 
-    def json_start(self, text: bytes) -> int:
-        return self.reading().feed(text).json_start
-
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         reading = self.reading().feed(taken)
         part, text = reading.part, taken[reading.json_start :]

@@ -197,7 +197,7 @@ class Reference:
             return None
         text = place.text
         if row[MISS] == TEST:
-            start = self._automaton.json_start(text)
+            start = getattr(self._automaton.reading().feed(text), "json_start", 0)
             holds = self._automaton.checks[place.state].holds(PlainReading(text[start:]))
             state = row[A if holds else B]
             return FullPosition(state, place.frame, 0, text) if state else None

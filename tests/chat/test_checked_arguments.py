@@ -1,0 +1,73 @@
+"""Arguments whose rules are checks: unique items, large multiples. In a call, a check reads the argument alone.
+
+Covers `automaton.expected`, `automaton.finite_texts`, `parts.part_reading`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import structgen as sg
+from structgen.automaton.finite_texts import finite_texts
+from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.errors import TokenRejected
+from structgen.masks.grammar import Matcher
+from structgen.tools import Tool
+from structgen.vocabulary import Vocabulary
+from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, token_ids
+from tests.support.matching import byte_vocabulary as plain_vocabulary
+
+CHECKED: dict[str, Any] = {
+    "texts": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    "numbers": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+    "lists": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}, "uniqueItems": True},
+    "times": {"type": "array", "items": {"type": "integer", "multipleOf": 1_000_003}},
+}
+REPEATED = {
+    "texts": ('["a", "b", "a', '"'),
+    "numbers": ("[1, 12, 1", "]"),
+    "lists": ('[["a"], ["b"], ["a"', "]"),
+    "times": ("[1000003, 1000004", "]"),
+}
+OPENINGS = {
+    "Qwen3.5-4B": "<tool_call>\n<function=tag>\n<parameter=KEY>\n",
+    "GLM-4.6": "<tool_call>tag\n<arg_key>KEY</arg_key>\n<arg_value>",
+    "Qwen-Qwen3-0.6B": '<tool_call>\n{"name": "tag", "arguments": {"KEY": ',
+}
+
+
+def matcher_of(name: str, key: str, schema: dict[str, Any]) -> tuple[Matcher, Vocabulary]:
+    """One call of a tool with one argument, in the format of a real model's template."""
+    format_ = format_of(name)
+    vocabulary = byte_vocabulary(control_tokens(format_))
+    parameters = {"type": "object", "properties": {key: schema}, "required": [key]}
+    tool = Tool.of({"name": "tag", "parameters": parameters})
+    constraint = turn(format_, TurnRules((tool,), min_calls=1, text=False), vocabulary)
+    return constraint.compile(vocabulary).matcher(), vocabulary
+
+
+@pytest.mark.parametrize("key", CHECKED)
+@pytest.mark.parametrize("name", OPENINGS)
+def test_what_a_check_refuses_in_a_call_is_told(name: str, key: str) -> None:
+    """The message about the token reads the call again: the check is asked about the argument, not about the call."""
+    matcher, vocabulary = matcher_of(name, key, CHECKED[key])
+    begun, refused = REPEATED[key]
+    for token in token_ids(OPENINGS[name].replace("KEY", key) + begun, vocabulary):
+        matcher.advance(token)
+    mask = matcher.mask()
+    assert not mask[ord(refused) >> 5] >> (ord(refused) & 31) & 1
+    with pytest.raises(TokenRejected, match="multipleOf" if key == "times" else "uniqueItems"):
+        matcher.advance(ord(refused))
+
+
+def test_the_texts_of_a_value_are_listed_though_a_check_refuses_some() -> None:
+    """Behind other text, too: the check is asked about the JSON, which is read from the beginning of the whole text."""
+    several = {"type": "array", "items": {"enum": [*range(80)]}, "uniqueItems": True, "minItems": 3}
+    matcher = sg.Sequence("n: ", sg.JsonSchema(several)).compile(plain_vocabulary()).matcher()
+    for byte in b"n: [7, ":
+        matcher.advance(byte)
+    texts = finite_texts(matcher.grammar.automaton, matcher.position, matcher.text, 200, is_json=True)
+    assert texts is not None
+    assert {b"6", b"8", b"79"} <= {*texts}
