@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 import structgen as sg
+from structgen.schema.reader import read
 from structgen.testing import scripted, scripted_chat
+from structgen.values.judge import Judge, Refused
 
 
 class Tree(BaseModel):
@@ -88,3 +91,16 @@ def test_depth_in_calls_is_limited_too() -> None:
 def test_a_limit_beyond_what_readers_take_is_refused() -> None:
     with pytest.raises(sg.OptionError, match="max_depth=500"):
         sg.Limits(max_depth=500)
+
+
+@pytest.mark.parametrize("depth_", [100, 900, 20_000])
+@pytest.mark.parametrize("schema", [True, LISTS, TAIL], ids=["any", "lists", "links"])
+def test_foreign_values_of_any_depth_are_judged_without_recursion(schema: Any, depth_: int) -> None:
+    judge = Judge(read(schema))
+    value: Any = 0
+    for _ in range(depth_):
+        value = [value]
+    assert judge.holds(value) == (schema is True) == (judge.fault(value) is None)
+    for text in ("[" * depth_ + "]" * depth_, '{"n": ' * depth_):
+        with suppress(Refused):
+            judge.value(text)
