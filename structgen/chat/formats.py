@@ -82,23 +82,15 @@ def _python(begin: Any, end: Any, between: str = ", ") -> Spellings:
 
 
 _ESCAPE = "<escape>"
+_GEMMA = Nested((_ESCAPE, _ESCAPE), ("[", ",", "]"), ("{", ",", "}"), ("", ":"), ("true", "false", "null"))
 GEMMA_ARGUMENTS = KeyedArguments(
-    tuple(
-        (type_, ArgumentFormat((KEY, ":" + around), writer, (around,) if around else ()))
-        for type_, around, writer in (
-            ("string", _ESCAPE, Raw()),
-            ("number", "", JsonLayout()),
-            ("boolean", "", JsonLayout()),
-            ("null", "", JsonLayout()),
-            *(
-                (type_, "", Nested((_ESCAPE, _ESCAPE), ("[", ",", "]"), ("{", ",", "}"), ("", ":"),
-                                   ("true", "false", "null")))
-                for type_ in ("array", "object")
-            ),
-        )
+    (
+        ("string", ArgumentFormat((KEY, ":" + _ESCAPE), Raw(), (_ESCAPE,))),
+        *((type_, ArgumentFormat((KEY, ":"), JsonLayout(), ())) for type_ in ("number", "boolean", "null")),
+        *((type_, ArgumentFormat((KEY, ":"), _GEMMA, ())) for type_ in ("array", "object")),
     ),
     separator=",",
-)  # fmt: skip
+)
 """Arguments as FunctionGemma has them: `city:<escape>Rome<escape>,days:2`."""
 
 _MARK = "]<]minimax[>["

@@ -44,8 +44,8 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
         named = by_name(source)
         if named is None:
             return _derived_or_told(JinjaTemplate(source), ends, source)
-        format_ = named.alone()
-        return format_ if format_.thinking is not None else replace(format_, thinking=Tags("<think>", "</think>"))
+        alone = named.alone()
+        return replace(alone, thinking=alone.thinking or Tags("<think>", "</think>"))
     template, response = (str(getattr(source, name, None)) for name in ("chat_template", "response_template"))
     format_ = _format_or_reason(source, template, response, ends)
     if isinstance(format_, str):
