@@ -55,6 +55,7 @@ from structgen.errors import CallSyntaxError as CallSyntaxError
 from structgen.errors import DeadEnd as DeadEnd
 from structgen.errors import LimitExceeded as LimitExceeded
 from structgen.errors import LogitsError as LogitsError
+from structgen.errors import MessageWarning as MessageWarning
 from structgen.errors import NoExactSample as NoExactSample
 from structgen.errors import OptionError as OptionError
 from structgen.errors import PerformanceWarning as PerformanceWarning

@@ -421,6 +421,10 @@ class SchemaWarning(UserWarning):
     """A schema is enforced as it says, but hardly as its author means: the message has an example."""
 
 
+class MessageWarning(UserWarning):
+    """A message of a history has a call whose arguments are no JSON object: the message says how they are read."""
+
+
 def warn_caller(message: str, category: type[UserWarning] = PerformanceWarning) -> None:
     """Emits a warning at the line that called structgen."""
     level, depth, frame = 1, 1, sys._getframe(1)

@@ -267,11 +267,12 @@ class Limits:
             value they are refused: a constraint itself defines where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
         strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete. Otherwise the
-            value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short.
+            value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short;
+            a call of a tool is not closed, see `ToolCall.cut`.
         max_digits: the most digits of one number in JSON. At the cap the number is closed, the text goes on, and the
-            result says so. This and the following caps stop a model that repeats itself; what the schema itself demands
-            may exceed them. They hold for JSON alone, in calls and in compositions, and for a call's strings without
-            quotes. None is no cap.
+            result says so; within a call of a tool the text ends, see `ToolCall.cut`. This and the following caps stop
+            a model that repeats itself; what the schema itself demands may exceed them. They hold for JSON alone, in
+            calls and in compositions, and for a call's strings without quotes. None is no cap.
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
         max_repeated: the most bytes, blanks not counted, of a loop: one piece of text again and again, at the end of a
             string or name, or one item or some items again and again, at the end of an array. A loop says its text

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from structgen.arguments import is_number, require, require_flag, require_one_of
 from structgen.automaton.expected import refused_token
+from structgen.chat.history import as_messages, require_role
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -243,7 +244,10 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
             raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")
         portable_ = portable(_json_schema(target), remote.provider) if remote.provider and target.is_json else None
         fields = _fields(remote, target, portable_, drawn, bounds)
-        body = {"model": remote.model, "messages": prompt.messages(), **fields}
+        messages = as_messages(prompt.messages(), prompt.name)
+        for number, message in enumerate(messages):
+            require_role(message["role"], f"{prompt.name}: message {number}")
+        body = {"model": remote.model, "messages": messages, **fields}
         rows.append(({**body, "structgen": extras} if extras else body, readers[id(target)], portable_))
     return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 

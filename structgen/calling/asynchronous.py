@@ -10,7 +10,7 @@ from structgen.calling.conversation import Conversation, Given, ToolLoop, deadli
 from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
-from structgen.chat.messages import Messages
+from structgen.chat.history import Messages
 from structgen.decoding.run import in_thread
 from structgen.tools import ToolCall
 from structgen.tools.invoking import require_asyncio

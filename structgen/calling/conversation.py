@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from structgen.arguments import require, require_count, require_flag
 from structgen.calling.request import Parallel
-from structgen.calling.results import INTERRUPTED, Confirm, Result, cut, failure, results
+from structgen.calling.results import INTERRUPTED, Confirm, Result, cut, failure, results, unmade
 from structgen.calling.turns import Reply, call
-from structgen.chat.messages import as_messages, shows_images, turn_message
+from structgen.chat.history import as_messages
+from structgen.chat.messages import shows_images, turn_message
 from structgen.chat.templates import Message
-from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt
+from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt, quoted
 from structgen.models.model import as_model
 from structgen.options import Limits
 from structgen.patience import Deadline, stopped_by
@@ -138,8 +139,10 @@ def run(
             whole run, tools included: it is `Stopped`, and a tool that has begun is not waited for.
         messages: a string or chat messages, as for `call`; or a `Conversation`, which goes on.
         schema: the type of the answer; None for text.
-        max_turns: the number of turns of the model at most. In the last one it cannot call: it answers.
-        max_errors: how many failures of tools the whole conversation may have; the next one is raised.
+        max_turns: the number of turns of the model at most. In the last one no call is made: with `schema=` the model
+            cannot call, and answers; without, a call there is a `RunError`.
+        max_errors: how many failures of tools the whole conversation may have; the next one is raised. A call that a
+            limit has cut off is one: it is not made, and the model is told so.
         confirm: a function, sync or async, that is asked about each call of a turn before any of them is made. If it
             returns False, or a text that says why not, the call is not made and the model reads this instead of a
             result.
@@ -154,8 +157,8 @@ def run(
 
     Raises:
         RequestError: something cannot work; or a tool has no function.
-        RunError: tools failed more than `max_errors` times: what the last one raised is the `__cause__`; or the run
-            itself failed.
+        RunError: tools failed more than `max_errors` times: what the last one raised is the `__cause__`; or the model
+            called in its last turn; or the run itself failed.
 
     Whatever ends a run that has begun, even `KeyboardInterrupt`, has the `Conversation` up to there as its
     `conversation`. Each call in it has a result: that of an interrupted one says so.
@@ -219,7 +222,7 @@ class ToolLoop:
         self.replies: list[Reply[Any]] = [] if before is None else [*before.replies]
         self.open: list[ToolCall[Any]] = []
         self._schema, self._in_text = schema, schema is not None and text_before_calls
-        self._turns, self._max_errors, self._failures = max_turns, max_errors, 0
+        self._max_turns, self._turns, self._max_errors, self._failures = max_turns, max_turns, max_errors, 0
         self._choice = choice
         self._over: Result | None = None  # the failure that was one too many
         self._answered = self._told_all = False
@@ -231,18 +234,22 @@ class ToolLoop:
         return Conversation(answer, [*self.messages], [*self.replies])
 
     def turns(self) -> Iterator[dict[str, Any]]:
-        """Yields the `choice=` and `schema=` of each turn, until the model has answered. In the last turn it must.
+        """Yields the `choice=` and `schema=` of each turn, until the model has answered.
+
+        In the last turn it must answer in the schema. Without one it is free to call, which ends the run: what a mask
+        that forbids calls would let it write is no answer, but the rest of a call.
 
         Raises:
             RunError: tools have failed too often.
         """
         while not self._answered:
-            assert self._turns, "the last turn has no calls"
             self._turns -= 1
             self._in_text = self._in_text and self._turns > 0
-            choice = self._choice if self._turns and not self._told_all else "none"
+            schema = None if self._in_text else self._schema
+            answers = self._told_all or (not self._turns and schema is not None)
+            choice = "none" if answers else self._choice
             self._choice = "auto"
-            yield {"choice": choice, "schema": None if self._in_text else self._schema}
+            yield {"choice": choice, "schema": schema}
             if self._over is not None:
                 told = f"a tool failed once more than max_errors allows: {excerpt(str(self._over.content))}"
                 raise RunError(told) from self._over.error
@@ -253,8 +260,8 @@ class ToolLoop:
         try:
             yield
         except BaseException as error:
-            for _ in [*self.open]:
-                self.take_result(Result(INTERRUPTED))
+            for call in [*self.open]:
+                self.take_result(unmade(call) or Result(INTERRUPTED))
             error.conversation = self.outcome  # type: ignore[attr-defined]
             raise
 
@@ -284,7 +291,17 @@ class ToolLoop:
             self._turns += 1
 
     def take(self, reply: Reply[Any]) -> None:
-        """The model has made calls, or has answered: in text, if that may stand before calls of tools."""
+        """The model has made calls, or has answered: in text, if that may stand before calls of tools.
+
+        Raises:
+            RunError: it calls in the last turn.
+        """
+        if reply.calls and not self._turns:
+            called = ", ".join(quoted(call.name) for call in reply.calls)
+            raise RunError(
+                f"max_turns={self._max_turns}: in its last turn the model calls {called} and does not answer: raise "
+                "max_turns, go on with the `conversation` of this error, or pass schema=, in which it must answer"
+            )
         self.replies.append(reply)
         self.open, self._answered = [*reply.calls], not (reply.calls or self._in_text)
         self.messages.append(turn_message(reply.calls, reply.text, reply.generation.thinking))

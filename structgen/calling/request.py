@@ -8,14 +8,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic_core import from_json
+
 from structgen.arguments import is_whole, require, require_flag
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.history import EXPECTED, Messages, as_messages, is_conversation
 from structgen.chat.json_values import json_values
-from structgen.chat.messages import EXPECTED, Messages, as_messages, is_conversation, prompt_ids, turn_message
+from structgen.chat.messages import prompt_ids, turn_message
 from structgen.chat.named import NamedChat, named_chat
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import CallCut, CallEnded, TurnParser
 from structgen.chat.proof import require_proved
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
@@ -24,6 +27,7 @@ from structgen.constraints.compositions import Composable
 from structgen.constraints.quotes import KEYWORD
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.confidence import quotes_in
+from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import lists, per_row, shared
 from structgen.decoding.prompts.prompt import require_fits
@@ -85,6 +89,12 @@ class TurnRequest:
         return TurnParser(
             self.format, schemas, thought="closed", stop=self.session.stop_strings, answers=self.answer is not None
         )
+
+    def cut(self, event: CallCut, generation: Generation[Any]) -> ToolCall[Any]:
+        """Returns a call within which a limit has ended the text."""
+        cap = max(generation.caps, key=lambda cap: cap.offset)
+        written = from_json(event.arguments or "{}", allow_partial="trailing-strings")
+        return ToolCall(event.name, written, tool=self.tools[event.name], cut=cap.option)
 
     def called(self, event: CallEnded) -> ToolCall[Any]:
         """Returns a call that the model has written.

@@ -43,13 +43,15 @@ def results(
         images: can the model read images in the results of tools?
         deadline: then nobody waits for a call that has begun, as it cannot be stopped, unless it runs in this thread.
 
-    A person is asked about all of them first. Several run side by side, each in a thread; a single one without a
-    deadline, and calls of tools with `concurrent=False`, run in this thread.
+    A person is asked about all of them first, but for one that a limit has cut off, which is not made. Several run side
+    by side, each in a thread; a single one without a deadline, and calls of tools with `concurrent=False`, run in this
+    thread.
 
     Raises:
         Stopped: the deadline has come.
     """
-    refusals = [_refusal(_waited(confirm, each)) for each in calls]
+    deadline.check()
+    refusals = [unmade(each) or _refusal(_waited(confirm, each)) for each in calls]
     allowed = [each for each, refusal in zip(calls, refusals, strict=True) if refusal is None]
     in_threads = len(allowed) > 1 or deadline.is_bounded
     side_by_side = [each for each in allowed if in_threads and _concurrent(each)]
@@ -77,7 +79,8 @@ async def aresults(
     Raises:
         Stopped: the deadline has come.
     """
-    refusals = [_refusal(await _consent(confirm, each)) for each in calls]
+    deadline.check()
+    refusals = [unmade(each) or _refusal(await _consent(confirm, each)) for each in calls]
     one_by_one = asyncio.Lock()
 
     async def made(call: ToolCall[Any], refusal: Result | None) -> Result:
@@ -116,6 +119,11 @@ def _refusal(consent: Consent) -> Result | None:
     if consent is True:
         return None
     return Result(unicode(consent) if isinstance(consent, str) else "Error: the user does not allow this call.")
+
+
+def unmade(call: ToolCall[Any]) -> Result | None:
+    """Returns what the model reads of a call that a limit has cut off, which is not made; None for a whole call."""
+    return _made(call, images=False) if call.cut else None
 
 
 def _made(call: ToolCall[Any], images: bool) -> Result:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
-from structgen.calling.turns import Reply, noted, reply
-from structgen.chat.messages import Messages
-from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, ThoughtPiece, TurnEvent
+from structgen.calling.turns import Reply, reply
+from structgen.chat.history import Messages
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece, ThoughtPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
@@ -49,7 +49,7 @@ class TurnWatch:
         """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
 
         Raises:
-            CallSyntaxError: the text is over, and a call is not complete.
+            CallSyntaxError: the text is over, a call is not complete, and no limit has cut it off.
         """
         unsettled = 0 if session.done else session.unsettled()  # which may end the row: the time may be over
         pieces = [] if self._thoughts is None else self._thoughts.events()
@@ -58,7 +58,7 @@ class TurnWatch:
             return [*thoughts], False
         events, back = self._written(session, unsettled)
         if session.done and self._parser is not None:
-            events += self._parser.finish()
+            events += self._parser.finish(cut=session.finish == "cut")
         return [*thoughts, *events], back
 
     def _written(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
@@ -87,7 +87,8 @@ class CallEvent:
         index: the number of the call in the turn, from 0; None for text.
         name: the name of the tool, in the first event of a call.
         arguments: the new piece of the call's arguments, as JSON text.
-        call: the validated call, in the last event of a call.
+        call: the validated call, in the last event of a call. A call that a limit has cut off has none: it is the last
+            one of `reply.calls`, and is marked there.
         restart: the decoder went back: drop all earlier events of the turn, they come again.
         reply: the `Reply` of `call(..., details=True)`, in the last event of the turn.
         row: the number of the conversation in a list; 0 for a single one.
@@ -176,7 +177,7 @@ def _warned(asked: CallRequest) -> Iterator[CallEvent]:
     with closing(_streamed(asked)) as source:
         for event in first_waited(source, "reading the prompt"):
             if event.reply is not None:
-                cuts.note(event.row, noted(asked.turns[event.row], event.reply), stacklevel=2)
+                cuts.note(event.row, event.reply.generation, stacklevel=2)
             yield event
 
 
@@ -186,7 +187,7 @@ async def _warned_in_thread(asked: CallRequest) -> AsyncIterator[CallEvent]:
     with closing(_streamed(asked)) as source:
         while (event := await in_thread(lambda: next(source, None))) is not None:
             if event.reply is not None:
-                cuts.note(event.row, noted(asked.turns[event.row], event.reply), stacklevel=2)
+                cuts.note(event.row, event.reply.generation, stacklevel=2)
             yield event
 
 
@@ -222,7 +223,9 @@ class _Watch:
                 self._calls.clear()
                 yield CallEvent(restart=True, row=self._asked.row)
             for event in events:
-                yield self._told(event)
+                told = self._told(event)
+                if told is not None:
+                    yield told
         except StructgenError as error:
             self._error = error
 
@@ -231,7 +234,7 @@ class _Watch:
         last = reply(self._asked, generation, self._calls)
         return last if self._error is None else replace(last, error=self._error, calls=[], answer=None)
 
-    def _told(self, event: TurnEvent) -> CallEvent:
+    def _told(self, event: TurnEvent) -> CallEvent | None:
         row = self._asked.row
         if isinstance(event, ThoughtPiece):
             return CallEvent(thinking=event.text, row=row)
@@ -241,6 +244,8 @@ class _Watch:
             return CallEvent(index=event.index, name=event.name, row=row)
         if isinstance(event, ArgumentsPiece):
             return CallEvent(index=event.index, arguments=event.text, row=row)
+        if isinstance(event, CallCut):
+            return None  # it is in the reply
         call = self._asked.called(event)
         self._calls.append(call)
         return CallEvent(index=event.index, call=call, row=row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -11,15 +10,15 @@ from pydantic import ValidationError
 
 from structgen.arguments import require_flag
 from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
-from structgen.chat.messages import Messages
-from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece
-from structgen.chat.spellings import begun_length, pattern
+from structgen.chat.history import Messages
+from structgen.chat.parser import CallCut, CallEnded, TextPiece, ThoughtPiece
+from structgen.chat.spellings import begun_length
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
-from structgen.errors import BudgetExhausted, StructgenError, ValidationFailed, excerpt, quoted
+from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.schema.quotes import Place
 from structgen.tools import ToolCall
 
@@ -48,7 +47,8 @@ class Reply(Generic[T]):
     """The turn of a model, from `call(..., details=True)`.
 
     Attributes:
-        calls: the calls that the model made; empty if it answered.
+        calls: the calls that the model made; empty if it answered. If a limit has ended the turn within a call, it is
+            the last one, and its `cut` names the limit.
         answer: a value of the type of `schema=`, or text; None if the model called.
         text: the text before the calls, or the text of the answer.
         prompt: the text that the model read, with its control tokens.
@@ -232,7 +232,7 @@ def values(asked: CallRequest, turns: list[Reply[Any]], *, details: bool) -> Any
         return turns if asked.many else turns[0]
     cuts = Cuts(len(turns), many=asked.many)
     for turn, each in zip(asked.turns, turns, strict=True):
-        cuts.note(turn.row, noted(turn, each), stacklevel=3)
+        cuts.note(turn.row, each.generation, stacklevel=3)
     return [each.value for each in turns] if asked.many else turns[0].value
 
 
@@ -249,10 +249,10 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
             text, calls, thought = _read(asked, generation, known)
             if generation.thinking is None and thought:
                 generation = replace(generation, thinking=thought)
-            limit = None if calls else _cut_call(asked, generation)
-            if limit is not None:
-                why = f"{limit}: the model began a call, and the shortest one has no room; raise the limit"
-                raise BudgetExhausted(why, text)
+            if not calls and (generation.finish == "cut" or _ends_in_trigger(asked, generation)):
+                limit = generation.caps[-1].option if generation.caps else f"max_new_tokens={len(generation.token_ids)}"
+                kind = Stopped if limit.startswith("seconds") else BudgetExhausted
+                raise kind(f"{limit}: the model began a call, and came to no name; raise the limit", text)
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)
             quotes = {} if calls else asked.quotes(text)
         except StructgenError as refusal:
@@ -260,39 +260,18 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
     return Reply(calls, answer, text, generation.prompt, generation, error, quotes)
 
 
-def _cut_call(asked: TurnRequest, generation: Generation[Any]) -> str | None:
-    """Returns the limit that has cut off a call in its beginning; None if none has.
-
-    It has forbidden what begins a call, so that the model wrote the rest of the call as text; or the text ends within
-    what begins a call.
-    """
-    if asked.format is None or not asked.tools:
-        return None
-    triggers = asked.format.spellings.triggers(list(asked.tools))
-    written = asked.written(generation.token_ids)
-    patterns = [re.compile(pattern(each)) for each in triggers]
-    for cap in generation.caps:
-        if cap.name in ("max_new_tokens", "context") and cap.wanted:
-            text = written[: cap.offset].decode("utf-8", errors="replace")
-            found = [match for each in patterns for match in each.finditer(text + cap.wanted)]
-            if any(match.end() > len(text) for match in found):
-                return f"{cap.name}={cap.limit}"
-    if generation.finish in ("length", "closed_by_budget") and asked.answer is None:
-        text = written.decode("utf-8", errors="replace")
-        begun = max(map(begun_length, triggers, [text] * len(triggers)), default=0)
-        if begun and (begun >= _CLEARLY or not text[: len(text) - begun].strip()):
-            return f"max_new_tokens={len(generation.token_ids)}"
-    return None
+def _ends_in_trigger(asked: TurnRequest, generation: Generation[Any]) -> bool:
+    """Has a limit ended free text within what begins a call?"""
+    if asked.format is None or not asked.tools or asked.answer is not None or generation.finish != "length":
+        return False
+    text = asked.written(generation.token_ids).decode("utf-8", errors="replace")
+    triggers = [each for _, begun in asked.format.ways(list(asked.tools)) for each in begun]
+    begun = max(map(begun_length, triggers, [text] * len(triggers)), default=0)
+    return begun > 0 and (begun >= _CLEARLY or not text[: len(text) - begun].strip())
 
 
 _CLEARLY = 4
 """The number of characters of what begins a call from which on the end of a text is no text any more."""
-
-
-def noted(asked: TurnRequest, reply: Reply[Any]) -> Generation[Any]:
-    """Returns the outcome of a turn as `Cuts` takes note of it: text that comes to its limit is not cut short."""
-    is_text = asked.answer is None and not reply.calls
-    return replace(reply.generation, caps=()) if is_text else reply.generation
 
 
 def _answer(target: Target, text: str) -> Any:
@@ -310,17 +289,17 @@ def _read(
     """Returns the text and the calls of a turn, and a thought that the model has begun by itself.
 
     Raises:
-        ValidationFailed: a tool's validators refuse a call. CallSyntaxError: the text is cut off within a call.
+        ValidationFailed: a tool's validators refuse a call.
     """
     parser = asked.parser()
     if parser is None:
         return generation.text, [], ""
     written = asked.written(generation.token_ids).decode("utf-8", errors="replace")
-    events = parser.feed(written) + parser.finish()
+    events = parser.feed(written) + parser.finish(cut=generation.finish == "cut")
     text, thought = (
         "".join(event.text for event in events if isinstance(event, kind)) for kind in (TextPiece, ThoughtPiece)
     )
     ended = [event for event in events if isinstance(event, CallEnded)]
-    if len(ended) == len(known):
-        return text, list(known), thought
-    return text, [asked.called(event) for event in ended], thought
+    calls = [*known] if len(ended) == len(known) else [asked.called(event) for event in ended]
+    calls += [asked.cut(event, generation) for event in events if isinstance(event, CallCut)]
+    return text, calls, thought

@@ -120,6 +120,11 @@ class Spellings:
         return [tidy([*heads[0], named, *leading(body[body.index(Slot.NAME) + 1 :])])] if names else []
 
 
+def _known_at_once(triggers: list[Spelling]) -> list[Spelling]:
+    """Returns triggers without white space at their ends, so that it need not be read before a call has begun."""
+    return [each[:-1] if isinstance(each[-1], Blank) else each for each in triggers]
+
+
 def _before_name(body: Spelling) -> Spelling:
     """Returns what stands before the name of a call, or before its arguments if they come first."""
     slots = [body.index(slot) for slot in (Slot.NAME, Slot.ARGUMENTS) if slot in body]
@@ -209,10 +214,10 @@ class CallFormat:
         if not names:
             return []
         own = self.spellings
-        ways = [(own, own.triggers(names))]
+        ways = [(own, _known_at_once(own.triggers(names)))]
         tagged = isinstance(self.reading, JsonLayout) and all(map(TAG.match, firsts(own.begin)))
         if self.bare and tagged and own.apart is not None and not "".join((*firsts(own.opening), *firsts(own.apart))):
-            ways.append((BARE, BARE.triggers(names)))
+            ways.append((BARE, _known_at_once(BARE.triggers(names))))
         return ways
 
     @cached_property

@@ -15,7 +15,7 @@ from structgen.chat.literals import Literals, optional
 from structgen.chat.parser import TurnParser
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, common_prefix
 from structgen.chat.spellings import canonical, firsts, has_slot, orders, pattern
-from structgen.chat.stopping import TextStops
+from structgen.chat.stopping import TurnReading
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.errors import OptionError, quoted
@@ -39,12 +39,13 @@ class Turn(Composition):
     format: CallFormat
     rules: TurnRules
 
-    def stops(self, vocabulary: Vocabulary, stop: Sequence[str]) -> TextStops | None:
-        """Returns what finds stop strings in the free text of a turn; None if it has no free text."""
-        if not self.rules.text:
-            return None
-        schemas = {tool.name: tool.arguments_schema for tool in self.rules.tools if self.rules.max_calls != 0}
-        return TextStops(partial(TurnParser, self.format, schemas, thought="closed", stop=stop), vocabulary)
+    def reading(self, vocabulary: Vocabulary, stop: Sequence[str]) -> TurnReading:
+        """Returns what reads a row of this turn along with its generation."""
+        rules = self.rules
+        schemas = {tool.name: tool.arguments_schema for tool in rules.tools if rules.max_calls != 0}
+        answers = rules.answer is not None
+        parser = partial(TurnParser, self.format, schemas, thought="closed", stop=stop, answers=answers)
+        return TurnReading(parser, vocabulary, has_text=rules.text, has_value=answers)
 
     def plan(self) -> Plan:
         """Returns the turn as a part of a composition."""

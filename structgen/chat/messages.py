@@ -9,10 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from structgen.arguments import require, require_unicode
+from structgen.arguments import require_unicode
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.call_ids import with_short_ids
 from structgen.chat.control_tokens import Marking, control_names, encoded_bare, plain_ids
+from structgen.chat.history import ROLES, as_messages, require_role
 from structgen.chat.known import call_format
 from structgen.chat.templates import CannotRender, Message, TokenizerTemplate, rendering, variables_of
 from structgen.chat.thoughts import with_thought
@@ -22,34 +23,8 @@ from structgen.memo import once_per_object
 from structgen.patience import reading_prompt
 from structgen.tools import Tool, ToolCall
 
-Messages = str | Sequence[Message]
-"""A conversation: its messages, or the text of its only message, the user's."""
 THOUGHT_FIELD = "reasoning_content"
 """The field of a message in which its thought is given, as by most servers."""
-EXPECTED = "a string, or chat messages (dicts with role and content)"
-
-
-def as_messages(given: Messages, where: str = "messages") -> list[dict[str, Any]]:
-    """Returns the messages of a conversation; a string is one message of the user.
-
-    Args:
-        where: the name of the messages in error messages.
-
-    Raises:
-        OptionError: `given` is neither a string nor chat messages.
-    """
-    if isinstance(given, str):
-        require(bool(given), where, given, "not an empty text")
-        return [{"role": "user", "content": given}]
-    require(is_conversation(given) and all(isinstance(each.get("role"), str) for each in given), where, given, EXPECTED)
-    return [dict(message) for message in given]
-
-
-def is_conversation(given: Any) -> bool:
-    """Is this one conversation (not a list of conversations, and not an empty list)?"""
-    return isinstance(given, str) or (
-        isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
-    )
 
 
 def turn_message(calls: Sequence[ToolCall[Any]], content: str = "", thought: str | None = None) -> dict[str, Any]:
@@ -102,9 +77,7 @@ def prompt_ids(
     apply = getattr(tokenizer, "apply_chat_template", None)
     if apply is None or getattr(tokenizer, "chat_template", "") is None:
         raise OptionError(f"{where}: chat messages need a chat template, and the tokenizer has none")
-    for place, message in enumerate(messages):
-        if not isinstance(message.get("role"), str):
-            raise OptionError(f"{where}: message {place} has no role; a message is a dict with role and content")
+    messages = as_messages(messages, where) if messages else []
     given: dict[str, Any] = {"tools": [tool.declaration for tool in tools]} if tools else {}
     require_options(tokenizer, options or {})
     given |= options or {}
@@ -235,7 +208,8 @@ class _TemplateReading:
     def __init__(self, tokenizer: Any, where: str, images: bool) -> None:
         self.images = images
         self.tokenizer, self._where = tokenizer, where
-        self._shows = partial(_shows, tokenizer, str(getattr(tokenizer, "chat_template", None)))
+        self._source = str(getattr(tokenizer, "chat_template", None))
+        self._shows = partial(_shows, tokenizer, self._source)
         self.in_parts = not self._shows("user", False) and self._shows("user", True) is True
         """Does the template read content only as a list of parts, and leave out plain texts?"""
 
@@ -243,8 +217,12 @@ class _TemplateReading:
         """Returns the role under which the template reads a message of this role: `developer` may become `system`.
 
         Raises:
-            OptionError: the template leaves out messages of this role.
+            OptionError: the template leaves out messages of this role, or it is a slip for one of `ROLES`.
         """
+        if role not in ROLES and not any(f"{quote}{role}{quote}" in self._source for quote in "'\""):
+            require_role(role, self._where)
+            if not self._shows(role, self.in_parts):
+                raise OptionError(f"{self._where}: the chat template knows no role {quoted(role)}")
         if role not in ("system", "developer") or not self._shows("user", self.in_parts):
             return role
         if role == "developer" and not self._shows(role, self.in_parts):
@@ -307,7 +285,7 @@ def _joined(content: Any) -> Any:
 
 def _with_calls(message: Message, format_: CallFormat, where: str) -> dict[str, Any]:
     """Returns a message with its calls as the template takes them. If the template renders none, content has them."""
-    calls = [_call(call, where, as_text=format_.as_text and not format_.told) for call in message["tool_calls"]]
+    calls = [_call(call, as_text=format_.as_text and not format_.told) for call in message["tool_calls"]]
     content = message.get("content") or format_.no_content
     if not format_.told:
         return {**message, "content": content, "tool_calls": calls}
@@ -318,17 +296,13 @@ def _with_calls(message: Message, format_: CallFormat, where: str) -> dict[str, 
     return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": text}
 
 
-def _call(call: Any, where: str, *, as_text: bool) -> Any:
+def _call(call: Any, *, as_text: bool) -> Any:
     """Returns a call as the template takes it. Callers may give the arguments as JSON text or as a mapping."""
     if isinstance(call, ToolCall):
         call = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
-    try:
-        arguments = call["function"]["arguments"]
-        if as_text and not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        elif not as_text and isinstance(arguments, str):
-            arguments = json.loads(arguments)
-        return {**call, "function": {"name": call["function"]["name"], "arguments": arguments}}
-    except (LookupError, TypeError, ValueError):
-        told = "expected a ToolCall, or a function with a name and arguments (a mapping, or JSON text)"
-        raise OptionError(f"{where}: tool_calls has {quoted(call)}: {told}") from None
+    arguments = call["function"]["arguments"]
+    if as_text and not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    elif not as_text and isinstance(arguments, str):
+        arguments = json.loads(arguments)
+    return {**call, "function": {"name": call["function"]["name"], "arguments": arguments}}

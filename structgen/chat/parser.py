@@ -6,10 +6,9 @@ pieces: the events are the same once neighbouring pieces of text, or of argument
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -67,7 +66,20 @@ class CallEnded:
     id: str = ""
 
 
-TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded
+@dataclass(frozen=True, slots=True)
+class CallCut:
+    """The text was cut off within a call, which has begun and will not end.
+
+    Attributes:
+        arguments: the JSON text of the arguments as far as it was read.
+    """
+
+    index: int
+    name: str
+    arguments: str
+
+
+TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded | CallCut
 Reader = Generator[None, str, None]
 Ways = list[tuple[Spellings, list[Spelling]]]
 
@@ -91,6 +103,7 @@ class TurnParser:
 
     Attributes:
         stopped: the stop string that came; else None.
+        is_calling: have calls begun, and what closes them is not read?
     """
 
     def __init__(
@@ -104,13 +117,15 @@ class TurnParser:
     ) -> None:
         self._format, self._thought = format_, thought
         self.stopped: str | None = None
+        self.is_calling = False
         self._stop, self._held = stop, ""
+        self._call_read: _Call | None = None  # which has begun, and has not ended
         self._answers, self._is_certain, self._called = answers, True, 0
         self._names = tuple(schemas)
         reading = format_.reading
         self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
         self._stream = CharacterStream()
-        self._events: deque[TurnEvent] = deque()
+        self._events: list[TurnEvent] = []
         self._reader = self._turn()
         next(self._reader)
 
@@ -125,16 +140,29 @@ class TurnParser:
                 self._reader.send(char)
         return self._new_events()
 
-    def finish(self) -> list[TurnEvent]:
+    def finish(self, *, cut: bool = False) -> list[TurnEvent]:
         """Reads the end of the text, and returns the last events.
 
+        Args:
+            cut: a limit has cut the text off, maybe within a call. If its name was read, the last event is a `CallCut`.
+
         Raises:
-            CallSyntaxError: the text ends within a call.
+            CallSyntaxError: the text ends within a call, and is not cut off.
         """
-        if self.stopped is None:
+        if self.stopped is not None:
+            return self._new_events()
+        call, known = self._call_read if cut else None, len(self._events)
+        last = [] if call is None or not call.name else [CallCut(call.index, call.name, "".join(call.pieces))]
+        try:
             with suppress(StopIteration):
                 self._reader.send(END)
-            self._release()
+        except CallSyntaxError:
+            if not cut:
+                raise
+        if call is not None:  # what the end of the text has ended
+            del self._events[known:]
+        self._events += last
+        self._release()
         return self._new_events()
 
     def _new_events(self) -> list[TurnEvent]:
@@ -187,6 +215,7 @@ class TurnParser:
                 self._events.pop()
             self._called = called
             self._stream.go_back()
+            self.is_calling, self._call_read = False, None
             return False
         finally:
             self._is_certain = True
@@ -278,7 +307,7 @@ class TurnParser:
             spellings: how they are written.
             before: what stands before the beginning of calls.
         """
-        stream = self._stream
+        stream, self.is_calling = self._stream, True
         yield from expect(stream, _one_of([(*before, *spellings.begin)]), "the beginning of a call")
         ends = _one_of([spellings.closing] if spellings.between is None else [spellings.between, spellings.closing])
         for index in count(self._called):
@@ -286,15 +315,17 @@ class TurnParser:
             yield from self._call(index, spellings.body)
             place = yield from expect(stream, ends, f"the end of call {index + 1}")
             if spellings.between is None or place != 0:
+                self.is_calling = False
                 return
 
     def _call(self, index: int, body: Spelling) -> Reader:
-        call = _Call(index)
+        call = self._call_read = _Call(index)
         yield from self._pieces(body, call)
-        if not call.arguments:
+        if not call.pieces:
             self._events.append(ArgumentsPiece(index, "{}"))
         id_ = call.id or self._format.id_of(call.name, index)
-        self._events.append(CallEnded(index, call.name, call.arguments or "{}", id_))
+        self._events.append(CallEnded(index, call.name, "".join(call.pieces) or "{}", id_))
+        self._call_read = None
 
     def _pieces(self, pieces: Spelling, call: _Call) -> Reader:
         """Reads pieces of a call."""
@@ -332,8 +363,8 @@ class TurnParser:
             if not call.name:
                 self._release()
                 self._events.append(CallBegun(call.index, tool))
-                if call.arguments:
-                    self._events.append(ArgumentsPiece(call.index, call.arguments))
+                if call.pieces:
+                    self._events.append(ArgumentsPiece(call.index, "".join(call.pieces)))
             call.name = tool
         elif slot is Slot.ARGUMENTS:
             yield from self._arguments(call)
@@ -342,10 +373,8 @@ class TurnParser:
             call.id = word if slot is Slot.ID else call.id
 
     def _arguments(self, call: _Call) -> Reader:
-        pieces: list[str] = []
-
         def emit(text: str) -> None:
-            pieces.append(text)
+            call.pieces.append(text)
             if call.name:  # else the name comes behind them
                 self._events.append(ArgumentsPiece(call.index, text))
 
@@ -353,7 +382,6 @@ class TurnParser:
             yield from json_text(self._stream, emit)
         else:
             yield from self._keyed.read(self._stream, call.name, emit)
-        call.arguments = "".join(pieces)
 
     def _rest(self, ways: Ways) -> Reader:
         """Reads the text after a turn, and calls in it, which no mask allows there. The format's `end` is no event."""
@@ -396,7 +424,7 @@ class _Call:
 
     index: int
     name: str = ""
-    arguments: str = ""
+    pieces: list[str] = field(default_factory=list)  # of the JSON text of the arguments
     id: str = ""
 
 

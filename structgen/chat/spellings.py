@@ -241,6 +241,8 @@ class Alternatives:
                 break
             if self._dfa.final[state]:
                 length, found = len(read), self._dfa.final[state]
+                if not self._dfa.next[state].any():  # nothing longer can come: the next character need not be known
+                    break
         stream.unread(read[length:])
         if not found:
             return -1, ""

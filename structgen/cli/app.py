@@ -105,7 +105,7 @@ def generate(
             print_now(json.dumps(shown, ensure_ascii=False))
             return
         for cap in run.caps:
-            errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.name}={cap.limit}", markup=False)
+            errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.option}", markup=False)
         print_now(value if schema is None else json.dumps(value, ensure_ascii=False))
 
 

@@ -65,7 +65,7 @@ def _places(caps: Iterable[Cap]) -> str:
     """The places where each limit cut, in the order of the text: " at /name, /tags/3 by max_new_tokens=40"."""
     pointers: dict[str, list[str]] = {}
     for cap in caps:
-        pointers.setdefault(f" by {cap.name}={cap.limit}", []).append(excerpt(cap.pointer) or "its root")
+        pointers.setdefault(f" by {cap.option}", []).append(excerpt(cap.pointer) or "its root")
     return " and".join(
         limit if places == ["its root"] else f" at {_few(places, ', ')}{limit}" for limit, places in pointers.items()
     )

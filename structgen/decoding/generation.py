@@ -120,8 +120,8 @@ class Generation(Generic[T]):
         prompt_tokens: the prompt's length; that of the last prompt if the model was asked again.
         finish: "end": the model chose an end token; "complete": the constraint left nothing to add;
             "closed_by_budget": the value was closed because `max_new_tokens` or the model's context came near, see
-            `caps`; "stop": a string of `Limits(stop=...)` came; "length": plain text reached its budget; "error": see
-            `error`.
+            `caps`; "stop": a string of `Limits(stop=...)` came; "length": plain text reached its budget; "cut": a limit
+            came within a call of a tool, which is not closed, see `caps`; "error": see `error`.
         logprobs: of each token, before masks and sampling options; NaN if the model was not asked.
         removed: of each token, the probability that the mask took away, 0 to 1; NaN if the model was not asked. With
             `canonical=`, a token that is canonical so far but leads nowhere counts only if the row has checked it.

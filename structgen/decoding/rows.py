@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from structgen.arguments import require
+from structgen.chat.calls_constraint import Turn
 from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.call_options import CallOptions
@@ -26,7 +27,6 @@ from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_behind, guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings
-from structgen.decoding.refusals.transcript import Stops
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import (
     Wanted,
@@ -44,7 +44,6 @@ from structgen.models.model import Model
 from structgen.options import Beams, Limits, Sampling, Thinking
 from structgen.patience import Deadline, Patience, stopped_by
 from structgen.phrases.progress import PhraseSet
-from structgen.vocabulary import Vocabulary
 
 ANY_TEXT = Regex(r"[\s\S]*")
 """The constraint of plain text with phrases: it tells how the text may end."""
@@ -192,15 +191,18 @@ class RowBuilder:
 
     def _session_options(self, plan: RowPlan, grammar: Grammar | None) -> tuple[Checks, dict[str, Any]]:
         """The checks and the other options of a row's session."""
-        constrained = bool(plan.limits.stop) and plan.target.constraint is not None
-        stops = _stops(plan.target.constraint, self._model.vocabulary, plan.limits.stop) if constrained else None
+        constraint, stop = plan.target.constraint, plan.limits.stop
+        turn = constraint if isinstance(constraint, Turn) else None
+        if stop and constraint is not None and (turn is None or not turn.rules.text):
+            raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
+        turn_text = None if turn is None else turn.reading(self._model.vocabulary, stop)
         limits, bound = self._within_context(plan.prompt, plan.limits)
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
         checks = checks_for(
             self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
-            canonical=str(self._options.canonical), absent=thresholds_of(self._options.absent),
+            turn_text, canonical=str(self._options.canonical), absent=thresholds_of(self._options.absent),
         )  # fmt: skip
-        return checks if stops is None else replace(checks, stops=stops), {
+        return checks, {
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
             "limits": limits,
@@ -278,18 +280,6 @@ class RowBuilder:
             raise OptionError(
                 f"{given}: each would choose other tokens; pass Sampling(seed=...), the same in all of them"
             )
-
-
-def _stops(constraint: Any, vocabulary: Vocabulary, stop: Sequence[str]) -> Stops:
-    """What finds stop strings in the free text that a constraint allows.
-
-    Raises:
-        OptionError: it allows none.
-    """
-    stops: Stops | None = constraint.stops(vocabulary, stop) if hasattr(constraint, "stops") else None
-    if stops is None:
-        raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
-    return stops
 
 
 def _require_searchable(plan: RowPlan) -> None:

@@ -248,7 +248,7 @@ def end(operation: Operation, rows: Sequence[RunRow], stats: Sequence[Stats]) ->
         "structgen.rollbacks": sum(each.rollbacks for each in stats),
         "structgen.rolled_back_tokens": sum(each.rolled_back for each in stats),
         "structgen.forwards": stats[0].forwards,
-        "structgen.cut_short": finishes["closed_by_budget"],
+        "structgen.cut_short": finishes["closed_by_budget"] + finishes["cut"],
         "structgen.failed": finishes["error"],
     }
     errors = [row.error for row in rows if row.error is not None]

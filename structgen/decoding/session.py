@@ -16,7 +16,6 @@ from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING, Draws
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.retry_tree import RetryTree
@@ -37,9 +36,10 @@ from structgen.vocabulary import Vocabulary
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "error"]
+Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "cut", "error"]
 """Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
-`max_new_tokens` or the model's context came near; a stop string came; plain text reached its budget; see `error`."""
+`max_new_tokens` or the model's context came near; a stop string came; plain text reached its budget; a limit came
+within a call of a tool; see `error`."""
 
 
 class Session(RowText):
@@ -90,7 +90,7 @@ class Session(RowText):
         self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
         self._asked: Words | None = None
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers, checks.stops)
+        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers, checks.turn)
         self._transcript.budget = self.budget
         retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         recent = RecentLogits(RECENT if checks.watching else 1)
@@ -309,7 +309,7 @@ class Session(RowText):
         except StructgenError:
             text.cut(kept)
             raise
-        self.finish, self.sent_back = "length" if text.matcher is None else "closed_by_budget", False
+        self.finish, self.sent_back = "length" if steering is None else steering.finish, False
         return True
 
     def leave(self) -> None:
@@ -378,9 +378,11 @@ class Session(RowText):
         self._settle()
 
     def _untake(self) -> None:
-        """Takes back the last token: another one is chosen from the same logits."""
+        """Takes back the last token: another one is chosen from the same logits, or the row ends within a call."""
         self._transcript.cut(len(self.tokens) - 1)
-        self.finish, self.sent_back = None, True
+        steering = self._checks.steering
+        is_cut = steering is not None and steering.cut is not None
+        self.finish, self.sent_back = ("cut", False) if is_cut else (None, True)
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
@@ -432,8 +434,9 @@ class Session(RowText):
             self._stop_when_complete(matcher)
         if self.finish is None and len(self._transcript.tokens) >= self.budget:
             self._stop_at_budget()
-        if self.finish is not None and self._checks.steering is not None and self._checks.steering.closed_by_budget:
-            self.finish = "closed_by_budget"
+        steering = self._checks.steering
+        if self.finish is not None and steering is not None and steering.closed_by_budget:
+            self.finish = steering.finish
 
     def _stop_when_complete(self, matcher: Matcher) -> None:
         """Ends a text that may end if it cannot go on."""
@@ -441,13 +444,10 @@ class Session(RowText):
             self.finish = "complete"
 
     def _stop_at_budget(self) -> None:
-        if self.matcher is not None and not self.matcher.can_finish:
-            steering = self._checks.steering
-            bound = MAX_NEW_TOKENS if steering is None else steering.bound
-            message = f"{bound}={self.budget} reached before the value was complete"
+        steering = self._checks.steering
+        if steering is not None and not steering.end(self._transcript):
+            message = f"{steering.bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())
-        if self._checks.steering is not None:
-            self._checks.steering.end(len(self.tokens))
         self.finish = "length"
 
     def logits_error(self, logits: Tensor, words: Words | None) -> LogitsError | None:

@@ -72,8 +72,8 @@ class PartReading(JsonReading):
         with self._walk.lock:
             for i in range(len(more)):
                 before, lanes = lanes, self._after(lanes, more, i)
-        # If a check has just refused the last byte, its thread is only among the threads before this byte.
-        shown = next((lane for lane in [*lanes, *before] if lane.read is not None), None)
+        # If a check has just refused the last byte, no thread is left: its own is among those before this byte.
+        shown = next((lane for lane in lanes or before if lane.read is not None), None)
         fed = [self._fed(lane, more, keep=keep) for lane in lanes]
         length = self.length + len(more)
         return PartReading(

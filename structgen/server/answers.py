@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from structgen.calling.request import TurnRequest
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.schema.quotes import Place
@@ -66,14 +66,14 @@ class ChoiceText:
         if isinstance(event, ArgumentsPiece):
             self.calls[event.index]["function"]["arguments"] += event.text
             return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
-        assert isinstance(event, CallEnded)
+        assert isinstance(event, (CallEnded, CallCut))
         return {}
 
     @property
     def finish_reason(self) -> str:
-        """`length` if a limit cut the text. A value that was closed in time is whole: see `about` for its limits."""
+        """`length` if a limit cut the text or a call. A value that was closed in time is whole, see `about`."""
         assert self.generation is not None
-        if self.generation.finish == "length":
+        if self.generation.finish in ("length", "cut"):
             return "length"
         return "tool_calls" if self.calls else "stop"
 

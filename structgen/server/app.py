@@ -40,7 +40,9 @@ PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
 SEND = 30
 """Seconds that a client may take to read a piece of a stream."""
-ID_HEADER, IGNORED_HEADER = "X-Request-Id", "X-Structgen-Ignored"
+ID_HEADER, IGNORED_HEADER, REPAIRED_HEADER = "X-Request-Id", "X-Structgen-Ignored", "X-Structgen-Repaired"
+REPAIRED = 1000
+"""The characters of the header at most."""
 
 
 def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
@@ -180,6 +182,11 @@ class Routes:
                 metrics.over(exchange)
                 raise
             headers = {IGNORED_HEADER: ", ".join(asked._ignored)} if asked._ignored else {}
+            for repaired in asked._repaired:
+                logger.warning("request %s: %s", exchange.id, repaired)
+            if asked._repaired:
+                told = "; ".join(asked._repaired)[:REPAIRED].replace("\x7f", " ")
+                headers[REPAIRED_HEADER] = told.encode("ascii", "backslashreplace").decode()
             if asked.stream:
                 return _Stream(run, lambda: metrics.over(exchange), headers)
             try:

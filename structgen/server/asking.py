@@ -83,13 +83,19 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
         Problem, RequestError: something in it cannot work.
     """
     _check_size(request, settings)
-    messages: Any = chat_messages(model, request.messages)
+    messages, repaired = chat_messages(model, request.messages)
+    request._repaired += repaired
     schema = _schema(request)
     tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
     given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
     choice: str = given.function.name if isinstance(given, NamedChoice) else given  # type: ignore[assignment]
     if isinstance(given, AllowedChoice):
         choice, allowed = given.allowed_tools.mode, {each.function.name for each in given.allowed_tools.tools}
+        known = [tool["function"]["name"] for tool in tools]
+        if unknown := sorted(allowed.difference(known)):
+            raise invalid(
+                "tool_choice.allowed_tools.tools", f"{quoted(unknown)} are not among the tools {quoted(known)}"
+            )
         tools = [tool for tool in tools if tool["function"]["name"] in allowed]
     if parallel is None:
         parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
-from structgen.errors import quoted
+from structgen.chat.history import read_messages
+from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
-from structgen.server.problems import invalid
+from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import text_of
 from structgen.server.wire import Message
-from structgen.tools import ToolCall
 from structgen.tools.images import EXPECTED, read_image
 
 
-def chat_messages(model: Model, given: Sequence[Message]) -> list[dict[str, Any]]:
-    """Returns messages as chat templates take them.
+def chat_messages(model: Model, given: Sequence[Message]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns messages as chat templates take them, and what was repaired in them (see `read_messages`).
 
     Raises:
         Problem: one of them cannot be read.
     """
+    try:
+        fields = [dict(each).items() for each in given]
+        read, repaired = read_messages([{name: value for name, value in each if value is not None} for each in fields])
+    except OptionError as error:
+        raise Problem(400, error.message, "invalid_value", param="messages") from None
     written, names = [], dict[str, str]()
-    for place, message in enumerate(given):
-        one = {**(message.model_extra or {}), "role": message.role, "content": _content(model, message.content, place)}
-        if message.tool_calls:
-            calls = [_call(call, place) for call in message.tool_calls]
-            names |= {call.id: call.name for call in calls}
-            one["tool_calls"] = calls
-        if message.role == "tool" and "name" not in one:
+    for place, message in enumerate(read):
+        one = {**message, "content": _content(model, message.get("content"), place)}
+        if message.get("tool_calls"):
+            one["tool_calls"] = [
+                {"id": str(call.get("id", "")), "type": "function", "function": call["function"]}
+                for call in message["tool_calls"]
+            ]
+            names |= {call["id"]: call["function"]["name"] for call in one["tool_calls"]}
+        if message["role"] == "tool" and "name" not in one:
             one["name"] = names.get(str(one.get("tool_call_id")), "")
-        written.append({name: value for name, value in one.items() if value is not None})
-    return written
+        written.append(one)
+    return written, repaired
 
 
 def _content(model: Model, content: str | list[dict[str, Any]] | None, place: int) -> str | list[dict[str, Any]]:
@@ -74,15 +80,3 @@ def _image(model: Model, part: dict[str, Any], place: str) -> Any:
         raise invalid(place, "this server has no Pillow, which reads images") from None
     except ValueError:
         raise invalid(place, f"expected a data URL with base64 of {EXPECTED}") from None
-
-
-def _call(given: dict[str, Any], place: int) -> ToolCall[Any]:
-    try:
-        function = given["function"]
-        arguments = json.loads(function["arguments"] or "{}")
-        if not isinstance(arguments, dict):
-            raise TypeError
-        return ToolCall(str(function["name"]), arguments, str(given["id"]))
-    except (LookupError, TypeError, ValueError, RecursionError):
-        expected = "expected an id, and a function with a name and arguments as JSON text"
-        raise invalid(f"messages.{place}.tool_calls", expected) from None

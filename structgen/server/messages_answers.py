@@ -28,6 +28,7 @@ class MessageAnswer(Answer):
         super().__init__(asked)
         self._head = {"id": f"msg_{token_hex(12)}", "type": "message", "role": "assistant", "model": request.model}
         self._text, self._content, self._open = self._texts[0], list[Body](), False
+        self._cut: Body | None = None  # the block of a call that a limit has cut off
         self._shows_thoughts = request.thinking is None or request.thinking.display != "omitted"
 
     def _pieces(self, index: int, event: TurnEvent) -> Iterator[Body]:
@@ -45,10 +46,11 @@ class MessageAnswer(Answer):
             yield from self._begin({"type": "tool_use", "id": f"toolu_{new_id()}", "name": event.name, "input": {}})
         elif isinstance(event, ArgumentsPiece):
             yield self._delta({"type": "input_json_delta", "partial_json": event.text})
-        else:
-            assert isinstance(event, CallEnded)
+        elif isinstance(event, CallEnded):
             self._content[-1]["input"] = json.loads(event.arguments, parse_float=_finite)
             yield from self._close()
+        else:  # its input is never whole: the answer leaves it out, a stream has begun it
+            self._cut = self._content[-1]
 
     def _begin(self, block: Body) -> Iterator[Body]:
         yield from self._close()
@@ -92,7 +94,8 @@ class MessageAnswer(Answer):
     @property
     def body(self) -> Body:
         about = {"usage": self._usage, "structgen": self._text.about}
-        return {**self._head, "content": self._content, **self._end, "container": None, **about}
+        content = [block for block in self._content if block is not self._cut]
+        return {**self._head, "content": content, **self._end, "container": None, **about}
 
     @property
     def _end(self) -> Body:

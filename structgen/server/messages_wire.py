@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
@@ -83,12 +82,12 @@ class RedactedBlock(Strict):
 
 
 class ToolUseBlock(Strict):
-    """A call that the model made earlier."""
+    """A call that the model made earlier. An `input` that is no object is repaired, see `chat.history`."""
 
     type: Literal["tool_use"]
     id: StrictStr
     name: StrictStr
-    input: dict[str, Any]
+    input: Any = None
     caller: Any = None
     toolset_name: Any = None
 
@@ -208,7 +207,7 @@ class CountRequest(AnyRequest):
         elif thinking is not None:
             chat.reasoning_effort = config.effort or "medium"
             chat._thinking_tokens = thinking.budget_tokens
-        chat._ignored = self._ignored
+        chat._ignored, chat._repaired = self._ignored, self._repaired
         return chat
 
     def _messages(self) -> Iterator[Message]:
@@ -282,7 +281,7 @@ def _assistant(blocks: Sequence[Any], place: str) -> Message:
     """Returns a turn of the model: its thoughts, its text and its calls."""
     thoughts = [block.thinking for block in blocks if isinstance(block, ThinkingBlock)]
     calls = [
-        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": json.dumps(block.input)}}
+        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.input}}
         for block in blocks
         if isinstance(block, ToolUseBlock)
     ]

@@ -137,8 +137,7 @@ class _Output:
             assert self._open is not None
             self._open["arguments"] += event.text
             yield self._told("response.function_call_arguments.delta", {"delta": event.text})
-        else:
-            assert isinstance(event, CallEnded)
+        elif isinstance(event, CallEnded):
             yield from self._close("completed")
 
     def end(self, status: str, logprobs: Sequence[Body]) -> Iterator[Body]:
@@ -168,8 +167,9 @@ class _Output:
         if item is None:
             return
         if item["type"] == "function_call":
-            done = {"arguments": item["arguments"], "name": item["name"]}
-            yield self._told("response.function_call_arguments.done", done)
+            if status == "completed":
+                done = {"arguments": item["arguments"], "name": item["name"]}
+                yield self._told("response.function_call_arguments.done", done)
         else:
             part = item["content"][0]
             if item["type"] == "message":

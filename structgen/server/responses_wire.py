@@ -135,7 +135,7 @@ class ResponsesRequest(AnyRequest):
             reasoning_effort=None if self.reasoning is None else self.reasoning.effort,
             structgen=self.structgen,
         )
-        chat._ignored = self._ignored
+        chat._ignored, chat._repaired = self._ignored, self._repaired
         return chat
 
     def _messages(self) -> list[Message]:
@@ -156,14 +156,14 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
         if item.type == "reasoning":
             turn["reasoning_content"] = turn.get("reasoning_content", "") + fields.text("content", "reasoning_text")
         elif item.type == "function_call":
-            function = {"name": fields.string("name"), "arguments": fields.string("arguments")}
+            function = {"name": fields.string("name"), "arguments": (item.model_extra or {}).get("arguments")}
             call = {"id": fields.string("call_id"), "type": "function", "function": function}
             turn["tool_calls"] = [*turn.get("tool_calls", ()), call]
         elif item.type == "message" and fields.role == "assistant":
             turn["content"] = turn.get("content", "") + fields.text("content", "output_text")
         else:
             if turn:
-                yield Message(role="assistant", **turn)
+                yield Message(role="assistant", **{"content": "", **turn})
             turn = {}
             if item.type == "message":
                 yield Message(role=fields.role, content=fields.parts("content"))
@@ -173,7 +173,7 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
             else:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
     if turn:
-        yield Message(role="assistant", **turn)
+        yield Message(role="assistant", **{"content": "", **turn})
 
 
 def _is_image(part: Any) -> bool:

@@ -71,7 +71,7 @@ def _chat_ids(
 ) -> list[int]:
     """Returns the tokens of a chat as the model reads them."""
     require_calls(model, tools, settings)
-    messages: Any = chat_messages(model, given)
+    messages, _ = chat_messages(model, given)
     declared = [tool.model_dump(exclude_none=True) for tool in tools]
     own = {**options, "call_format": settings.call_format, "limits": Limits(1)}
     call = prepared(model, messages, declared, choice="none", parallel=True, schema=None, options=own)

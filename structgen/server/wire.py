@@ -256,6 +256,7 @@ class AnyRequest(Strict):
     """
 
     _ignored: list[str] = PrivateAttr(default_factory=list)
+    _repaired: list[str] = PrivateAttr(default_factory=list)
     _thinking_tokens: int | None = PrivateAttr(default=None)
     model: StrictStr
     temperature: Number | None = None

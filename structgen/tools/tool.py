@@ -20,7 +20,7 @@ from pydantic_core import to_jsonable_python
 from typing_extensions import Unpack
 
 from structgen.arguments import require
-from structgen.errors import OptionError, ValidationFailed, excerpt, quoted
+from structgen.errors import BudgetExhausted, OptionError, ValidationFailed, excerpt, quoted
 from structgen.regular.patterns import check_patterns
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
@@ -69,6 +69,8 @@ class ToolCall(Generic[R]):
         id: distinguishes the calls of one conversation.
         tool: the tool that is called.
         quotes: where each argument that is a `Quote` stands in its source, by JSON pointer.
+        cut: the limit that ended the text within this call, as `max_new_tokens=512`; empty for a call that the model
+            has ended itself. A call that is cut cannot be invoked, and `arguments` is what was written, as parsed JSON.
     """
 
     name: str
@@ -76,6 +78,7 @@ class ToolCall(Generic[R]):
     id: str = field(default_factory=new_id, compare=False)
     tool: Tool[..., R] | None = field(default=None, repr=False, compare=False)
     quotes: Mapping[str, tuple[Place, ...]] = field(default_factory=dict, repr=False, compare=False)
+    cut: str = ""
 
     @property
     def json(self) -> str:
@@ -92,6 +95,7 @@ class ToolCall(Generic[R]):
         An async tool is run to its end in an event loop of structgen's own, in another thread.
 
         Raises:
+            BudgetExhausted: a limit has cut the call off.
             OptionError: the tool is a schema without a function; or it works only in the event loop of this thread,
                 as a tool of an MCP session does: use `await call.ainvoke()`.
             TimeoutError: there was no result in time. Other exceptions are the tool's.
@@ -109,6 +113,7 @@ class ToolCall(Generic[R]):
         An async tool is awaited; any other tool runs in a thread.
 
         Raises:
+            BudgetExhausted: a limit has cut the call off.
             OptionError: the tool is a schema without a function.
             TimeoutError: as for `invoke`.
         """
@@ -116,6 +121,9 @@ class ToolCall(Generic[R]):
         return await tool.invoking.ainvoke(partial(tool.run, self.arguments))
 
     def _with_function(self) -> Tool[..., Any]:
+        if self.cut:
+            why = f"this call of {quoted(self.name)} was cut off by {self.cut}, and is not made"
+            raise BudgetExhausted(f"{why}: write less at once, or raise the limit", self.json)
         if self.tool is None or self.tool.function is None:
             raise OptionError(f"the tool {quoted(self.name)} has no function: nothing can be invoked")
         return self.tool

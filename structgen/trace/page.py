@@ -29,7 +29,8 @@ BEFORE, INSTEAD = 4, 6
 """Tokens that the list shows of the text before an undone text, and of what stands there instead."""
 FINISHES = {
     "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
-    "stop": "ended by a stop string", "length": "plain text, at its limit", "error": "failed",
+    "stop": "ended by a stop string", "length": "plain text, at its limit", "cut": "cut off within a call",
+    "error": "failed",
 }  # fmt: skip
 
 INSPECTOR = (
@@ -268,7 +269,7 @@ def _cap_mark(cap: Cap) -> str:
 
 def _cap_told(cap: Cap) -> str:
     wanted = f"; the model wanted “{cap.wanted}” next" if cap.wanted else ""
-    return f"{cap.name}={cap.limit} closed {cap.pointer or 'the text'} at byte {cap.offset}{wanted}"
+    return f"{cap.option} closed {cap.pointer or 'the text'} at byte {cap.offset}{wanted}"
 
 
 def _undone(report: Report) -> list[Undone]:

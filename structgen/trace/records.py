@@ -48,6 +48,12 @@ class Cap:
     offset: int = field(default=0, compare=False)
     wanted: str = field(default="", compare=False)
 
+    @property
+    def option(self) -> str:
+        """The limit as an option of `Limits`, such as `max_new_tokens=512`."""
+        limit = self.limit if isinstance(self.limit, int) else round(self.limit, 2)
+        return f"{self.name}={limit}"
+
 
 @dataclass(frozen=True, slots=True)
 class Absence:

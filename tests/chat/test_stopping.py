@@ -9,7 +9,7 @@ import pytest
 import structgen as sg
 from structgen.chat import call_format
 from structgen.chat.parser import CallEnded, TextPiece, TurnParser
-from structgen.chat.stopping import TextStops
+from structgen.chat.stopping import TurnReading
 from structgen.testing import scripted_chat
 
 CALL = '<tool_call>\n{"name": "look", "arguments": {"place": "a STOP b"}}\n</tool_call>'
@@ -57,11 +57,11 @@ def test_the_place_is_the_same_wherever_tokens_are_cut():
     tokens = model.tokenizer.encode(text)
     assert len(tokens) == len(text)
     for step in (1, 2, 7, len(tokens)):
-        stops = TextStops(parser, model.vocabulary)
+        reading = TurnReading(parser, model.vocabulary, has_text=True, has_value=False)
         for end in [*range(step, len(tokens), step), len(tokens)]:
-            place = stops(tokens[:end], text[:end].encode())
+            place = reading.stop(tokens[:end], text[:end].encode())
             assert place == ((12, "halt") if end >= 16 else None)
-        assert stops(tokens[:9], b"Wait: <to") is None  # it has gone back
+        assert reading.stop(tokens[:9], b"Wait: <to") is None  # it has gone back
     events = [event for char in text for event in parser().feed(char)]
     assert not any(isinstance(event, CallEnded) for event in events)
     reading = parser()

@@ -31,6 +31,10 @@ class BeamText(Protocol):
     def done(self) -> bool:
         """Is the text complete?"""
 
+    @property
+    def finish(self) -> str | None:
+        """How it has ended; "cut" if a limit came within a call."""
+
 
 T = TypeVar("T", bound=BeamText)
 
@@ -192,10 +196,10 @@ class BestTexts(Generic[T]):
         self.likeliest = -math.inf
 
     def add(self, taken: Taken[T], length: int) -> None:
-        """Adds a text of `length` tokens. Of equal scores the earlier one ranks first."""
+        """Adds a text of `length` tokens. Of equal scores the earlier one ranks first, and those that are cut last."""
         self.kept.append((taken.text, taken.score / self._weight(length)))
         self.likeliest = max(self.likeliest, taken.score)
-        self.kept.sort(key=lambda kept: -kept[1])
+        self.kept.sort(key=lambda kept: (kept[0].finish == "cut", -kept[1]))
         del self.kept[self._options.count :]
 
     def is_over(self, score: float, length: int) -> bool:

@@ -6,6 +6,9 @@ known close is allowed. It never breaks the invariant: the rest of a close is a 
 one comparison, of the tokens left with the bytes of the shortest close.
 
 A value that exceeds a cap (see `caps`) is closed in the same way: the tokens that make it longer are forbidden.
+
+A call of a tool is neither closed nor exchanged for another one: nobody may act on what the model did not write. It
+goes on until a limit comes, and the row ends there (`CutOff`).
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from structgen.automaton.pointers import pointer_at
+from structgen.chat.stopping import TurnReading
 from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
@@ -61,6 +66,21 @@ class _Refusals:
         self.names.clear()
 
 
+class CutOff(NamedTuple):
+    """A limit has ended the row within its calls.
+
+    Attributes:
+        tokens: the number of tokens before the end.
+        name, limit: as in `Cap`.
+        token: the one that exceeded a cap; None if the text only ended there.
+    """
+
+    tokens: int
+    name: str
+    limit: float
+    token: int | None = None
+
+
 class Steering(RowRule):
     """Keeps one row within its budget, and its values within their caps.
 
@@ -69,6 +89,10 @@ class Steering(RowRule):
         closes: close the value in time; else the row fails at its budget.
         cap_reader: finds values beyond a cap; None if the text has none.
         plain: the text is plain, so ending at the budget cuts nothing short.
+        turn: reads the text along if it may have calls.
+
+    Attributes:
+        cut: where a limit has ended the row within its calls; else None.
     """
 
     option = "limits="
@@ -84,7 +108,9 @@ class Steering(RowRule):
         closes: bool = True,
         cap_reader: CapReader | PartCaps | None = None,
         plain: bool = False,
+        turn: TurnReading | None = None,
     ) -> None:
+        self._turn, self.cut = turn, cast("CutOff | None", None)
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
@@ -129,10 +155,22 @@ class Steering(RowRule):
     @property
     def closed_by_budget(self) -> bool:
         """Has the budget changed the text?"""
-        return not self._plain and any(self._name in refused.names for refused in self._refused.values())
+        changed = self.cut is not None or any(self._name in refused.names for refused in self._refused.values())
+        return changed and not self._plain
 
     @property
-    def cut(self) -> str:
+    def finish(self) -> Literal["length", "cut", "closed_by_budget"]:
+        """How a limit ends the text: free text at its length, a call that is cut, or a value that is closed."""
+        if self.cut is not None:
+            return "cut"
+        return "length" if self._plain or (self._turn is not None and not self._turn.has_value) else "closed_by_budget"
+
+    def is_calling(self, text: Transcript) -> bool:
+        """Does the text end within calls, which are never closed?"""
+        return self._closes_in_time and self._turn is not None and self._turn.is_calling(text.tokens)
+
+    @property
+    def told(self) -> str:
         """The budget for messages; empty if it has not changed the text."""
         return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
 
@@ -143,6 +181,9 @@ class Steering(RowRule):
         if limit is None:
             return True
         count = len(text.tokens) - 1
+        if self.is_calling(text):
+            self.cut = CutOff(count, limit, self._limit(limit), token)
+            return False
         refused = self._refused.setdefault(count, _Refusals())
         refused.tokens.append(token)
         refused.names.append(limit)
@@ -167,7 +208,7 @@ class Steering(RowRule):
                 token = self._grammar.vocabulary.token(text.tokens[-1])
                 cost = place.cost = self._closing.cost_behind(token, matcher.earlier(1), place.position)
             spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
-            if cost + spare > left and not self._fits_closely(matcher, text, cost, left):
+            if cost + spare > left and not (self.is_calling(text) or self._fits_closely(matcher, text, cost, left)):
                 return self._name
         caps = self._cap_reader
         if caps is None or len(text.said) <= caps.until:
@@ -232,19 +273,30 @@ class Steering(RowRule):
     def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
         """The tokens of the shortest close, because a deadline has come; None if values are not closed.
 
+        Calls are cut off where they stand: there are no tokens.
+
         Raises:
             DeadEnd: none is known.
         """
         if not self._closes_in_time or text.matcher is None:
             return None
+        if self.is_calling(text):
+            self.cut = CutOff(len(text.tokens), "seconds", seconds)
+            return []
         close = [] if text.matcher.can_finish else self._known_close(text.matcher, text)
         self._closed_at = len(text.said), seconds
         return close
 
-    def end(self, count: int) -> None:
-        """Notes that the text ends here because the budget is spent."""
-        if self._closes_in_time:
+    def end(self, text: Transcript) -> bool:
+        """The budget is spent. Returns False if the text may not end here."""
+        count = len(text.tokens)
+        if self.is_calling(text):
+            self.cut = CutOff(count, self._name, self._budget)
+        elif text.matcher is not None and not text.matcher.can_finish:
+            return False
+        elif self._closes_in_time:
             self._refused.setdefault(count, _Refusals()).names.append(self._name)
+        return True
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
         """See `RowRule`. Raises if a close is needed and none is known."""
@@ -330,6 +382,8 @@ class Steering(RowRule):
         for notes in (self._closes, self._refused):  # in the order of their counts
             while notes and next(reversed(notes)) > count:
                 notes.popitem()
+        if self.cut is not None and self.cut.tokens > count:
+            self.cut = None
         if self._cap_reader is not None:
             self._cap_reader.truncate(len(said), count)
 
@@ -339,19 +393,31 @@ class Steering(RowRule):
         Args:
             pieces: the text of each token.
         """
-        caps, whole = [], b"".join(pieces)
-        if self._closed_at is not None:
+        caps, whole = list[Cap](), b"".join(pieces)
+        if self.cut is not None:
+            name, limit, token = self.cut[1:]
+            caps.append(self._cap(name, "", limit, len(b"".join(pieces[: self.cut.tokens])), token))
+        closed = self.finish == "closed_by_budget"
+        if closed and self._closed_at is not None:
             offset, seconds = self._closed_at
             caps.append(Cap("seconds", pointer_at(whole[:offset]) if is_json else "", seconds, offset))
-        for count, refused in [] if self._plain else sorted(self._refused.items()):
+        for count, refused in sorted(self._refused.items()) if closed else []:
             for name, token in zip_longest(refused.names, refused.tokens):
-                text, reader = b"".join(pieces[:count]), None if name == self._name else self._cap_reader
-                limit = self._budget if reader is None else getattr(reader.limits, name)
-                capped = text if reader is None or refused.array < 0 else text[: refused.array + 1]
-                offset, pointer = len(text), pointer_at(capped) if is_json else ""
-                wanted = b"" if token is None else self._grammar.vocabulary.token(token)
-                caps.append(Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace")))
+                text, own = b"".join(pieces[:count]), name == self._name or self._cap_reader is None
+                capped = text if own or refused.array < 0 else text[: refused.array + 1]
+                pointer = pointer_at(capped) if is_json else ""
+                caps.append(self._cap(name, pointer, self._limit(name), len(text), token))
         return list(dict.fromkeys(caps))
+
+    def _limit(self, name: str) -> float:
+        """The value of a limit."""
+        reader = None if name == self._name else self._cap_reader
+        limit: float = self._budget if reader is None else getattr(reader.limits, name)
+        return limit
+
+    def _cap(self, name: str, pointer: str, limit: float, offset: int, token: int | None) -> Cap:
+        wanted = b"" if token is None else self._grammar.vocabulary.token(token)
+        return Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace"))
 
 
 def require_room(grammar: Grammar, budget: int, bound: str) -> bool:

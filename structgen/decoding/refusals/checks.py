@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from structgen.chat.stopping import TurnReading
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
 from structgen.decoding.refusals.budget import Steering, require_room
@@ -14,7 +15,7 @@ from structgen.decoding.refusals.caps import CapReader, PartCaps
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
-from structgen.decoding.refusals.transcript import Follower, Stops
+from structgen.decoding.refusals.transcript import Follower
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
 from structgen.masks import Grammar
@@ -37,7 +38,7 @@ class Checks:
         canonical: keeps the row's tokens canonical.
         phrases: keeps the row from ending before it has said them.
         absence: decides about members that may be null.
-        stops: finds stop strings where they end a constrained text; it is no rule, and several rows may share it.
+        turn: reads the text along if it is a turn that may have calls; it is no rule, and several rows may share it.
         watching: those that read each token, if there are any, in this order.
         keeping: those that are asked about each chosen token, in this order.
     """
@@ -47,7 +48,7 @@ class Checks:
     steering: Steering | None = None
     canonical: CanonicalRow | None = None
     phrases: PhraseRow | None = None
-    stops: Stops | None = None
+    turn: TurnReading | None = None
     absence: AbsenceRow | None = None
     watching: Sequence[RowCheck] = field(init=False, compare=False, repr=False)
     keeping: Sequence[RowRule] = field(init=False, compare=False, repr=False)
@@ -71,7 +72,7 @@ class Checks:
     @property
     def cut(self) -> str:
         """The budget for messages; empty if it has not changed the text."""
-        return "" if self.steering is None else self.steering.cut
+        return "" if self.steering is None else self.steering.told
 
     def fork(self) -> Checks:
         """The checks of another text that begins like this one."""
@@ -81,7 +82,7 @@ class Checks:
         canonical = None if self.canonical is None else self.canonical.fork()
         validating = None if self.validating is None else self.validating.fork()
         absence = None if self.absence is None else self.absence.fork()
-        return Checks(guards, validating, steering, canonical, phrases, self.stops, absence)
+        return Checks(guards, validating, steering, canonical, phrases, self.turn, absence)
 
 
 def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
@@ -100,6 +101,7 @@ def checks_for(
     bound: str,
     guards: Sequence[Guard[Any]],
     phrases: PhraseSet | None,
+    turn: TurnReading | None,
     *,
     canonical: str,
     absent: Thresholds | None = None,
@@ -108,6 +110,7 @@ def checks_for(
 
     Args:
         bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget of `limits`.
+        turn: reads the row along if it is a turn that may have calls.
         canonical: "off", "prefer" or "strict".
         absent: the thresholds of members that may be null; None if they are not asked for.
 
@@ -128,6 +131,7 @@ def checks_for(
             closes=require_room(grammar, limits.max_new_tokens, bound) and not limits.strict,
             cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
+            turn=turn,
         )
     validators = None if target.type is Any else validators_of(target.type)
     validating = Validating(validators, vocabulary, limits.validations) if validators else None
@@ -136,4 +140,4 @@ def checks_for(
         continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
         row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
     absence = None if absent is None else AbsenceRow(absent, vocabulary)
-    return Checks(guarding, validating, steering, row, phrase_row, absence=absence)
+    return Checks(guarding, validating, steering, row, phrase_row, turn, absence)

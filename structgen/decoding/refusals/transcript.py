@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import accumulate
 
+from structgen.chat.stopping import TurnReading
 from structgen.decoding.choosing.measure import Entry
 from structgen.masks import Matcher
 from structgen.models.row import Row
 from structgen.vocabulary import Vocabulary
 
-Stops = Callable[[Sequence[int], bytearray], "tuple[int, str] | None"]
-"""Finds a stop string in a constrained text, given its tokens and its bytes: where it begins, and the string."""
 Follower = Callable[[int, bytearray], None]
 """Goes back to the first tokens of a text, given their number and their text."""
 
@@ -25,7 +24,7 @@ class Transcript:
         matcher: of the row's constraint; None for plain text.
         row: what the model has to read.
         followers: called when it is cut.
-        stops: says where stop strings of a constrained text hold; None: everywhere.
+        turn: finds stop strings in the free text of a turn; None: they hold everywhere.
 
     Attributes:
         entries: where each token is measured; None if the model was not asked.
@@ -45,7 +44,7 @@ class Transcript:
         row: Row,
         stop: Sequence[str] = (),
         followers: Sequence[Follower] = (),
-        stops: Stops | None = None,
+        turn: TurnReading | None = None,
     ) -> None:
         self.matcher, self.row = matcher, row
         self.tokens: list[int] = []
@@ -54,7 +53,7 @@ class Transcript:
         self.said = bytearray()
         self._cut_off = b""  # the stop string and what follows it: the rest of the tokens' text
         self._vocabulary, self._followers = vocabulary, followers
-        self._stop, self._stops = [text.encode() for text in stop if stops is None], stops
+        self._stop, self._turn = [text.encode() for text in stop if turn is None], turn
         self.stop: str | None = None
         self.stop_strings = tuple(stop)
         self.healed = 0
@@ -128,8 +127,8 @@ class Transcript:
 
     def stopped(self) -> bool:
         """Does a stop string end in the last token? If so, cuts the text off before it."""
-        if self._stops is not None:
-            stop = self._stops(self.tokens, self.said)
+        if self._turn is not None and self.stop_strings:
+            stop = self._turn.stop(self.tokens, self.said)
             return stop is not None and self._cut_before(*stop)
         if not self._stop:
             return False
