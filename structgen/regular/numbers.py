@@ -93,7 +93,7 @@ def _within_doubles(low: End, high: End) -> tuple[End, End]:
 
 def _rounding_short_of(end: End, sign: int) -> End:
     """The bound up to which all numbers are rounded to doubles other than an excluded bound; see `intervals` for 0."""
-    if not end.open or not end.value or abs(end.value) >= LARGEST:
+    if not end.open or not end.value or not -LARGEST < end.value < LARGEST:
         return end
     return End(Fraction(repr(math.nextafter(float(end.value), sign * math.inf))))
 
