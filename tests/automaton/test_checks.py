@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+import structgen as sg
 from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
 from structgen.automaton.reading import JsonReading, number_value, unescaped
 from structgen.constraints.basic import JsonSchema
 from structgen.schema.keywords.arguments import canonical
+from structgen.vocabulary.vocabulary import single_bytes
 from tests.support.matching import rich_vocabulary
 from tests.support.reference_masks import PlainReading
 from tests.support.thinning import thinned
@@ -252,3 +254,14 @@ def test_the_masks_of_unique_items_take_no_longer_behind_many(kind: str) -> None
     walk(25)
     few, many = calls(lambda: walk(25)), calls(lambda: walk(250))
     assert many < 14 * few
+
+
+def test_the_reason_of_a_refusal_by_a_check_within_a_composition():
+    """The walk that finds it holds the automaton's lock, and so does the reading that the check asks."""
+    numbers = sg.JsonSchema({"type": "array", "uniqueItems": True, "items": {"type": "integer"}})
+    matcher = sg.Sequence("x", numbers, "y").compile(single_bytes()).matcher()
+    for byte in b"x[1, 1":
+        matcher.advance(byte)
+    why = matcher.explain(ord("]"))
+    assert why is not None
+    assert (why.pointer, why.keyword) == ("/1", "uniqueItems")
