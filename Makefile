@@ -17,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # Processes that tests start read what the first one compiled, wherever this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo apps test test-all lowest newest lint types docs check bench clean
+.PHONY: environment demo apps test test-all release-check lowest newest lint types docs check bench clean
 
 environment: $(STAMP)
 
@@ -57,6 +57,10 @@ lowest:
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --requirement requirements-lowest.txt
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
+# A wheel and a source distribution, built in one place, installed in another, and used where nothing can be written.
+release-check: $(STAMP)
+	$(BIN)/python .ci/release_check.py
 
 # The newest packages that pyproject.toml permits, whatever the lock says: how models are read, in how many forward passes,
 # and one run of each engine that installs in seconds (llama-cpp-python is built for ten minutes). torch alone is the lock's:
