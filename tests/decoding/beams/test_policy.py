@@ -19,6 +19,7 @@ END = "."
 class Word:
     said: str
     longest: int
+    finish: str | None = None  # none is cut off
 
     @property
     def done(self) -> bool:
