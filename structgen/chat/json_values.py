@@ -53,7 +53,7 @@ def only(shape: Shape, type_: str) -> Shape:
     return Shape(**{field: getattr(shape, field) for field in _FIELDS[type_]})
 
 
-class Members(NamedTuple):
+class ArgumentSchemas(NamedTuple):
     """The arguments of a tool, one by one.
 
     Attributes:
@@ -69,7 +69,7 @@ class Members(NamedTuple):
     unmasked: list[str]
 
 
-def members_of(schema: Mapping[str, Any]) -> Members:
+def members_of(schema: Mapping[str, Any]) -> ArgumentSchemas:
     """Returns the arguments that a schema of an object describes; those of alternatives, too."""
     definitions: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
 
@@ -98,7 +98,7 @@ def members_of(schema: Mapping[str, Any]) -> Members:
     required = {name for each in joint for name in each.get("required", ())}
     found |= {name: {} if rest is False else rest for name in sorted(required) if name not in found}
     declared = {name: whole(member) for name, member in found.items()}
-    return Members(declared, required, others, sorted(root.keys() & _BINDING))
+    return ArgumentSchemas(declared, required, others, sorted(root.keys() & _BINDING))
 
 
 def _without_notes(schema: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
-from structgen.chat.json_values import Members, json_values, members_of, types_of
+from structgen.chat.json_values import ArgumentSchemas, json_values, members_of, types_of
 from structgen.chat.keyed.nested import Elements, Nested
 from structgen.chat.keyed.value_plans import (
     FREE_NAME,
@@ -65,7 +65,7 @@ class KeyedPlans:
         alone = Loop(other, 0, None, self._separator)
         return Either((declared, alone)) if members.declared else alone
 
-    def _others(self, members: Members, tool: str) -> list[Plan]:
+    def _others(self, members: ArgumentSchemas, tool: str) -> list[Plan]:
         """Returns arguments of undeclared names. None where the name comes again behind the value: no mask can tell
         that it is the same."""
         if any(Slot.KEY in format_.after for _, format_ in self._writer.formats):
@@ -80,7 +80,7 @@ class KeyedPlans:
             names = intersect(names, complement(named))
         return plans
 
-    def _declared(self, members: Members, tool: str, order: str | Sequence[str]) -> Plan:
+    def _declared(self, members: ArgumentSchemas, tool: str, order: str | Sequence[str]) -> Plan:
         required = members.required
         plans = {
             name: plan

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from structgen.chat.arguments import Around, JsonLayout, KeyedArguments, Raw, ValueWriter, around
 from structgen.chat.character_stream import CharacterStream, Emit, expect, json_text, longest_of
-from structgen.chat.json_values import Members, members_of, types_of
+from structgen.chat.json_values import ArgumentSchemas, members_of, types_of
 from structgen.chat.keyed.nested import ESCAPES, SCALAR_WORDS, Elements, Nested
 from structgen.chat.pieces import Maybe, Spelling
 from structgen.chat.spellings import WHITE, Alternatives, Read, loosened
@@ -59,7 +59,7 @@ class KeyedReader:
         self._later = Alternatives((*loosened(writer.separator), *prefix) if writer.separator else prefix)
 
     @cached_method
-    def _members(self, tool: str) -> Members:
+    def _members(self, tool: str) -> ArgumentSchemas:
         return members_of(self._schemas[tool])
 
     @cached_method
