@@ -73,11 +73,13 @@ def members_of(schema: Mapping[str, Any]) -> ArgumentSchemas:
     """Returns the arguments that a schema of an object describes; those of alternatives, too."""
     definitions: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
 
-    def resolved(each: Any) -> dict[str, Any]:
-        reference = each.get("$ref") if isinstance(each, Mapping) else None
-        if isinstance(reference, str) and reference.startswith("#/$defs/"):
-            each = definitions["$defs"].get(reference.removeprefix("#/$defs/"), {})
-        return dict(each) if isinstance(each, Mapping) else {}
+    def resolved(branch: Any) -> dict[str, Any]:
+        """A branch, or the definition that it refers to."""
+        reference = branch.get("$ref") if isinstance(branch, Mapping) else None
+        for key in ("$defs", "definitions"):
+            if isinstance(reference, str) and reference.startswith(f"#/{key}/"):
+                branch = definitions.get(key, {}).get(reference.removeprefix(f"#/{key}/"), {})
+        return dict(branch) if isinstance(branch, Mapping) else {}
 
     def whole(member: Any) -> dict[str, Any]:
         return {**definitions, "allOf": [_without_notes(member)]}
@@ -88,10 +90,13 @@ def members_of(schema: Mapping[str, Any]) -> ArgumentSchemas:
     either += [resolved(root[key]) for key in ("then", "else") if key in root]
     either += [resolved(each) for each in root.get("dependentSchemas", {}).values()]
     found: dict[str, Any] = {}
-    for each in joint:
-        found |= {name: each for name, each in each.get("properties", {}).items() if name not in found}
-    for name in dict.fromkeys(name for each in either for name in each.get("properties", {}) if name not in found):
-        found[name] = {"anyOf": [each["properties"][name] for each in either if name in each.get("properties", {})]}
+    for branch in joint:
+        found |= {name: member for name, member in branch.get("properties", {}).items() if name not in found}
+    optional: dict[str, list[Any]] = {}
+    for branch in either:
+        for name, member in branch.get("properties", {}).items():
+            optional.setdefault(name, []).append(member)
+    found |= {name: {"anyOf": members} for name, members in optional.items() if name not in found}
     others = [(pattern, whole(each)) for pattern, each in root.get("patternProperties", {}).items()]
     rest = root.get("additionalProperties", False)
     others += [] if rest is False else [("", whole(rest))]

@@ -26,6 +26,10 @@ SCHEMAS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"properties": {"city": TEXT}, "additionalProperties": WHOLE}, {"n": 3}, {"n": "x"}),
     ({"patternProperties": {"^x_": WHOLE}, "additionalProperties": False}, {"x_a": 3}, {"y_a": 3}),
     ({"required": ["who"], "additionalProperties": TEXT}, {"who": "x"}, {}),
+    *(
+        ({"$ref": f"#/{key}/A", key: {"A": {"properties": {"n": WHOLE}, "required": ["n"]}}}, {"n": 3}, {})
+        for key in ("$defs", "definitions")
+    ),
 ]
 RULES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"properties": {"a": TEXT, "b": TEXT}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": "q"}, {}),

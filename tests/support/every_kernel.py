@@ -9,19 +9,6 @@ import warnings
 from hashlib import sha256
 from typing import Any
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "minLength": 1},
-        "n": {"type": "integer", "minimum": 3},
-        "word": {"type": "string", "pattern": "^[^\\s]+$", "maxLength": 20},
-        "either": {"anyOf": [{"type": "string", "pattern": "^[ab]"}, {"type": "string", "maxLength": 2}]},
-        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
-        "numbers": {"type": "array", "items": {"type": "integer"}, "maxItems": 1000},
-    },
-    "required": ["name", "n", "word", "either", "tags"],
-}
-VALUE = {"name": "Zoë", "n": 42, "word": "é", "either": "b", "tags": ["a", "b"], "numbers": [1, 2]}
 RULES = 'start: "x" word\nword: /[a-c]+/\n'
 
 
@@ -29,6 +16,7 @@ def results() -> dict[str, str]:
     """For each constraint or tokenizer: a digest of all that its kernels gave."""
     from structgen.automaton.table_format import R_CAP_RETURNS
     from structgen.automaton.tables import Tables
+    from structgen.cli.installed import SCHEMA, VALUE
     from structgen.constraints.basic import Constraint, JsonSchema
     from structgen.constraints.compositions import Sequence
     from structgen.constraints.languages import Lark
