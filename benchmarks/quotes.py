@@ -38,7 +38,7 @@ from quality_scores import MISSING, _first_object  # noqa: E402
 from quality_texts import Case, cases  # noqa: E402
 from quality_texts.extraction import _made  # noqa: E402
 from structgen.errors import RunError  # noqa: E402
-from structgen.schema.quotes import _SENTENCE  # noqa: E402
+from structgen.regular.quotes import _SENTENCE  # noqa: E402
 from tokenizer_files import unpacked  # noqa: E402
 from training.words import WordSource  # noqa: E402
 

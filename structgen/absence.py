@@ -11,8 +11,8 @@ from pydantic_core import to_jsonable_python
 from structgen.api import generate
 from structgen.arguments import is_number, require
 from structgen.decoding.refusals.absence_row import EVEN
+from structgen.json_text.pointers import unescaped
 from structgen.schema.references import value_at
-from structgen.schema.scan import unescaped
 
 NEVER = 2.0
 """A threshold that no probability reaches."""

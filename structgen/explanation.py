@@ -11,21 +11,23 @@ from structgen.constraints.grammars.plans import described
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.endings.overlaps import overlaps
 from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.json_text.lexer import canonical
+from structgen.json_text.pointers import escaped
 from structgen.regular.formats import FORMATS
-from structgen.regular.number_sets import number_predicate
 from structgen.regular.patterns import is_backtracked
 from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.backtrack import STEP_LIMIT
 from structgen.regular.regex.parser import extensions
-from structgen.regular.string_sets import string_language, string_predicate
-from structgen.schema.keywords.arguments import Malformed, ScanContext, canonical
+from structgen.schema.keywords.arguments import Malformed, ScanContext
 from structgen.schema.keywords.dialects import Dialect
 from structgen.schema.keywords.table import ANNOTATION, CHECKED, MASKED, STRUCTURE, Keyword
 from structgen.schema.normal import Numbers, Strings
 from structgen.schema.reader import SchemaReader
 from structgen.schema.scalars import exact
-from structgen.schema.scan import escaped, joined, texts_in
+from structgen.schema.scan import joined, texts_in
 from structgen.values.emptiness import Emptiness
+from structgen.values.sets.numbers import number_predicate
+from structgen.values.sets.strings import string_language, string_predicate
 
 NOT_ENFORCED = "not enforced"
 METADATA = frozenset("title description default examples $comment deprecated readOnly writeOnly $schema $id id".split())

@@ -23,9 +23,10 @@ LAYERS = [
     {"arguments", "patience", "telemetry", "http_client", "console"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
-    {"schema", "vocabulary"},
+    {"json_text", "vocabulary"},
     {"regular"},
     {"automaton"},
+    {"schema"},
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases"},
@@ -45,7 +46,7 @@ LAYERS = [
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "waiting", "cache_folder", "arguments", "patience", "telemetry", "options", "callbacks",
-    "kernels", "schema", "given_prompts",
+    "kernels", "schema", "given_prompts", "json_text",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "porting", "phrases", "trace",

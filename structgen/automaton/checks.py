@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from structgen.automaton.finished_items import Scalars
-from structgen.automaton.reading import WORDS, JsonReading, Open, number_value, spelled, unescaped, whole_number
+from structgen.json_text.finished_items import Scalars
+from structgen.json_text.lexer import WORDS, number_value, spelled, unescaped, whole_number
+from structgen.json_text.reading import JsonReading, Open
 
 
 class Check(Protocol):

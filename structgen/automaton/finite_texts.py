@@ -9,9 +9,8 @@ from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import TARGET
+from structgen.json_text.lexer import SCALAR
 
-SCALAR = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|true|false|null|-?[0-9][-+.0-9eE]*(?=[^-+.0-9eE])', re.DOTALL)
-"""A complete JSON scalar at the beginning of a text; a number is complete if another byte follows."""
 _ZERO, _ZEROS = re.compile(rb"\.[0-9]*0\Z"), re.compile(rb"(\.[0-9]*?0)0+\Z")
 _IN_NUMBER = frozenset(b"-+.0123456789eE")
 MOST_PREFIXES = 40_000

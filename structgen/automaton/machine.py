@@ -9,14 +9,14 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 from structgen.automaton.checks import Check
-from structgen.automaton.reading import JsonReading
+from structgen.json_text.reading import JsonReading
 from structgen.automaton.table_format import (
     ACTION, CALL, GOTO, MAX_STATES, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, TEST, WANT_FRAMES, WANT_NOTHING,
     WANT_RETURN, WANT_STATE, B, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 from structgen.patience import check_deadline
-from structgen.schema.quotes import Quotation
+from structgen.regular.quotes import Quotation
 
 MAX_AHEAD = 300
 """The number of states after a long list that are written when the schema is compiled."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from structgen.arguments import is_listed, require
 from structgen.decoding.generation import Generation
-from structgen.schema.scan import unescaped
+from structgen.json_text.pointers import unescaped
 
 CONFIDENCE, PLACES, SOURCE = "confidence", "places", "source"
 

@@ -16,7 +16,7 @@ from structgen.arguments import require
 from structgen.batch_jobs.job import extract_many
 from structgen.batch_jobs.rows import Prompt
 from structgen.errors import OptionError, quoted
-from structgen.schema.scan import escaped
+from structgen.json_text.pointers import escaped
 
 _Z = 1.96
 """Standard deviations of a 95% interval."""

@@ -8,8 +8,8 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from structgen.automaton.pointers import pointer_of
 from structgen.batch_jobs.report_page import document
+from structgen.json_text.pointers import pointer_of
 
 COLOURS = 6
 STYLE = """

@@ -18,11 +18,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from structgen.automaton.pointers import pointer_of
 from structgen.batch_jobs.columns import PLACES, SOURCE
 from structgen.batch_jobs.quotes_page import quotes_page
 from structgen.batch_jobs.report_page import page
 from structgen.errors import excerpt
+from structgen.json_text.pointers import pointer_of
 
 CUT = "closed_by_budget", "length"
 """Ends of values that a limit has cut short."""

@@ -42,9 +42,9 @@ from structgen.given_prompts import ChatPrompt, GivenPrompt, GivenPrompts
 from structgen.guards import Guard
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
+from structgen.regular.quotes import MissingSource, Place, Source
 from structgen.rendering import LEAD, schema_text
 from structgen.schema.places import NOTHING_QUOTES, quotes
-from structgen.schema.quotes import MissingSource, Place, Source
 from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import spelled
 

@@ -19,7 +19,7 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed, excerpt, quoted
-from structgen.schema.quotes import Place
+from structgen.regular.quotes import Place
 from structgen.tools import ToolCall
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.pointers import PointerReader
 from structgen.chat import CallFormat, Tags
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.calls_constraint import TurnRules
@@ -20,6 +19,7 @@ from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import holding
 from structgen.guards.validators import ArgumentVeto, ValidatorGuard
+from structgen.json_text.pointers import PointerReader
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary

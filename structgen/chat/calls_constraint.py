@@ -22,11 +22,11 @@ from structgen.errors import OptionError, quoted
 from structgen.memo import cached_method, kept_where_hashable
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Loop, Plan, Series, by_text
+from structgen.regular.quotes import Source
 from structgen.regular.texts import escaped
 from structgen.schema.keywords.dialects import dialect_of
 from structgen.schema.places import quotes, sourced
 from structgen.schema.python.validators import validators_of
-from structgen.schema.quotes import Source
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from structgen.constraints.basic import JsonSchema
 from structgen.options import Whitespace
+from structgen.regular.quotes import Source
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
 from structgen.schema.places import quotes
-from structgen.schema.quotes import Source
 
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),

@@ -16,21 +16,21 @@ from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.parts.parts import JsonValue, Plan, Words
 from structgen.regular.chardfa import CharDfa, from_pattern, literals
-from structgen.regular.patterns import check_patterns, pattern_language, pattern_predicate
+from structgen.regular.patterns import pattern_language, pattern_predicate
+from structgen.regular.quotes import MissingSource, Source
 from structgen.regular.regex import PatternError, PatternUnsupported
 from structgen.regular.regex.parser import parse
-from structgen.regular.string_sets import string_is_empty, uncapped_language
 from structgen.schema.asked import with_nulls
 from structgen.schema.normal import Node
-from structgen.schema.places import quotes_a_source, sourced
+from structgen.schema.places import check_patterns, quotes_a_source, sourced
 from structgen.schema.python.mistaken import require_schema
 from structgen.schema.python.types import from_type
-from structgen.schema.quotes import MissingSource, Source
 from structgen.schema.reader import algebra_of, read, require_order
 from structgen.schema.scalars import counted_class
 from structgen.schema.written import DIALECT_NAMES, Written, as_written, documents_as_written
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.values.judge import Judge
+from structgen.values.sets.strings import string_is_empty, uncapped_language
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 

@@ -12,7 +12,7 @@ from structgen.constraints.basic import Uncompiled
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.parts import Plan, Quoted
-from structgen.schema.quotes import MissingSource, Quotation, Source, quotation_of
+from structgen.regular.quotes import MissingSource, Quotation, Source, quotation_of
 from structgen.vocabulary import Vocabulary
 from structgen.waiting import waiting
 

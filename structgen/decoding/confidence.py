@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from structgen.automaton.expected import Walk
 from structgen.automaton.finite_texts import finite_texts, may_be_null
 from structgen.automaton.machine import Automaton
-from structgen.automaton.pointers import PointerReader, Span
 from structgen.automaton.table_format import TARGET
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.value_scores import RunAgain, RunText, ValueScores, value_of
+from structgen.json_text.pointers import PointerReader, Span
 from structgen.masks import Matcher
 from structgen.parts.captures import Captured, captures
-from structgen.schema.quotes import Place
+from structgen.regular.quotes import Place
 from structgen.values.json_automaton import JsonAutomaton
 
 MOST_VALUES = 1_000

@@ -12,7 +12,7 @@ from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
 from structgen.parts.captures import Captured
-from structgen.schema.quotes import Place
+from structgen.regular.quotes import Place
 from structgen.trace.records import Absence, Cap, Loss, losses_of
 from structgen.vocabulary import Vocabulary, spelled
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import RootModel, ValidationError
 from pydantic_core import from_json
 
-from structgen.automaton.pointers import Span
 from structgen.errors import StructgenError
+from structgen.json_text.pointers import Span
 from structgen.memo import kept_where_hashable
 from structgen.schema.python.core_parts import (
     FIELDS,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Generic, TypeVar
 
-from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.partial import Container, Unfinished, partial_type
@@ -16,6 +15,7 @@ from structgen.decoding.request import Request
 from structgen.decoding.run import Run, RunRow, in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
+from structgen.json_text.pointers import PointerReader, Span
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.prefixes import common
 from structgen.waiting import first_waited

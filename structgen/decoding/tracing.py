@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
-from structgen.automaton.pointers import PointerReader, Span
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.errors import Reason, quoted
+from structgen.json_text.pointers import PointerReader, Span
 from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.vocabulary import Vocabulary
 

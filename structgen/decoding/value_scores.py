@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structgen.automaton.finite_texts import SCALAR, candidates
+from structgen.automaton.finite_texts import candidates
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.choosing.sampling import Scores
@@ -31,6 +31,7 @@ from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd
+from structgen.json_text.lexer import SCALAR
 from structgen.masks import Matcher
 from structgen.masks.words import ids_of
 from structgen.models.attention import of_any_shape

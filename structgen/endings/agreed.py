@@ -22,7 +22,7 @@ from structgen.memo import cached_up_to
 from structgen.patience import check_patience
 
 if TYPE_CHECKING:
-    from structgen.automaton.reading import JsonReading
+    from structgen.json_text.reading import JsonReading
     from structgen.masks.grammar import Matcher
 
 TRIED = b'a0bcdefghijklmnopqrstuvwxyz123456789",]}: \n-.[{\\_/@AT'

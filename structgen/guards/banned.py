@@ -19,8 +19,8 @@ from structgen.guards.folding import BOUNDARY, Fold
 from structgen.guards.lookahead import unsettled
 from structgen.guards.patterns import PatternSearch, PatternState, PatternTokens
 from structgen.guards.protocol import Guard, Veto
-from structgen.guards.strings import CLOSE, NAME, OPEN, VALUE, Scan, StringFinder
 from structgen.guards.words import Hit, WordSearch, WordState, WordTokens
+from structgen.json_text.strings import CLOSE, NAME, OPEN, VALUE, Scan, StringFinder
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S", WordSearch, PatternSearch)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.arguments import require
-from structgen.automaton.pointers import PointerReader, Span
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.guards import Guard, Veto
 from structgen.guards.lookahead import holding
+from structgen.json_text.pointers import PointerReader, Span
 from structgen.memo import cached_up_to
 from structgen.schema.python.validators import Validators, validators_of
 from structgen.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from structgen.arguments import is_whole
 from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
-from structgen.automaton.reading import JsonReading
+from structgen.json_text.reading import JsonReading
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS
 from structgen.masks.budgets import Budgets, Counted

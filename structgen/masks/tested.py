@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.automaton.reading import JsonReading
+from structgen.json_text.reading import JsonReading
 from structgen.automaton.table_format import OPEN, REFUSE, B
 from structgen.errors import DeadEnd
 from structgen.masks.string_slices import Uint32

@@ -10,7 +10,7 @@ import numpy as np
 from structgen.automaton.bytewise import ends_at
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.reading import JsonReading
+from structgen.json_text.reading import JsonReading
 from structgen.automaton.table_format import (
     OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B, position as
     packed,

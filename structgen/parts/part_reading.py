@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from structgen.automaton.bytewise import Answer, Bytewise
 from structgen.automaton.checks import Check
-from structgen.automaton.reading import JsonReading
+from structgen.json_text.reading import JsonReading
 from structgen.parts.threads import Reach, Thread
 
 Resume = Callable[[list[Thread]], Reach]

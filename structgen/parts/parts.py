@@ -27,7 +27,7 @@ from structgen.options import Whitespace
 from structgen.regular.chardfa import CharDfa
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import NEVER, Node
-from structgen.schema.quotes import Quotation
+from structgen.regular.quotes import Quotation
 from structgen.values.json_automaton import JsonAutomaton
 
 Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]

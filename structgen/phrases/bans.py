@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from structgen.errors import LimitExceeded
 from structgen.guards.banned import EVERYTHING, STRING_VALUES, Banned, Offence
 from structgen.guards.protocol import Guard
+from structgen.json_text.lexer import LETTERS
 from structgen.memo import cached_method
-from structgen.phrases.table import ESCAPES, PhraseTable, table_of_language, table_of_machine
+from structgen.phrases.table import PhraseTable, table_of_language, table_of_machine
 from structgen.regular.patterns import pattern_language, pattern_predicate
 
 MAX_BANS, MAX_EXAMPLES = 32, 500
@@ -133,7 +134,7 @@ class _JsonValues:
                 row[ord('"')] = (NAME, frozenset(), 0) if self._meets(states) else between
                 row[ord("\\")] = BACKSLASH, states, 0
             else:
-                row = [row[ESCAPES.get(byte, byte)] for byte in range(256)]
+                row = [row[LETTERS.get(byte, byte)] for byte in range(256)]
                 row[ord("u")] = HEX, states, 4
             return row
         row = [place if mode != NAME else (LOST, frozenset(), 0)] * 256

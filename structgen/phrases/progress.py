@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.guards.banned import Offence
 from structgen.guards.protocol import Guard
-from structgen.guards.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
+from structgen.json_text.pointers import unescaped
+from structgen.json_text.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
 from structgen.masks import Grammar
 from structgen.memo import cached_method, cached_up_to
 from structgen.phrases.bans import allowed
 from structgen.phrases.kinds import PatternPhrase, Phrase, Wanted
 from structgen.phrases.possible import Possible
 from structgen.phrases.table import NEVER, PhraseTable
-from structgen.regular.string_sets import string_is_empty
 from structgen.schema.normal import Node, Strings
-from structgen.schema.scan import unescaped
+from structgen.values.sets.strings import string_is_empty
 from structgen.vocabulary import Vocabulary
 
 _REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.errors import LimitExceeded
+from structgen.json_text.lexer import LETTERS
 from structgen.kernels import Rows, kernel
 from structgen.memo import Numbering, cached_up_to
 from structgen.regular.chardfa import CharDfa
@@ -31,7 +32,6 @@ _REMEMBERED = 8
 MAX_PROPOSED = 256
 """Tokens that are proposed in one state at most."""
 _BACKSLASH, _QUOTE = b'\\"'
-ESCAPES = dict(zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True))
 MAX_STATES = 1 << 14
 """States of one table; each takes a kilobyte."""
 _TRIED = (*b" aetoinshr", *range(0x21, 0x7F), *range(256))
@@ -176,7 +176,7 @@ class PhraseTable:
         table = np.full((lost + 1, 256), lost, np.int32)
         table[:count, 0x20:] = self.next[:, 0x20:]
         table[:count, _BACKSLASH], table[:count, _QUOTE] = np.arange(count, lost), lost
-        for letter, meant in ESCAPES.items():
+        for letter, meant in LETTERS.items():
             table[count:lost, letter] = self.next[:, meant]
         whole = np.concatenate([self.whole, np.ones((count + 1, 256), np.bool_)])
         return PhraseTable(table, np.concatenate([self._distances == 0, np.zeros(count + 1, np.bool_)]), whole)

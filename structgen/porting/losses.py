@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from structgen.schema.scan import escaped
+from structgen.json_text.pointers import escaped
 
 Effect = Literal["wider", "narrower", "encoded", "limit"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from structgen.json_text.lexer import canonical
+from structgen.json_text.pointers import escaped
 from structgen.regular.patterns import pattern_language, pattern_predicate
-from structgen.schema.keywords.arguments import canonical
 from structgen.schema.keywords.table import SPEAKS_OF
-from structgen.schema.scan import escaped
 
 LOWER = ("minimum", "exclusiveMinimum", "minItems", "minLength", "minProperties")
 UPPER = ("maximum", "exclusiveMaximum", "maxItems", "maxLength", "maxProperties")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from itertools import chain
 from typing import Any
 
+from structgen.json_text.lexer import canonical
+from structgen.json_text.pointers import escaped
 from structgen.porting.losses import Losses
 from structgen.porting.parts import (
     LOWER,
@@ -21,9 +23,8 @@ from structgen.porting.parts import (
 )  # fmt: skip
 from structgen.porting.providers import Provider
 from structgen.regular.formats import FORMATS
-from structgen.schema.keywords.arguments import TYPES, canonical
+from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.table import SPEAKS_OF
-from structgen.schema.scan import escaped
 
 Schema = dict[str, Any]
 _INCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from structgen.arguments import require_one_of
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import LimitExceeded
+from structgen.json_text.pointers import escaped
 from structgen.porting.losses import PortingLoss
 from structgen.porting.plain import ABSENT
 from structgen.porting.porter import Porter
 from structgen.porting.providers import PROVIDERS, Provider
 from structgen.schema.reader import SchemaNode, read
-from structgen.schema.scan import escaped
 from structgen.values.judge import Judge
 
 Schema = dict[str, Any]

@@ -20,7 +20,7 @@ import numpy as np
 
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect
 from structgen.regular.format_checks import is_email, is_host_name, is_international_host_name, is_regex
-from structgen.schema.ip_addresses import IPV4, IPV6
+from structgen.regular.ip_addresses import IPV4, IPV6
 
 TABLES = Path(__file__).with_name("formats.npz")
 """The compiled formats: for each name the arrays of a `CharDfa`."""

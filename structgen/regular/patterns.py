@@ -17,14 +17,12 @@ from structgen.regular.chardfa import (
 )
 from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
-from structgen.regular.regex.compiler import check, leading_conditions, loosened, relaxed
-from structgen.regular.regex.errors import PatternError, PatternUnsupported
+from structgen.regular.regex.compiler import leading_conditions, loosened, relaxed
+from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.nodes import Node
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.subset import LazyTable
-from structgen.errors import LimitExceeded, SchemaError, UnsupportedSchema
-from structgen.schema.normal import Node as SchemaNode
-from structgen.schema.places import patterns
+from structgen.errors import LimitExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,28 +81,6 @@ def _language(pattern: str) -> tuple[CharDfa, bool]:
         return exact_language(pattern, tree), True
     except (PatternUnsupported, LimitExceeded):
         return _superset(pattern, tree), False
-
-
-def check_patterns(root: SchemaNode) -> None:
-    """Refuses a pattern of a schema that cannot be compiled, before anything runs.
-
-    Raises:
-        SchemaError, UnsupportedSchema, LimitExceeded: with the pattern's pointer.
-    """
-    for pattern, (node, path) in patterns(root).items():
-        try:
-            _checked(pattern)
-        except PatternUnsupported as error:
-            raise UnsupportedSchema(str(error), node.pointer + path) from error
-        except PatternError as error:
-            raise SchemaError(str(error), node.pointer + path) from error
-        except LimitExceeded as error:
-            raise error.at(node.pointer + path) from error
-
-
-@schema_cache(4096)
-def _checked(pattern: str) -> None:
-    check(pattern)
 
 
 def exact_language(pattern: str, tree: Node) -> CharDfa:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from structgen.errors import LimitExceeded
 from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.regular.chardfa import STATE_LIMIT, CharDfa, tidied
-from structgen.schema.quotes import Flags, MissingSource, Quotable, Quotation
+from structgen.regular.quotes import Flags, MissingSource, Quotable, Quotation
 
 Int32 = npt.NDArray[np.int32]
 Uint8 = npt.NDArray[np.uint8]

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import UnsupportedSchema
-from structgen.schema.quotes import Quotation
+from structgen.regular.quotes import Quotation
 
 Value = TypeVar("Value", str, "int | float")
 

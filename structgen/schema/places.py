@@ -8,23 +8,49 @@ from copy import deepcopy
 from itertools import chain, islice
 from typing import Any
 
-from structgen.errors import OptionError
+from structgen.errors import LimitExceeded, OptionError, SchemaError, UnsupportedSchema
+from structgen.json_text.pointers import escaped
+from structgen.memo import schema_cache
+from structgen.regular.quotes import Source
+from structgen.regular.regex.compiler import check
+from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.schema.keywords.dialects import DEFAULT, dialect_of
 from structgen.schema.normal import Node
-from structgen.schema.quotes import Source
 from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.schema.references import in_place
-from structgen.schema.scan import SchemaScan, escaped
+from structgen.schema.scan import SchemaScan
 
 NOTHING_QUOTES = "source= is for schemas that quote it: no string of this one has sg.Quote()"
 MAX_PLACES = 200
 """The most places that `limited_places` returns."""
 
 
+def check_patterns(root: Node) -> None:
+    """Refuses a pattern of a schema that cannot be compiled, before anything runs.
+
+    Raises:
+        SchemaError, UnsupportedSchema, LimitExceeded: with the pattern's pointer.
+    """
+    for pattern, (node, path) in patterns(root).items():
+        try:
+            _checked(pattern)
+        except PatternUnsupported as error:
+            raise UnsupportedSchema(str(error), node.pointer + path) from error
+        except PatternError as error:
+            raise SchemaError(str(error), node.pointer + path) from error
+        except LimitExceeded as error:
+            raise error.at(node.pointer + path) from error
+
+
+@schema_cache(4096)
+def _checked(pattern: str) -> None:
+    check(pattern)
+
+
 def patterns(root: Node) -> dict[str, tuple[Node, str]]:
     """Each distinct pattern of the schema of `root`, with a node that holds it, and the pointer from there.
 
-    It serves to refuse bad patterns before anything runs. It reads no node.
+    No node is read.
     """
     if not isinstance(root, SchemaNode):
         return {}

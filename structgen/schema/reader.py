@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, RequestError, SchemaError, quoted
+from structgen.json_text.pointers import escaped
 from structgen.patience import check_deadline
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
@@ -25,7 +26,7 @@ from structgen.schema.keywords.table import speaks_of
 from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
 from structgen.schema.references import IN_PLACE, DynamicScopes, Target, in_place, references, resolve
-from structgen.schema.scan import SchemaScan, escaped
+from structgen.schema.scan import SchemaScan
 
 if TYPE_CHECKING:
     from referencing import Registry

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from structgen.errors import SchemaError, excerpt, quoted
+from structgen.json_text.pointers import unescaped
 from structgen.schema.keywords.dialects import URIS, Dialect, dialect_of
-from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas, unescaped
+from structgen.schema.scan import SchemaScan, Trail, every, joined, subschemas
 
 if TYPE_CHECKING:
     from referencing import Registry

@@ -8,27 +8,20 @@ formats mean, and whether their conjunction is empty.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
 from structgen.memo import schema_cache
 from structgen.patience import check_deadline
+from structgen.regular.regex.counted import repeated_class
 from structgen.schema.normal import Listed, Numbers, Strings
 
 FREE_NUMBERS = Numbers()
 FREE_STRINGS = Strings()
 FIELDS = "min_length", "max_length", "patterns", "formats", "literals", "without", "quotes"
-"""The fields of `Strings` that the code here and in `regular.string_sets` honours."""
+"""The fields of `Strings` that the code here and in `values.sets.strings` honours."""
 _BOUNDS = ("minimum", "maximum", "exclusive_minimum", "exclusive_maximum")
-_CLASS = r"\.|\\[dDsSwW]|\\[pP]\{\w+\}|\[(?:[^][\\]|\\.)+\]"
-_COUNTED = re.compile(rf"(\^?)({_CLASS})\{{([0-9]{{1,9}})(?:,([0-9]{{1,9}}))?\}}(\$?)")
-_ANYTHING = frozenset(("[\\s\\S]", "[\\S\\s]", "[\\w\\W]", "[\\W\\w]", "[\\d\\D]", "[\\D\\d]", "[^]"))
-"""Classes of all characters."""
-FEW_COUNTED, COUNTED_SPAN = 1_000, 16
-"""An automaton counts lengths in its states where the greatest length is at most `FEW_COUNTED` and at most
-`COUNTED_SPAN` times the least. For greater lengths a counter is better: it takes fewer states, and masks are shared."""
 
 
 @schema_cache(1024)
@@ -40,14 +33,11 @@ def counted_class(pattern: str, *, anchored: bool = False) -> Strings | None:
     Args:
         anchored: the pattern must match the whole text, even without `^` and `$`.
     """
-    parts = _COUNTED.fullmatch(pattern)
-    if parts is None or not (anchored or (parts[1] and parts[5])):
+    counted = repeated_class(pattern, anchored=anchored)
+    if counted is None:
         return None
-    minimum, maximum = int(parts[3]), int(parts[4] or parts[3])
-    if maximum <= min(FEW_COUNTED, COUNTED_SPAN * max(minimum, 1)) or minimum > maximum:
-        return None
-    rest = () if parts[2] in _ANYTHING else (f"^{parts[2]}*$",)
-    return Strings(min_length=minimum, max_length=maximum, patterns=rest)
+    each, minimum, maximum = counted
+    return Strings(min_length=minimum, max_length=maximum, patterns=(each,) if each else ())
 
 
 def exact(value: int | float) -> Fraction:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from structgen.errors import LimitExceeded, SchemaError
+from structgen.json_text.pointers import escaped
 from structgen.schema.keywords.arguments import TYPES, Malformed, ScanContext, keys, text, type_names
 from structgen.schema.keywords.dialects import Dialect
 from structgen.schema.keywords.table import ANNOTATION
@@ -105,16 +106,6 @@ def texts_in(value: Any) -> Iterator[str]:
         elif isinstance(item, dict):
             yield from item
             stack += item.values()
-
-
-def escaped(token: object) -> str:
-    """A name or an index as one token of a JSON pointer."""
-    return str(token).replace("~", "~0").replace("/", "~1")
-
-
-def unescaped(token: str) -> str:
-    """The name that one token of a JSON pointer stands for."""
-    return token.replace("~1", "/").replace("~0", "~")
 
 
 def joined(trail: Trail) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from structgen.errors import LimitExceeded, SchemaError, quoted
+from structgen.json_text.pointers import escaped
 from structgen.schema.keywords.dialects import URIS
 from structgen.schema.keywords.table import KEYWORDS
 from structgen.schema.references import value_at
-from structgen.schema.scan import escaped
 
 Schema = dict[str, Any]
 

@@ -16,7 +16,7 @@ from structgen.calling.request import TurnRequest
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
-from structgen.schema.quotes import Place
+from structgen.regular.quotes import Place
 from structgen.server.asking import Asked
 from structgen.server.engine import News
 from structgen.server.problems import Problem

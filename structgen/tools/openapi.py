@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from structgen.arguments import require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted
-from structgen.schema.scan import unescaped
+from structgen.json_text.pointers import unescaped
 from structgen.schema.written import Schema, mapped
 from structgen.tools.api_requests import JSON_TYPE, ApiOperation, Media, Parameter, Send, leaves
 

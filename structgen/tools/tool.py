@@ -21,10 +21,10 @@ from typing_extensions import Unpack
 
 from structgen.arguments import require
 from structgen.errors import BudgetExhausted, OptionError, ValidationFailed, excerpt, quoted
-from structgen.regular.patterns import check_patterns
+from structgen.regular.quotes import Place
+from structgen.schema.places import check_patterns
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.schema.python.validators import validated
-from structgen.schema.quotes import Place
 from structgen.schema.reader import read
 from structgen.tools.api_requests import Send, send_by_httpx
 from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_options

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from structgen.automaton.pointers import pointer_of
+from structgen.json_text.pointers import pointer_of
 from structgen.trace.report import FieldReport, Report
 
 COLUMNS = 360

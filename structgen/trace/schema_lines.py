@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
+from structgen.json_text.pointers import escaped
 from structgen.schema.places import scanned
-from structgen.schema.scan import escaped, joined
+from structgen.schema.scan import joined
 
 MOST = 2_000
 """Lines that are shown."""

@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.text import Text
 from rich.tree import Tree
 
-from structgen.automaton.pointers import pointer_of
 from structgen.console import SafeConsole
+from structgen.json_text.pointers import pointer_of
 from structgen.trace.drawings import highest_in_columns, percent
 from structgen.trace.records import TracedToken, losses_of
 from structgen.trace.report import Report, places_of_undone

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
-from structgen.automaton.pointers import PointerReader, pointer_of
+from structgen.json_text.pointers import PointerReader, pointer_of
 from structgen.automaton.table_format import ACTION, CALL, GOTO, MISS, TARGET, A
 from structgen.automaton.tables import Tables
 from structgen.errors import StructgenError
@@ -26,7 +26,7 @@ from structgen.schema.left_out import LeftOut, Rule, speaking
 from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode
 from structgen.schema.references import REFERENCES
-from structgen.schema.scan import escaped
+from structgen.json_text.pointers import escaped
 from structgen.values.lockstep import Lockstep
 
 MAX_TRIED = 8

@@ -8,8 +8,8 @@ import numpy as np
 
 from structgen.patience import check_deadline
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
-from structgen.regular.number_sets import number_is_empty
-from structgen.regular.string_sets import string_is_empty
+from structgen.values.sets.numbers import number_is_empty
+from structgen.values.sets.strings import string_is_empty
 from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, Options
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method

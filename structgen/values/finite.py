@@ -7,12 +7,12 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from structgen.regular.number_sets import number_count
-from structgen.regular.string_sets import allowed_literals, members, string_count, string_language, string_predicate
-from structgen.regular.multiples import common_step
+from structgen.values.sets.numbers import number_count
+from structgen.values.sets.strings import allowed_literals, members, string_count, string_language, string_predicate
+from structgen.values.sets.multiples import common_step
 from structgen.memo import cached_method
 from structgen.schema.algebra import is_empty
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical
 from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import by_spelling, holds

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton, Beginning, Blame
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.automaton.writing.literals import write_literals
 from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema

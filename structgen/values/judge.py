@@ -15,7 +15,8 @@ from json.encoder import encode_basestring
 from typing import Any, NamedTuple
 
 from structgen.automaton.expected import Walk
-from structgen.automaton.pointers import TOKEN, PointerReader, pointer_of
+from structgen.json_text.lexer import TOKEN
+from structgen.json_text.pointers import PointerReader, pointer_of
 from structgen.errors import UnsatisfiableSchema, excerpt, quoted
 from structgen.options import Whitespace
 from structgen.schema.keywords.table import SPEAKS_OF
@@ -23,7 +24,7 @@ from structgen.schema.normal import Node
 from structgen.schema.places import has_plain_integers
 from structgen.schema.left_out import LeftOut
 from structgen.schema.reader import SchemaNode, algebra_of
-from structgen.schema.scan import unescaped
+from structgen.json_text.pointers import unescaped
 from structgen.schema.whole_numbers import with_ints
 from structgen.values.json_automaton import JsonAutomaton
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.checks import TextCheck
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import after_text, write_literals
 from structgen.automaton.writing.strings import NAME, free_string

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from structgen.regular.chardfa import LANGUAGES, CharDfa, beside, combine, length, numbered, tidied
 from structgen.values.finite import FEW
 from structgen.memo import cached_method, kept_in, schema_cache
-from structgen.regular.string_sets import count_members, members, string_holds, string_language, string_predicate
+from structgen.values.sets.strings import count_members, members, string_holds, string_language, string_predicate
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node, Objects, Strings

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Objects

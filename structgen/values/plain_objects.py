@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.writing.phases import MemberNames, Phases
 from structgen.memo import cached_method
 from structgen.schema.normal import Objects

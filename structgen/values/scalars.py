@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from structgen.automaton.checks import NumberCheck, TextCheck
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.table_format import MAX_COUNT, Edge
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals, write_words
@@ -16,8 +16,8 @@ from structgen.automaton.writing.quoted import write_quotation
 from structgen.automaton.writing.strings import VALUE, free_string
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.regular.chardfa import CharDfa, combine, lengths
-from structgen.regular.number_sets import combined_languages, number_language
-from structgen.regular.string_sets import (
+from structgen.values.sets.numbers import combined_languages, number_language
+from structgen.values.sets.strings import (
     allowed_literals,
     doubted_language,
     is_free,
@@ -28,7 +28,7 @@ from structgen.regular.string_sets import (
     uncapped_predicate,
 )
 from structgen.schema.normal import Numbers, Strings
-from structgen.schema.quotes import Quotation
+from structgen.regular.quotes import Quotation
 from structgen.values.context import Context, Predicate
 from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending

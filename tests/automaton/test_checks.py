@@ -18,9 +18,9 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
-from structgen.automaton.reading import JsonReading, number_value, unescaped
 from structgen.constraints.basic import JsonSchema
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical, number_value, unescaped
+from structgen.json_text.reading import JsonReading
 from structgen.vocabulary.vocabulary import single_bytes
 from tests.support.matching import rich_vocabulary
 from tests.support.reference_masks import PlainReading

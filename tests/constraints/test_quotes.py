@@ -12,8 +12,8 @@ import structgen as sg
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import OptionError, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
 from structgen.explanation import explain
+from structgen.regular.quotes import MissingSource
 from structgen.schema.python.types import from_type
-from structgen.schema.quotes import MissingSource
 from tests.support.matching import byte_vocabulary
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from transformers import GPT2Config, GPT2LMHeadModel
 
 import structgen as sg
-from structgen.automaton.pointers import PointerReader
+from structgen.json_text.pointers import PointerReader
 from structgen.models.forward import forward_for
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary

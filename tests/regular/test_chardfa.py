@@ -33,7 +33,7 @@ from structgen.regular.chardfa import (
     numbered,
     union,
 )
-from structgen.regular.numbers import any_finite_dfa
+from structgen.values.sets.decimals import any_finite_dfa
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("abé\U0001f600", repeat=size)]
 

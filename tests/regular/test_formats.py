@@ -1,6 +1,6 @@
 """The formats, held against the official suite and against Python's own parsers.
 
-Covers `format_checks`, `regular.regex.charsets` and `schema.ip_addresses`.
+Covers `format_checks`, `regular.regex.charsets` and `regular.ip_addresses`.
 """
 
 from __future__ import annotations

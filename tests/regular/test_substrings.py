@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 
 from structgen.errors import LimitExceeded
+from structgen.regular.quotes import SPACES, WHOLE, MissingSource, Quotation, Source
 from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, quote_language, substrings
-from structgen.schema.quotes import SPACES, WHOLE, MissingSource, Quotation, Source
-from tests.schema.test_quotes import hostile_texts
+from tests.regular.test_quotes import hostile_texts
 
 
 def language(quotation: Quotation) -> set[str]:

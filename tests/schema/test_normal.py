@@ -11,8 +11,6 @@ from structgen.chat.keyed.value_plans import NestedPlans
 from structgen.chat.literals import Literals
 from structgen.errors import UnsupportedSchema
 from structgen.phrases.progress import _parts
-from structgen.regular.number_sets import number_language
-from structgen.regular.string_sets import string_language
 from structgen.schema.algebra import Algebra
 from structgen.schema.disjoint import Disjointness
 from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, Property, Shape, Strings
@@ -24,6 +22,8 @@ from structgen.values.lockstep import Lockstep
 from structgen.values.object_progress import UnorderedMembers
 from structgen.values.objects import _takes_all
 from structgen.values.owed_names import _Owed
+from structgen.values.sets.numbers import number_language
+from structgen.values.sets.strings import string_language
 
 
 @dataclass(slots=True, eq=False)

@@ -8,9 +8,10 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema
 from structgen.regular.chardfa import from_pattern
-from structgen.regular.string_sets import string_holds
+from structgen.regular.regex.counted import COUNTED_SPAN
 from structgen.schema.normal import Strings
-from structgen.schema.scalars import COUNTED_SPAN, counted_class
+from structgen.schema.scalars import counted_class
+from structgen.values.sets.strings import string_holds
 from tests.support.matching import byte_vocabulary, plain_verdict
 
 CHARACTERS = "aZ09_ \n\r\u2028<]\\^-é中😀\u0301\t"

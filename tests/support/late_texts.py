@@ -14,7 +14,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import CALL, GOTO, Edge
 from structgen.automaton.writing.literals import write_literals
 from structgen.automaton.writing.strings import NAME, VALUE, free_string
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical
 
 
 def good_string(text: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.reading import number_value
+from structgen.json_text.lexer import number_value
 from structgen.automaton.table_format import (
     CALL, COUNT, DEAD, DONE, EAGER, GOTO, HI, INC, LO, MISS, NEED, NOTHING, ROOM, SPILL, START, TARGET, TEST, UNBOUNDED,
     ZERO, A, B,
@@ -23,7 +23,7 @@ from structgen.automaton.table_format import (
 from structgen.masks.grammar import Grammar
 from structgen.masks.string_slices import Uint32
 from structgen.vocabulary.packed import packed
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical
 from structgen.vocabulary import Vocabulary
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import regex
 
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Shape, Strings
 from structgen.schema.scalars import holds
 

@@ -17,8 +17,8 @@ from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.regular.chardfa import from_pattern
-from structgen.regular.string_sets import allowed_literals, string_holds, strings_hold
 from structgen.schema.normal import Listed, Strings
+from structgen.values.sets.strings import allowed_literals, string_holds, strings_hold
 from tests.support.matching import byte_vocabulary, plain_verdict, rich_vocabulary, takes
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.reading import spelled
+from structgen.json_text.lexer import spelled
 from structgen.automaton.step import write_edge, write_row
 from structgen.automaton.table_format import (
     INC, MAX_COUNT, NOTHING, POP, RANGES, ROOM, UNBOUNDED, Int32, Int64, Machine,
 )  # fmt: skip
 from structgen.kernels import Rows, kernel
 from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, Uint8, substrings
-from structgen.schema.quotes import MissingSource, Quotation
+from structgen.regular.quotes import MissingSource, Quotation
 
 STATE, LOW, HIGH, DEPTH = range(4)
 """Columns of the states that are still to be written: the state; its edges; how many bytes were read before it."""

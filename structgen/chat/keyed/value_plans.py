@@ -17,12 +17,12 @@ from structgen.chat.spellings import loosened
 from structgen.errors import UnsupportedSchema
 from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
-from structgen.regular.string_sets import string_predicate, uncapped_language
 from structgen.regular.substrings import quote_language
 from structgen.regular.texts import escaped, free_text
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Node, Objects, Shape, Strings
 from structgen.values.names import Outline
+from structgen.values.sets.strings import string_predicate, uncapped_language
 
 MAX_DEPTH = 4
 """The largest nesting depth of arrays and objects. Each level of a schema is expanded into parts."""

@@ -16,7 +16,7 @@ from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompt
 from structgen.models.model import Model
-from structgen.schema.quotes import MissingSource, Source
+from structgen.regular.quotes import MissingSource, Source
 
 
 def sources_of(given: Any, count: int) -> Sequence[Source | None]:

@@ -29,7 +29,6 @@ from typing_extensions import Self
 
 from structgen.arguments import is_number, require
 from structgen.automaton.expected import Walk
-from structgen.automaton.pointers import PointerReader, pointer_of
 from structgen.automaton.table_format import TARGET
 from structgen.decoding.choosing.measure import KnownLogits, RecentLogits
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
@@ -37,6 +36,7 @@ from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
 from structgen.guards import Veto
+from structgen.json_text.pointers import PointerReader, pointer_of
 from structgen.masks.words import Words, bits_of, pack
 from structgen.trace.records import Absence
 from structgen.vocabulary import Vocabulary

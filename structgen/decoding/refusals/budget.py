@@ -22,7 +22,6 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from structgen.automaton.pointers import pointer_at
 from structgen.chat.stopping import TurnReading
 from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, in_escape
 from structgen.decoding.refusals.guarding import Guarding
@@ -32,6 +31,7 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
 from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
+from structgen.json_text.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
 from structgen.telemetry import rollbacks

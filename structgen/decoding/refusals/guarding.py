@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from structgen.arguments import is_listed, require, require_unicode
-from structgen.automaton.pointers import pointer_at
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing
@@ -32,6 +31,7 @@ from structgen.guards import BannedWords, Guard, Veto
 from structgen.guards.banned import LONGEST_BEGUN, Banned
 from structgen.guards.lookahead import GuardSet, States
 from structgen.guards.validators import ArgumentVeto
+from structgen.json_text.pointers import pointer_at
 from structgen.masks import Matcher
 from structgen.masks.words import Words, ids_of
 from structgen.schema.scan import texts_in

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from structgen.automaton.pointers import PointerReader, Span, pointer_of
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
@@ -27,6 +26,7 @@ from structgen.endings.closing import Closing
 from structgen.errors import TokenRejected, ValidationFailed, excerpt, quoted
 from structgen.guards import Veto
 from structgen.guards.validators import Accepted, ValueGuard, ValueVeto
+from structgen.json_text.pointers import PointerReader, Span, pointer_of
 from structgen.schema.python.validators import Validators
 from structgen.vocabulary import Vocabulary
 

@@ -12,7 +12,7 @@ from structgen.regular.regex.parser import parse
 from structgen.regular.regex.program import PROGRAM_LIMIT, too_long, without_anchor, written_out
 from structgen.regular.regex.subset import MAX_INSTRUCTIONS
 from structgen.errors import LimitExceeded, quoted
-from structgen.schema.scalars import counted_class
+from structgen.regular.regex.counted import repeated_class
 
 _START = Assertion(Anchor.START)
 _EMPTY = Concatenation(())
@@ -55,7 +55,7 @@ def check(pattern: str) -> None:
         LimitExceeded: it is too long.
     """
     tree = parse(pattern)
-    if (len(pattern) < SHORT and "{" not in pattern) or counted_class(pattern):
+    if (len(pattern) < SHORT and "{" not in pattern) or repeated_class(pattern):
         return
     size = written_out(tree)
     if size > MAX_INSTRUCTIONS and listed_texts(tree, False) is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from structgen.errors import LimitExceeded, OptionError, quoted
-from structgen.schema.quotes import quotation_of
+from structgen.regular.quotes import quotation_of
 
 TYPES = {"null": 1, "boolean": 2, "integer": 4, "number": 8, "string": 16, "array": 32, "object": 64}
 ALL_TYPES = 127
@@ -213,24 +213,6 @@ def not_empty(check: Check, expected: str) -> Check:
             raise Malformed(value, expected)
 
     return checked
-
-
-def canonical(value: Any) -> tuple[object, ...]:
-    """A hashable that is equal for equal JSON values: 1 and 1.0 are one value, 1 and true are two."""
-    flat: list[object] = []
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            keys = sorted(item)
-            flat.append(("object", *keys))
-            stack.extend(item[key] for key in keys)
-        elif isinstance(item, list):
-            flat.append(("array", len(item)))
-            stack.extend(item)
-        else:
-            flat.append(("boolean", item) if isinstance(item, bool) else item)
-    return tuple(flat)
 
 
 def subschema(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from structgen.regular.quotes import quotation_of
 from structgen.schema.keywords.arguments import TYPES
 from structgen.schema.keywords.facts import Facts
 from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import NEVER, Contains, Named, Numbers, Strings
-from structgen.schema.quotes import quotation_of
 from structgen.schema.scalars import FREE_STRINGS, counted_class, exact
 
 _PLAIN_INTEGERS = Numbers(integer=True, plain=True)

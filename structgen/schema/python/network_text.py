@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from structgen.schema.ip_addresses import GROUP, IPV4, IPV6, OCTET
+from structgen.regular.ip_addresses import GROUP, IPV4, IPV6, OCTET
 from structgen.schema.python.bounded_text import text
 
 

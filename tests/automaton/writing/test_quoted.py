@@ -10,9 +10,9 @@ import pytest
 from structgen.constraints.basic import JsonSchema
 from structgen.constraints.quotes import Quote
 from structgen.masks.grammar import Matcher
-from structgen.schema.quotes import Quotation, Source
+from structgen.regular.quotes import Quotation, Source
+from tests.regular.test_quotes import hostile_texts
 from tests.regular.test_substrings import pieces
-from tests.schema.test_quotes import hostile_texts
 from tests.support.matching import allowed, byte_vocabulary
 
 

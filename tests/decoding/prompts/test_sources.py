@@ -14,10 +14,10 @@ from structgen.decoding.prompts.sources import sources_of
 from structgen.decoding.value_scores import MOST_PASSES
 from structgen.demo import load_demo
 from structgen.errors import OptionError
+from structgen.regular.quotes import SPACES, WHOLE, Place, Quotation, Source
 from structgen.regular.substrings import substrings
-from structgen.schema.quotes import SPACES, WHOLE, Place, Quotation, Source
 from structgen.testing import scripted
-from tests.schema.test_quotes import hostile_texts
+from tests.regular.test_quotes import hostile_texts
 from tests.support.calling_models import random_chat
 
 LETTER = 'Anna "Bob" Smith\r\nwas born in Zürich. 👩‍🔬 Anna'

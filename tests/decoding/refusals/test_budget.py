@@ -15,7 +15,6 @@ import torch
 from pydantic import BaseModel, model_validator
 
 import structgen as sg
-from structgen.automaton.pointers import pointer_at
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
@@ -23,6 +22,7 @@ from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens
+from structgen.json_text.pointers import pointer_at
 from structgen.masks import Grammar
 from structgen.models.row import Row
 from structgen.testing import scripted

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from structgen.constraints.basic import JsonSchema
 from structgen.regular.chardfa import tidied
-from structgen.regular.number_sets import combined_languages, number_language, number_predicate
-from structgen.regular.numbers import LARGEST, number_dfa
 from structgen.schema.normal import Numbers
+from structgen.values.sets.decimals import LARGEST, number_dfa
+from structgen.values.sets.numbers import combined_languages, number_language, number_predicate
 from tests.support.matching import byte_vocabulary
 from tests.support.walking import tokens_of
 

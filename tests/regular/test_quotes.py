@@ -10,7 +10,7 @@ import pytest
 
 from structgen.errors import OptionError
 from structgen.given_prompts import plain
-from structgen.schema.quotes import MissingSource, Place, Quotation, Source, quotation_of
+from structgen.regular.quotes import MissingSource, Place, Quotation, Source, quotation_of
 
 HOSTILE = [
     "a", "b", "A", "é", "e\u0301", "\u0301", "ß", "𝄞", "👩‍🔬", "日本", "ไทย", '"', "\\", "\\n", "\n",

@@ -3,30 +3,58 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_BETWEEN, _DIGITS = rb"[ \n\t\r:,]*", rb"(-?[0-9][-+.0-9eE]*)"
-_STRING, _WORD = rb'("[^"\\]*(?:\\.[^"\\]*)*")', rb"(true|false|null)"
-TOKEN = re.compile(
-    _BETWEEN + rb"(?:" + _STRING + rb"|([\[{])|([\]}])|" + _WORD + rb"|" + _DIGITS + rb"(?=[^-+.0-9eE]))", re.DOTALL
-)
-"""The next complete token of a JSON text, after the white space, commas and colons in front of it.
+from structgen.json_text.lexer import BETWEEN, LAST_NUMBER, TOKEN
 
-Groups: 1 a string, 2 an opening bracket, 3 a closing bracket, 4 a word, 5 a number. A number is complete only if
-another byte follows: after `12`, more digits could come."""
-_NUMBER = re.compile(_BETWEEN + rb"(-?(?:[0-9][-+.0-9eE]*)?)\Z")
-"""A number that nothing follows, as group 1; the group is empty where the text ends between two tokens."""
-BLANK = re.compile(_BETWEEN)
-"""White space, commas and colons."""
+Path = tuple[str | int, ...]
+"""The names and indexes that lead to a value."""
+
+
+class Container(NamedTuple):
+    """An open array or object.
+
+    Attributes:
+        parent: the container around it.
+        key: the name or index of the member that is being read or comes next; None before a name.
+        start: the offset of its bracket in the text, for readers that keep it.
+    """
+
+    parent: Container | None
+    is_object: bool
+    key: str | int | None
+    start: int = 0
+
+    @staticmethod
+    def opened(parent: Container | None, *, is_object: bool, start: int = 0) -> Container:
+        """A container before its first member."""
+        return Container(parent, is_object, None if is_object else 0, start)
+
+    def next(self) -> Container:
+        """The container before the member after the current one."""
+        return self._replace(key=self.key + 1 if isinstance(self.key, int) else None)
+
+
+def chain(container: Container | None) -> list[Container]:
+    """A container and those around it, outermost first."""
+    found = list[Container]()
+    while container is not None:
+        found.append(container)
+        container = container.parent
+    return found[::-1]
+
+
+def path_of(container: Container | None) -> Path:
+    """The path of the value that a container reads or that comes next; before a name, of the container itself."""
+    return tuple([each.key for each in chain(container) if each.key is not None])
 
 
 class Span(NamedTuple):
     """A complete value. Places are counted in bytes of the text."""
 
     pointer: str  # JSON pointer of the value; "" is the whole text
-    path: tuple[str | int, ...]  # the names and indexes of the pointer
+    path: Path  # the names and indexes of the pointer
     start: int  # the first byte of the value
     end: int  # the byte after the value
     around: int  # the first byte of the container that holds the value; `start` if there is none
@@ -44,9 +72,7 @@ class PointerReader:
         # Forks share the bytearray: this reader has read its first `_length` bytes, a fork may have added more.
         self._text, self._length = bytearray(), 0
         self._at = 0  # the end of the last complete token
-        self._open: list[tuple[bool, int]] = []  # the open containers, outermost first: is it an object, its first byte
-        # For each open container, the name or index of the value that is being read or comes next; None before a name.
-        self._path: list[str | int | None] = []
+        self._inner: Container | None = None  # the innermost open container
 
     def feed(self, more: bytes) -> list[Span]:
         """Reads more bytes. Returns the values that they complete, inner values first.
@@ -62,27 +88,24 @@ class PointerReader:
         self._text += more
         self._length += len(more)
         while token := TOKEN.match(self._text, self._at, self._length):
-            self._at = token.end()
-            kind = token.lastindex or 0
+            self._at, kind, inner = token.end(), token.lastindex or 0, self._inner
             start = token.start(kind)
-            if kind == 1 and self._open and self._open[-1][0] and self._path[-1] is None:  # the name of a member
-                self._path[-1] = json.loads(token[1])
+            if kind == 1 and inner is not None and inner.key is None:  # the name of a member
+                self._inner = inner._replace(key=json.loads(token[1]))
             elif kind == 2:
-                self._open.append((token[2] == b"{", start))
-                self._path.append(None if token[2] == b"{" else 0)
+                self._inner = Container.opened(inner, is_object=token[2] == b"{", start=start)
             elif kind == 3:
-                _, start = self._open.pop()
-                self._path.pop()
-                yield self._complete(start, self._at)
+                assert inner is not None
+                self._inner = inner.parent
+                yield self._complete(inner.start)
             else:
                 self.scalars += 1
-                yield self._complete(start, self._at)
+                yield self._complete(start)
 
     def fork(self) -> PointerReader:
         """A reader of another text, which begins with the bytes read so far."""
         twin = PointerReader.__new__(PointerReader)
         twin.__dict__.update(self.__dict__)  # in half the time of `copy`
-        twin._open, twin._path = self._open[:], self._path[:]
         return twin
 
     def __eq__(self, other: object) -> bool:
@@ -98,33 +121,33 @@ class PointerReader:
 
     def finish(self) -> list[Span]:
         """Ends the text. Returns the number at its end, which nothing else could complete, if there is one."""
-        number = _NUMBER.match(self._text, self._at, self._length)
-        if number is None or self._open or not number[1]:
+        number = LAST_NUMBER.match(self._text, self._at, self._length)
+        if number is None or self._inner is not None or not number[1]:
             return []
         self._at = self._length
         self.scalars += 1
-        return [self._complete(number.start(1), self._at)]
+        return [self._complete(number.start(1))]
 
     @property
     def is_inside(self) -> bool:
         """Is a container open?"""
-        return bool(self._open)
+        return self._inner is not None
 
     @property
     def containers(self) -> list[int]:
         """The first byte of each open container, outermost first."""
-        return [start for _, start in self._open]
+        return [each.start for each in chain(self._inner)]
 
     @property
     def keys(self) -> list[str | int | None]:
         """For each open container, the name or index of the member that is being read or comes next; None before a
         name."""
-        return self._path[:]
+        return [each.key for each in chain(self._inner)]
 
     @property
     def settled(self) -> bytes:
         """The text without a number at its end: while digits may follow, the number's value may still change."""
-        number = _NUMBER.match(self._text, self._at, self._length)
+        number = LAST_NUMBER.match(self._text, self._at, self._length)
         return bytes(self._text[: self._length if number is None else number.start(1)])
 
     @property
@@ -133,10 +156,9 @@ class PointerReader:
         return bytes(self._text[self._at : self._length])
 
     @property
-    def pending(self) -> tuple[str | int, ...] | None:
+    def pending(self) -> Path | None:
         """The path of the value that is being read or comes next; None while its name is not known."""
-        path = tuple(part for part in self._path if part is not None)
-        return path if len(path) == len(self._path) else None
+        return None if self._inner is not None and self._inner.key is None else path_of(self._inner)
 
     @property
     def pointer(self) -> str:
@@ -144,21 +166,17 @@ class PointerReader:
         return pointer_of(self.path)
 
     @property
-    def path(self) -> tuple[str | int, ...]:
+    def path(self) -> Path:
         """The names and indexes of `pointer`."""
-        path = list(self._path)
-        if path and not BLANK.sub(b"", self.begun) and not isinstance(path[-1], str):
-            path.pop()
-        return tuple(part for part in path if part is not None)
+        path = path_of(self._inner)
+        between = self._inner is not None and not self._inner.is_object and not BETWEEN.sub(b"", self.begun)
+        return path[:-1] if between else path
 
-    def _complete(self, start: int, end: int) -> Span:
-        """The value at `start..end`, at the current path. Moves the path to the next item, or before the next name."""
-        path = tuple(part for part in self._path if part is not None)
-        if self._open:
-            last = self._path[-1]
-            self._path[-1] = None if self._open[-1][0] else (last + 1 if isinstance(last, int) else 0)
-        around = self._open[-1][1] if self._open else start
-        return Span(pointer_of(path), path, start, end, around)
+    def _complete(self, start: int) -> Span:
+        """The value from `start` to the last token, at the current path. Moves the path to the next member."""
+        path, inner = path_of(self._inner), self._inner
+        self._inner = inner and inner.next()
+        return Span(pointer_of(path), path, start, self._at, inner.start if inner else start)
 
 
 def pointer_at(text: bytes) -> str:
@@ -168,6 +186,16 @@ def pointer_at(text: bytes) -> str:
     return reader.pointer
 
 
-def pointer_of(path: tuple[str | int, ...]) -> str:
+def pointer_of(path: Path) -> str:
     """The JSON pointer (RFC 6901) for a path of names and indexes: `("a", 0)` is `/a/0`."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "".join(["/" + escaped(part) for part in path])
+
+
+def escaped(token: object) -> str:
+    """A name or an index as one token of a JSON pointer."""
+    return str(token).replace("~", "~0").replace("/", "~1")
+
+
+def unescaped(token: str) -> str:
+    """The name that one token of a JSON pointer stands for."""
+    return token.replace("~1", "/").replace("~0", "~")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from structgen.memo import kept_in
 from structgen.regular.chardfa import LANGUAGES, CharDfa, literals, tidied, union
-from structgen.regular.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
-from structgen.regular.numbers import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
+from structgen.values.sets.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
+from structgen.values.sets.decimals import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
 
 MULTIPLES_LIMIT = 20_000
 """Remainders that `multiples_dfa` tells apart; for a step with more, it takes a divisor of the step."""

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from structgen.memo import kept_in, schema_cache
 from structgen.patience import check_deadline
 from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, from_pattern, intersect, less
-from structgen.regular.multiples import common_step, multiples_dfa
-from structgen.regular.numbers import (
+from structgen.values.sets.multiples import common_step, multiples_dfa
+from structgen.values.sets.decimals import (
     DIGITS_ALONE, EXACT_DIGITS, LARGEST_WHOLE, WHOLE_DIGITS, exact_decimal, held_exactly_dfa, is_held_exactly,
     number_dfa, spellings, within,
 )  # fmt: skip

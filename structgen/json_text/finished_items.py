@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from math import inf
 from typing import Any, Protocol
 
-from structgen.schema.keywords.arguments import canonical
+from structgen.json_text.lexer import canonical
 
 FEW = 32
 """Up to this many rests are listed without looking at the tokens."""

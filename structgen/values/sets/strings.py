@@ -23,7 +23,8 @@ from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.substrings import substrings
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Strings
-from structgen.schema.scalars import COUNTED_SPAN, FEW_COUNTED, FIELDS, fits
+from structgen.regular.regex.counted import COUNTED_SPAN, FEW_COUNTED
+from structgen.schema.scalars import FIELDS, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

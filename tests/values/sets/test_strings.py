@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from structgen.constraints.basic import JsonSchema
-from structgen.regular.string_sets import allowed_literals, string_holds, string_is_empty, uncapped_language
 from structgen.schema.normal import Listed, Strings
+from structgen.values.sets.strings import allowed_literals, string_holds, string_is_empty, uncapped_language
 from tests.support.matching import allowed, byte_vocabulary
 
 

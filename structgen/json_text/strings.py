@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from structgen.automaton.pointers import pointer_of
+from structgen.json_text.lexer import ESCAPE, decoded
+from structgen.json_text.pointers import Container, path_of, pointer_of
 
 BETWEEN, VALUE, ASIDE, NAME = 0, 1, 2, 3
 """Modes of a scan: between strings; in a string that is wanted; in another string value; in a name that is not, or may
@@ -22,17 +23,7 @@ OPEN, TEXT, CLOSE = 0, 1, 2
 
 _STRUCTURE = re.compile(rb'["{}\[\],:]')
 _STOPS = re.compile(rb'["\\]')
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\?u?[dD]?[c-fC-F]?[0-9a-fA-F]{0,2}\Z")
-
-
-class Frame(NamedTuple):
-    """An open array or object."""
-
-    parent: Frame | None
-    is_object: bool
-    key: bytes | int  # the current member's name, as it is written, or the current item's index
-    naming: bool  # a name comes next
 
 
 class Piece(NamedTuple):
@@ -48,7 +39,7 @@ class Scan(NamedTuple):
     """The state of the scanner after some bytes."""
 
     mode: int = BETWEEN  # BETWEEN, VALUE, ASIDE or NAME
-    frame: Frame | None = None  # the innermost open container
+    frame: Container | None = None  # the innermost open container
     rest: bytes = b""  # the begin of an incomplete escape; in a name, the name so far
 
 
@@ -89,10 +80,10 @@ class StringFinder:
         if sign is None:
             return Scan(BETWEEN, frame), len(data)
         if sign[0] != b'"':
-            return Scan(BETWEEN, _stepped(frame, sign[0])), sign.end()
-        if frame is not None and frame.naming:
+            return Scan(BETWEEN, _after_sign(frame, sign[0])), sign.end()
+        if frame is not None and frame.key is None:
             return Scan(NAME, frame), sign.end()
-        if self._matches is not None and not self.finds(_pointer(frame)):
+        if self._matches is not None and not self.finds(pointer_of(path_of(frame))):
             return Scan(ASIDE, frame), sign.end()
         pieces.append(Piece(OPEN, b"", base + sign.end()))
         return Scan(VALUE, frame), sign.end()
@@ -114,14 +105,14 @@ class StringFinder:
             if stop[0] == b'"':
                 if mode == VALUE:
                     pieces.append(Piece(CLOSE, b"", base + end))
-                if frame is not None and frame.naming:
-                    frame = frame._replace(key=data[start:end], naming=False)
+                if frame is not None and frame.key is None:
+                    frame = frame._replace(key=_name(data[start:end]))
                 return Scan(BETWEEN, frame), end + 1
-            escape = _ESCAPE.match(data, end)
+            escape = ESCAPE.match(data, end)
             if escape is None or (escape.end() == end + 6 and _HIGH.match(data, end)):  # more of it has to come
                 return Scan(mode, frame, data[start if mode == NAME else end :]), len(data)
             if mode == VALUE:
-                pieces.append(Piece(TEXT, _unescaped(escape[0]), base + end, one=True))
+                pieces.append(Piece(TEXT, decoded(escape[0]), base + end, one=True))
             offset = escape.end()
 
     def _is_wanted(self, spelled: bytes, *, whole: bool) -> bool:
@@ -134,37 +125,13 @@ class StringFinder:
         return name != nearest if whole else nearest is None or not nearest.startswith(name)
 
 
-@lru_cache(maxsize=4096)
-def _unescaped(escape: bytes) -> bytes:
-    try:
-        spelled: str = json.loads(b'"' + escape + b'"')
-    except ValueError:
-        return escape[1:]  # not an escape of JSON: the backslash is ignored
-    return spelled.encode("utf-8", "surrogatepass")
-
-
-def _stepped(frame: Frame | None, sign: bytes) -> Frame | None:
+def _after_sign(frame: Container | None, sign: bytes) -> Container | None:
     """The innermost container after a bracket, colon or comma."""
-    if sign == b"{":
-        return Frame(frame, True, b"", True)
-    if sign == b"[":
-        return Frame(frame, False, 0, False)
-    if frame is None:
-        return None
-    if sign in b"}]":
-        return frame.parent
-    if sign == b",":
-        return frame._replace(naming=True) if frame.is_object else frame._replace(key=int(frame.key) + 1)
-    return frame
-
-
-def _pointer(frame: Frame | None) -> str:
-    """The JSON pointer of the value that comes next."""
-    path: list[str | int] = []
-    while frame is not None:
-        path.append(frame.key if isinstance(frame.key, int) else _name(frame.key))
-        frame = frame.parent
-    return pointer_of(tuple(reversed(path)))
+    if sign in b"{[":
+        return Container.opened(frame, is_object=sign == b"{")
+    if frame is None or sign == b":":
+        return frame
+    return frame.parent if sign in b"}]" else frame.next()
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 """Sets of numbers and strings as the layers above see them: languages, predicates, counts, against the definition.
 
-Covers `chardfa_kernels`, `interning`, `intervals`, `multiples` and `number_sets`.
+Covers `chardfa_kernels`, `interning`, `intervals`, `multiples` and `numbers`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 from structgen.regular.interning import LARGE, grown_rows, zeros
-from structgen.regular.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
-from structgen.regular.number_sets import number_count, number_is_empty, number_language, number_predicate
-from structgen.regular.numbers import LARGEST
-from structgen.regular.string_sets import (
+from structgen.schema.normal import Numbers, Strings
+from structgen.values.sets.decimals import LARGEST
+from structgen.values.sets.multiples import MULTIPLES_LIMIT, common_step, multiples_dfa
+from structgen.values.sets.numbers import number_count, number_is_empty, number_language, number_predicate
+from structgen.values.sets.strings import (
     allowed_literals,
     is_free,
     string_count,
@@ -27,7 +28,6 @@ from structgen.regular.string_sets import (
     string_predicate,
     uncapped_language,
 )
-from structgen.schema.normal import Numbers, Strings
 
 STEPS = [Fraction(text) for text in ("2", "3", "0.5", "0.05", "7", "123.456789", "10", "400", "0.0075")]
 TEXTS = ["".join(chars) for size in range(5) for chars in itertools.product("ab1", repeat=size)]
@@ -283,7 +283,7 @@ def test_free_strings_cost_nothing() -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     """The tables of Unicode and of internationalised names are read when a pattern or format asks for them."""
-    modules = "structgen.regular.number_sets, structgen.regular.string_sets"
+    modules = "structgen.values.sets.numbers, structgen.values.sets.strings"
     code = f"import sys, {modules}; print({{'regex', 'idna'}} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

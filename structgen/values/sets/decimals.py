@@ -19,7 +19,7 @@ import numpy as np
 from structgen.memo import kept_in
 from structgen.patience import check_deadline
 from structgen.regular.chardfa import LANGUAGES, CharDfa, from_pattern, literals, tidied, union
-from structgen.regular.intervals import (
+from structgen.values.sets.intervals import (
     ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
 )  # fmt: skip
 from structgen.schema.normal import Numbers
