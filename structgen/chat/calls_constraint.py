@@ -11,6 +11,7 @@ from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
 from structgen.chat.json_values import json_values
 from structgen.chat.keyed.plans import KeyedPlans
+from structgen.chat.keyed.value_plans import json_escaped, spelled_texts
 from structgen.chat.literals import Literals, optional
 from structgen.chat.parser import TurnParser
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, common_prefix
@@ -18,6 +19,7 @@ from structgen.chat.spellings import canonical, firsts, has_slot, orders, patter
 from structgen.chat.stopping import TurnReading
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
+from structgen.constraints.languages import text_plan
 from structgen.errors import OptionError, quoted
 from structgen.memo import cached_method, kept_where_hashable
 from structgen.options import Whitespace
@@ -28,6 +30,7 @@ from structgen.schema.keywords.dialects import dialect_of
 from structgen.schema.places import quotes, sourced
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
+from structgen.tools.parameters import INPUT, TextGrammar
 from structgen.vocabulary import Vocabulary
 
 
@@ -212,6 +215,8 @@ class _TurnPlans:
         tools = self._rules.tools
         if len(tools) > _FOLLOWED or any(tool.type is not None and validators_of(tool.type) for tool in tools):
             return None
+        if any(tool.grammar is not None for tool in tools):
+            return None
         drafts = list(dict.fromkeys(tool.arguments_schema.get("$schema") for tool in tools))
         if len(drafts) > 1:
             return None
@@ -257,12 +262,26 @@ class _TurnPlans:
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
         source = self._rules.source
+        if tool.grammar is not None:
+            return self._text_of(tool.grammar)
         if self._keyed is not None:
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
             return self._keyed.plan(schema, tool.name, self._rules.order, judged=True)
         schema = tool.arguments_schema if tool.type is None else tool.type
         return json_values(schema, self._rules.order, self._whitespace, source).plan()
+
+    def _text_of(self, grammar: TextGrammar) -> Plan:
+        """Returns the argument `INPUT` as a text of a grammar. It is spelled as a string of the format."""
+        texts = text_plan(*grammar)
+        if self._keyed is not None:
+            return self._keyed.of_text(INPUT, texts)
+        if self._literal.exact:
+            head, tail = self._format.arguments.write({INPUT: "\0"}).split("\\u0000")
+            ends = escaped(head), escaped(tail)
+        else:
+            ends = rf'\{{\s{{0,8}}"{INPUT}"\s?:\s?"', r'"\s{0,8}\}'
+        return Series((Regex(ends[0]).plan(), spelled_texts(texts, json_escaped), Regex(ends[1]).plan()))
 
     @property
     def _whitespace(self) -> Whitespace:

@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from structgen.arguments import require, require_unicode, several
-from structgen.constraints.basic import JsonSchema
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Composition
 from structgen.constraints.grammars.bnf import EBNF as _EBNF
 from structgen.constraints.grammars.bnf import GBNF as _GBNF
@@ -143,6 +143,21 @@ class EBNF(Composition):
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
         return _read(self.grammar, self.start, _EBNF)
+
+
+def text_plan(syntax: str, definition: str) -> Plan:
+    """The plan of a grammar whose parts are all automata over characters, so that they can be spelled otherwise.
+
+    Args:
+        syntax: "lark" or "regex".
+
+    Raises:
+        OptionError: it is malformed, or has what is not supported.
+    """
+    if syntax == "regex":
+        return Regex(definition).plan()
+    _require_texts(definition, "start")
+    return _read_lark(definition, "start")
 
 
 def grammar_of(text: str) -> Lark | GBNF | EBNF:

@@ -69,6 +69,22 @@ def described(owner: Any) -> Described:
     return Described("\n\n".join(parts), {name.lstrip("*"): " ".join(text.split()) for name, text in about.items()})
 
 
+class TextGrammar(NamedTuple):
+    """A grammar of texts.
+
+    Attributes:
+        syntax: "lark" or "regex".
+        definition: the grammar.
+    """
+
+    syntax: str
+    definition: str
+
+
+INPUT = "input"
+"""The only argument of a tool that takes text."""
+
+
 class Declared(NamedTuple):
     """A tool as a list declares it.
 
@@ -76,11 +92,13 @@ class Declared(NamedTuple):
         name: its name.
         description: the description that the model reads.
         parameters: the JSON Schema of its arguments; its values are objects.
+        grammar: of the argument `INPUT`; None for a tool that takes any text, or more than a text.
     """
 
     name: str
     description: str
     parameters: dict[str, Any]
+    grammar: TextGrammar | None = None
 
 
 def declared(given: Any) -> Declared:
@@ -89,7 +107,8 @@ def declared(given: Any) -> Declared:
     Args:
         given: OpenAI's form (`{"type": "function", "function": {...}}`, or the inner dict alone), MCP's form (a dict
             with `inputSchema`, or an object with this attribute), Anthropic's form (a dict with `input_schema`) or
-            Gemini's (a dict with `parameters`, whose types may be in capitals, or `parametersJsonSchema`).
+            Gemini's (a dict with `parameters`, whose types may be in capitals, or `parametersJsonSchema`). OpenAI's
+            custom tools (`{"type": "custom", ...}`) have the argument `input`, a text, which may follow a grammar.
 
     Raises:
         SchemaError: the entry has none of these forms, or its name is empty.
@@ -98,17 +117,41 @@ def declared(given: Any) -> Declared:
     entry: Any = given
     if not isinstance(given, Mapping):  # an object of the `mcp` package, or a similar one
         entry = {key: getattr(given, key) for key in ("name", "description", *keys) if hasattr(given, key)}
-    if isinstance(entry.get("function"), Mapping):
-        entry = entry["function"]
+    is_custom = entry.get("type") == "custom" and not any(key in entry for key in keys)
+    inner = "custom" if is_custom else "function"
+    if isinstance(entry.get(inner), Mapping):
+        entry = entry[inner]
     name = entry.get("name")
     if not isinstance(name, str) or not name:
         raise SchemaError(f"{quoted(given)} is no tool: expected an entry with a name, as in OpenAI's or MCP's lists")
+    if is_custom:
+        return _custom(name, entry)
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})
     if not isinstance(parameters, Mapping):
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
     given = {key: value for key, value in parameters.items() if key != "nullable"}  # arguments are never null
     schema = as_written(given, where=f"the parameters of the tool {quoted(name)}: ").schema
     return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **schema})
+
+
+def _custom(name: str, entry: Mapping[str, Any]) -> Declared:
+    """Reads a custom tool of OpenAI's interface. The model reads the grammar behind the description.
+
+    Raises:
+        SchemaError: the format is neither text nor a grammar.
+    """
+    format_ = entry.get("format") or {"type": "text"}
+    rule = format_.get("grammar", format_) if isinstance(format_, Mapping) else format_
+    parameters = {"type": "object", "properties": {INPUT: {"type": "string"}}, "required": [INPUT]}
+    about, kind = entry.get("description") or "", format_.get("type") if isinstance(format_, Mapping) else format_
+    if kind == "text":
+        return Declared(name, about, parameters)
+    syntax, definition = (rule.get(key) if isinstance(rule, Mapping) else None for key in ("syntax", "definition"))
+    if kind != "grammar" or syntax not in ("lark", "regex") or not isinstance(definition, str):
+        expected = 'expected {"type": "text"}, or {"type": "grammar", "syntax": "lark" or "regex", "definition": ...}'
+        raise SchemaError(f"the format of the tool {quoted(name)} is {quoted(format_)}: {expected}")
+    told = f"{about}\n\nThe text of `{INPUT}` follows this {syntax} grammar:\n{definition}".lstrip()
+    return Declared(name, told, parameters, TextGrammar(syntax, definition))
 
 
 def strict(schema: Any) -> Any:

@@ -31,6 +31,7 @@ from structgen.tools.invoking import MAX_RESULT, Invoking, ToolOptions, require_
 from structgen.tools.openapi import functions_of
 from structgen.tools.parameters import (
     Described,
+    TextGrammar,
     declared,
     defaults,
     described,
@@ -153,7 +154,10 @@ class Tool(Generic[P, R]):
         retries: how often a call that raised is made again.
         max_result: the characters of a result that the model reads at most.
         concurrent: may a call run beside other calls of the same turn, in a thread?
+        grammar: what the text of the argument `input` follows, of a custom tool; None for any other tool.
     """
+
+    grammar: TextGrammar | None = None
 
     def __init__(
         self,
@@ -209,7 +213,7 @@ class Tool(Generic[P, R]):
             return Tool(given, **options)
         entry = declared(given)
         made: Tool[..., Any] = Tool(function or _nothing, name=entry.name, description=entry.description, **options)
-        made.function, made._schema = function, entry.parameters
+        made.function, made._schema, made.grammar = function, entry.parameters, entry.grammar
         return made
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
@@ -13,9 +14,12 @@ from structgen.chat.keyed.value_plans import (
     FREE_NAME,
     ElementPlans,
     NestedPlans,
+    json_escaped,
+    python_escaped,
     raw_strings,
     scalar_words,
     separated,
+    spelled_texts,
 )  # fmt: skip
 from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Slot
@@ -25,6 +29,7 @@ from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
 from structgen.parts.parts import Either, Loop, Plan, Series, Unordered, Words
 from structgen.regular.chardfa import complement, from_pattern, intersect, literals
+from structgen.regular.texts import escaped, free_text
 from structgen.schema.normal import Shape
 
 
@@ -98,6 +103,26 @@ class KeyedPlans:
         if self._separator is None:
             return Series(tuple(plan if needed else optional(plan) for plan, needed in items))
         return separated(items, self._separator)
+
+    def of_text(self, name: str, texts: Plan) -> Plan:
+        """Returns the one argument of this name, whose value is a text of a grammar."""
+        format_ = dict(self._writer.formats)["string"]
+        _, sides = around(format_.before, format_.after)
+        head, after = self._literal.spelling(sides.head), self._literal.spelling(sides.after_key(name))
+        if isinstance(format_.writer, JsonLayout):
+            quote = Words(literals(('"',)))
+            value: Plan = Series((quote, spelled_texts(texts, json_escaped), quote))
+        elif isinstance(format_.writer, Raw):
+            unstopped = free_text((), [escaped(sides.stop(name))], 0)
+            line = (Words(literals(("\n",))),) if sides.padded else ()
+            value = Series((*line, spelled_texts(texts, lambda language: intersect(language, unstopped)), *line))
+        elif isinstance(format_.writer, Nested) and format_.writer.escaped:
+            quotes = [(quote, Words(literals((quote,)))) for quote in "\"'"]
+            ways = [(mark, spelled_texts(texts, partial(python_escaped, quote=quote))) for quote, mark in quotes]
+            value = Either(tuple(Series((mark, spelled, mark)) for mark, spelled in ways))
+        else:
+            raise UnsupportedSchema(f"the model's call format has no spelling for a text of a grammar: {name}")
+        return Series((self._prefix, self._literal.plan(name), head, value, after))
 
     def of_any_name(self, tool: str) -> Plan:
         """Returns arguments of any name and value, any number of them. No text behind a value may have its name."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from structgen.chat.keyed.nested import ESCAPES, LITERALS, SCALAR_WORDS, Element
 from structgen.chat.literals import Literals, optional
 from structgen.chat.spellings import loosened
 from structgen.errors import UnsupportedSchema
-from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words
+from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words, mapped
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.substrings import quote_language
 from structgen.regular.texts import escaped, free_text
@@ -353,10 +353,38 @@ _COUNTED = 200
 """Up to this length, the characters of a literal of Python are counted without its escapes."""
 
 
+JSON_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+"""The letter behind a backslash in JSON -> the character that is meant."""
+
+
+def json_escaped(language: CharDfa) -> CharDfa:
+    """Returns the texts between the quotes of JSON, of the strings in a language. Control characters without a letter
+    of their own are in none."""
+    return _escaped(language, JSON_ESCAPES, {ord('"'), *range(0x20)})
+
+
 def python_escaped(language: CharDfa, quote: str) -> CharDfa:
     """Returns the texts between two quotes that are literals of Python, of the strings in a language."""
-    escapes = {ord(letter): ord(meant) for letter, meant in ESCAPES.items()}
-    alone = sorted({ord(quote), 0x5C, 0x0A, 0x0D, *escapes, *escapes.values()})
+    return _escaped(language, ESCAPES, {ord(quote), 0x0A, 0x0D})
+
+
+def spelled_texts(texts: Plan, spell: Callable[[CharDfa], CharDfa]) -> Plan:
+    """Returns the texts of a grammar in another spelling, which is given for the automata over its characters."""
+    spelled = cache(spell)
+    return mapped(
+        texts, lambda plan: replace(plan, language=spelled(plan.language)) if isinstance(plan, Words) else plan
+    )
+
+
+def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> CharDfa:
+    """Returns the spellings of the strings in a language.
+
+    Args:
+        letters: the letter behind a backslash -> the character that is meant.
+        never: the characters that stand in no spelling as they are.
+    """
+    escapes = {ord(letter): ord(meant) for letter, meant in letters.items()}
+    alone = sorted({*never, 0x5C, *escapes, *escapes.values()})
     starts = sorted({*language.bounds.tolist(), *alone, *(code + 1 for code in alone)})
     kinds = {
         start: int(language.classes[np.searchsorted(language.bounds, start, side="right") - 1]) for start in starts
@@ -368,7 +396,7 @@ def python_escaped(language: CharDfa, quote: str) -> CharDfa:
     table[:count, : language.next.shape[1]] = language.next
     for code in alone:
         table[:count, own[code]] = language.next[:, kinds[code]]
-    for code in (ord(quote), 0x0A, 0x0D):
+    for code in never:
         table[:count, own[code]] = 0
     behind = np.arange(count, dtype=np.int32) + count - 1  # the state behind the backslash in each state
     table[1:count, own[0x5C]] = behind[1:]
