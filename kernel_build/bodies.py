@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernel_build.sources import BOOL, FLOAT, INT, Array, Kernel, Type, c_type
+from kernel_build.sources import BOOL, FLOAT, INT, Array, Field, Kernel, Record, Type, c_type
 
 if TYPE_CHECKING:
     from kernel_build.translation import Translation
@@ -105,6 +105,8 @@ class Body:
             if self._types.setdefault(node.id, kind) != kind and self._types[node.id] != BOOL:
                 raise self._fail(node, f"{self._types[node.id]} before, {kind} here")
             return node.id
+        if isinstance(node, ast.Attribute):
+            return self._field(node)
         assert isinstance(node, ast.Subscript)
         return self._subscript(node, cast=False)
 
@@ -147,13 +149,39 @@ class Body:
                 return self._side(value, side)
             case ast.Subscript(ast.Call() as called, ast.Constant(int() as place)) if type(self._type(called)) is tuple:
                 return f"{self._expression(called)}[{place}]"
+            case ast.Subscript(ast.Attribute() as value, place) if isinstance(self._type(node), Record):
+                _, field = self._found(value)
+                size = self._all.package.size(field.given)
+                return f"({self._field(value)} + {8 * size}LL * {self._expression(place)})"
             case ast.Subscript():
                 return self._subscript(node, cast=True)
-            case ast.Attribute(value, "size"):
+            case ast.Attribute(value, "size") if not isinstance(self._type(value), Record):
                 return self._side(value, 0)
+            case ast.Attribute():
+                return self._field(node)
             case ast.Call(ast.Name(name), arguments):
                 return self._call(node, name, arguments)
         raise self._fail(node, "no kernel may contain this")
+
+    def _found(self, node: ast.Attribute) -> tuple[str, Field]:
+        """The address of a record, and a field of it."""
+        record = self._type(node.value)
+        if not isinstance(record, Record):
+            raise self._fail(node, "no kernel may contain this")
+        fields = self._all.package.fields(record)
+        if node.attr not in fields:
+            raise self._fail(node, f"{record.name} has no such field")
+        return self._expression(node.value), fields[node.attr]
+
+    def _field(self, node: ast.Attribute) -> str:
+        """A field of a record: its number, its array, or the address of numbers and records that are in it."""
+        address, field = self._found(node)
+        if field.kind == "numbers":
+            return f"((<int64_t *>{address}) + {field.place})"
+        if field.kind == "records":
+            return f"({address} + {8 * field.place}LL)"
+        number = f"(<int64_t *>{address})[{field.place}]"
+        return f"(<{field.given.element} *>{number})" if isinstance(field.given, Array) else number
 
     def _name(self, node: ast.expr, name: str) -> str:
         if name in self._types:
@@ -180,6 +208,8 @@ class Body:
             return f"{name}({', '.join(texts)})"
         if name == "abs":
             return f"({texts[0]} if {texts[0]} >= 0 else -{texts[0]})"
+        if self._all.package.record(self._module, name):
+            return texts[0]
         view = self._view(name)
         if view:
             kind, values = view
@@ -188,16 +218,22 @@ class Body:
                 element = self._element(arguments[0], array, [texts[1], f"{column}LL"])
                 shifted = f"({element} >> {shift})" if shift else element
                 return f"({shifted} & {mask}LL)" if mask != -1 else shifted
-            element, _, register = values
-            address = f"(<int64_t *>{texts[0]})[{register}]" if kind == "table" else texts[0]
-            return f"(<{element} *>{address})"
+            return f"(<{values[0]} *>{texts[0]})"
         kernel = self._kernel_named(name)
         if kernel is None:
             raise self._fail(node, "a kernel calls only kernels")
         given = []
         for argument, text, wanted in zip(arguments, texts, kernel.arguments.values(), strict=True):
+            if isinstance(wanted, Record) and not self._is(self._type(argument), wanted):
+                raise self._fail(argument, f"{name} wants a {wanted.name}")
             given.append(self._passed(argument, text) if isinstance(wanted, Array) else text)
         return f"c_{kernel.name}({', '.join(given)})"
+
+    def _is(self, given: Type | None, wanted: Record) -> bool:
+        """Is a type this kind of record, or made from it?"""
+        while isinstance(given, Record) and given != wanted:
+            given = self._all.package.base(given)
+        return given == wanted
 
     def _passed(self, node: ast.expr, text: str) -> str:
         """An array as an argument of a kernel."""
@@ -215,7 +251,7 @@ class Body:
         return self._all.kernels.get((home[0].name, home[1])) if home else None
 
     def _view(self, name: str) -> tuple[str, Any] | None:
-        """What a name does that stands for `view`, `table` or `field` with its arguments."""
+        """What a name does that stands for `view` or `field` with its arguments."""
         home = self._all.package.home(self._module, name)
         while home:
             node = home[0].definitions[home[1]]
@@ -231,19 +267,15 @@ class Body:
             if isinstance(value, ast.Name):
                 home = self._all.package.home(home[0].name, value.id)
                 continue
-            if not (isinstance(value, ast.Call) and ast.unparse(value.func) in ("view", "table", "field")):
+            if not (isinstance(value, ast.Call) and ast.unparse(value.func) in ("view", "field")):
                 return None
             kind, module = ast.unparse(value.func), home[0].name
-            numbers = [self._evaluated(module, each) for each in value.args]
-            named = {str(each.arg): self._evaluated(module, each.value) for each in value.keywords}
+            numbers = [self._all.package.number(module, each) for each in value.args]
+            named = {str(each.arg): self._all.package.number(module, each.value) for each in value.keywords}
             if kind == "field":
                 return kind, (numbers[0], named.get("shift", 0), named.get("mask", -1))
-            return kind, (f"{np.dtype(numbers[0]).name}_t", *numbers[1:], *[0] * (3 - len(numbers)))
+            return kind, (f"{np.dtype(numbers[0]).name}_t", *numbers[1:], *[0] * (2 - len(numbers)))
         return None
-
-    def _evaluated(self, module: str, node: ast.expr) -> Any:
-        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-        return eval(ast.unparse(node), {name: self._all.package.value(module, name) for name in names})
 
     # Arrays
 
@@ -313,10 +345,14 @@ class Body:
                 return self._type(operand)
             case ast.IfExp(_, body, orelse):
                 return FLOAT if FLOAT in (self._type(body), self._type(orelse)) else self._type(body)
+            case ast.Attribute(value) if isinstance(self._type(value), Record):
+                return self._found(node)[1].given or INT
             case ast.Subscript(ast.Attribute(_, "shape")):
                 return INT
             case ast.Subscript(value, place):
                 array = self._type(value)
+                if isinstance(array, Record):
+                    return array
                 if not isinstance(array, Array):
                     return INT
                 places = place.elts if isinstance(place, ast.Tuple) else [place]
@@ -326,9 +362,12 @@ class Body:
                     return Array(array.element, array.dimensions - len(places))
                 return FLOAT if array.element == "float64_t" else INT
             case ast.Call(ast.Name(name), arguments):
+                record = self._all.package.record(self._module, name)
+                if record:
+                    return record
                 view = self._view(name)
                 if view and view[0] != "field":
-                    element, columns, _ = view[1]
+                    element, columns = view[1]
                     return Array(element, 2 if columns else 1, columns)
                 kernel = self._kernel_named(name)
                 if kernel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +34,29 @@ class Array(NamedTuple):
         return f"{self.element} *" if pointer else f"array_of_{self.element}"
 
 
+class Record(NamedTuple):
+    """A kind of record (see `structgen.kernels.Record`): its module, and its name there."""
+
+    module: str
+    name: str
+
+
+class Field(NamedTuple):
+    """A field of a record: its place among the record's numbers, and what it is.
+
+    Attributes:
+        kind: "number", "array", "numbers" or "records".
+        given: the record of "records"; for "array" and "numbers", the array.
+    """
+
+    kind: str
+    place: int
+    size: int
+    given: Array | Record | None
+
+
 INT, FLOAT, BOOL, NOTHING = "int64_t", "double", "bint", "void"
-Type = Array | str | tuple[str, ...]
+Type = Array | Record | str | tuple[str, ...]
 
 
 class Source:
@@ -126,6 +148,67 @@ class Package:
         exec(compile(ast.fix_missing_locations(ast.Module([stripped], [])), source.name, "exec"), names)
         return names[name]
 
+    def record(self, module: str, name: str) -> Record | None:
+        """The kind of record for which a name stands; None if it stands for something else."""
+        home = self.home(module, name)
+        if home is None or not isinstance(home[0].definitions[home[1]], ast.ClassDef):
+            return None
+        return Record(home[0].name, home[1])
+
+    def fields(self, record: Record) -> dict[str, Field]:
+        """The fields of a record, those of its base first."""
+        base = self.base(record)
+        found = dict(self.fields(base)) if base else {}
+        place = self.size(base) if base else 0
+        for name, value in self._fields_of(self._class(record)):
+            size, given = self._sized(record.module, ast.unparse(value.func), value.args)
+            found[name] = Field(ast.unparse(value.func), place, size, given)
+            place += size
+        return found
+
+    def base(self, record: Record) -> Record | None:
+        """The kind of record from which one is made; None for none but `structgen.kernels.Record`."""
+        base = self.record(record.module, ast.unparse(self._class(record).bases[0]))
+        return base if base and base.name != "Record" else None
+
+    def _class(self, record: Record) -> ast.ClassDef:
+        node = self.source(record.module).definitions[record.name]
+        assert isinstance(node, ast.ClassDef) and node.bases, f"{record.name} is no record"
+        return node
+
+    @staticmethod
+    def _fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.Call]]:
+        """The fields that a class declares, alone or several in a line."""
+        for each in node.body:
+            if isinstance(each, ast.Assign) and len(each.targets) == 1:
+                targets, values = each.targets[0], each.value
+                names = targets.elts if isinstance(targets, ast.Tuple) else [targets]
+                for name, value in zip(names, values.elts if isinstance(values, ast.Tuple) else [values], strict=True):
+                    if isinstance(value, ast.Call):
+                        yield ast.unparse(name), value
+
+    def size(self, record: Record) -> int:
+        """How many numbers of eight bytes a record has."""
+        return sum(field.size for field in self.fields(record).values())
+
+    def _sized(self, module: str, kind: str, arguments: list[ast.expr]) -> tuple[int, Array | Record | None]:
+        """How many numbers a field has, and what it reads as."""
+        if kind == "records":
+            record = self.record(module, ast.unparse(arguments[0]))
+            assert record
+            return self.number(module, arguments[1]) * self.size(record), record
+        if kind == "numbers":
+            return self.number(module, arguments[0]), Array("int64_t", 1, 0)
+        if kind == "array":
+            columns = self.number(module, arguments[1]) if len(arguments) > 1 else 0
+            return 1, Array(f"{ast.unparse(arguments[0]).rpartition('.')[2]}_t", 2 if columns else 1, columns)
+        return 1, None
+
+    def number(self, module: str, node: ast.expr) -> Any:
+        """The value of an expression of a module's constants."""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return eval(ast.unparse(node), {name: self.value(module, name) for name in names})
+
     def type_of(self, module: str, annotation: ast.expr | None) -> Type:
         """What an annotation means in a kernel.
 
@@ -147,6 +230,9 @@ class Package:
         if isinstance(annotation, ast.Name):
             if annotation.id in ("int", "float", "bool"):
                 return {"int": INT, "float": FLOAT, "bool": BOOL}[annotation.id]
+            record = self.record(module, annotation.id)
+            if record:
+                return record
             home = self.home(module, annotation.id)
             if home:
                 node = home[0].definitions[home[1]]
@@ -170,11 +256,12 @@ class Kernel:
 
     @property
     def result_c(self) -> str:
-        return f"({', '.join(self.result)})" if type(self.result) is tuple else str(self.result)
+        return f"({', '.join(self.result)})" if type(self.result) is tuple else c_type(self.result)
 
 
 def c_type(type_: Type) -> str:
-    return type_.c if isinstance(type_, Array) else str(type_)
+    """How a type is spelled in C; a record is its address."""
+    return type_.c if isinstance(type_, Array) else INT if isinstance(type_, Record) else str(type_)
 
 
 def kernel_files() -> list[Path]:

@@ -97,7 +97,7 @@ class Translation:
         """The function that Python calls."""
         taken, given, lines = [], [], []
         for name, type_ in kernel.arguments.items():
-            taken.append(f"object {name}" if isinstance(type_, Array) else f"{type_} {name}")
+            taken.append(f"object {name}" if isinstance(type_, Array) else f"{c_type(type_)} {name}")
             given.append(f"a_{name}" if isinstance(type_, Array) else name)
             if isinstance(type_, Array):
                 lines.append(f"cdef {type_.c} a_{name} = take_{type_.element}({name}, {type_.dimensions}, {name!r})")

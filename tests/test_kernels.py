@@ -83,19 +83,36 @@ def test_every_kernel_is_compiled() -> None:
 SOURCE = '''
 import numpy as np
 import numpy.typing as npt
-from structgen.kernels import Rows, inner_kernel, kernel, table
+from structgen.kernels import Record, Rows, array, inner_kernel, kernel, number, numbers, records
 
 Int32 = npt.NDArray[np.int32]
 A, B = range(2)
 SIZES = np.array([B << 40, -1])
-edges_at = table(np.int32, 2, B)
+
+class Sizes(Record):
+    low, high = number(), number()
+
+class Machine(Record):
+    n_edges = number()
+    edges = array(np.int32, 2)
+    bits = numbers(3)
+    sizes = records(Sizes, 2)
+
+class Grown(Machine):
+    more = number()
 
 @inner_kernel
-def half(machine: int, row: int) -> int:
-    return edges_at(machine)[row, A] >> 1
+def half(machine: Machine, row: int) -> int:
+    machine.n_edges += 1
+    return machine.edges[row, A] >> machine.sizes[B].high
+
+@inner_kernel
+def more(machine: Grown, row: int) -> int:
+    machine.bits[row], machine.more = 1, machine.n_edges
+    return half(machine, row)
 
 @kernel
-def total(machine: int, rows: Rows[Int32]) -> tuple[int, bool]:
+def total(machine: Machine, rows: Rows[Int32]) -> tuple[int, bool]:
     """Text."""
     count, found = SIZES[0], False
     for row in range(rows.shape[0]):
@@ -118,7 +135,10 @@ def test_numbers_are_wide_and_constants_are_literals(package: Path) -> None:
     package.write_text(SOURCE.format("count += half(machine, row) + rows[row, B]"), encoding="utf-8")
     text = translated()
     assert "static int64_t structgen_sums_SIZES[] = {1099511627776LL, -1LL};" in text
-    assert "return ((<int64_t>(<int32_t *>(<int64_t *>machine)[1])[(row) * 2 + 0LL]) >> 1LL)" in text
+    assert "(<int64_t *>machine)[0] += 1LL" in text
+    assert "return ((<int64_t>(<int32_t *>(<int64_t *>machine)[1])[(row) * 2 + 0LL]) >> " in text
+    assert ">> (<int64_t *>((machine + 40LL) + 16LL * 1LL))[1])" in text
+    assert "((<int64_t *>machine) + 2)[row], (<int64_t *>machine)[9] = (1LL, (<int64_t *>machine)[0])" in text
     assert "count += (c_sums_half(machine, row) + (<int64_t>rows.data[(row) * rows.columns + 1LL]))" in text
     assert "def sums_total(int64_t machine, object rows):" in text
 
@@ -130,7 +150,8 @@ def test_numbers_are_wide_and_constants_are_literals(package: Path) -> None:
         ("print(row)", "a kernel calls only kernels: print"),
         ("count = [row]", r"no kernel may contain this: \[row\]"),
         ("rows = row", "before, int64_t here: rows"),
-        ("count = edges_at(machine).size", "the size of this array is not known"),
+        ("count = machine.edges.size", "the size of this array is not known"),
+        ("count = machine.edge", "Machine has no such field: machine.edge"),
     ],
 )
 def test_what_no_kernel_may_contain_is_told_with_its_line(package: Path, line: str, told: str) -> None:

@@ -8,10 +8,9 @@ import numpy as np
 
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import may_end, registers_at, settle, step
+from structgen.automaton.step import may_end, settle, step
 from structgen.automaton.table_format import (
-    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, R_ARGUMENT, R_FRAME, R_TAKEN, R_WANT, TARGET, WANT_ANSWER, A, B, Int64,
-    Machine, position as packed,
+    COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, TARGET, WANT_ANSWER, A, B, Int64, Machine, position as packed,
 )  # fmt: skip
 from structgen.kernels import kernel, view_int64, view_uint8
 
@@ -73,7 +72,7 @@ def settled(machine: Machine, position: int) -> int:
     state, frame, count = position & TARGET, (position >> FRAME_SHIFT) & FRAME_MASK, position >> COUNT_SHIFT
     state, frame, count = settle(machine, state, frame, count)
     if state < 0:
-        registers_at(machine)[R_TAKEN] = 0
+        machine.taken = 0
     after: int = state if state <= 0 else state | frame << FRAME_SHIFT | count << COUNT_SHIFT
     return after
 
@@ -95,7 +94,7 @@ class Bytewise:
         while True:
             if self._bytes(position, byte, byte):
                 return int(self._out[byte])
-            taken = bool(self._automaton.tables.registers[R_TAKEN])
+            taken = bool(self._automaton.tables.machine[Machine.taken])
             position = self._answered(answer, taken=taken)
             if taken or not position:
                 return self.settled(position, answer)
@@ -106,14 +105,14 @@ class Bytewise:
         Returns:
             The number of bytes of the whole text that are accepted, and whether a test stops the walk at the next one.
         """
-        automaton, registers = self._automaton, self._automaton.tables.registers
+        automaton, machine = self._automaton, self._automaton.tables.machine
         address, out = np.frombuffer(text, np.uint8).ctypes.data, positions.ctypes.data
         while True:
             taken = after_text(automaton.tables.base, address, first, len(text), out)
             if taken >= 0:
                 return int(taken), False
             first = int(taken) + len(text)
-            if registers[R_WANT] == WANT_ANSWER:
+            if machine[Machine.want] == WANT_ANSWER:
                 return first, True
             automaton.provide()
 
@@ -131,12 +130,12 @@ class Bytewise:
 
     def over(self, position: int, answer: Answer) -> bool:
         """May the text, begun at frame 0, end here?"""
-        automaton, registers = self._automaton, self._automaton.tables.registers
+        automaton, machine = self._automaton, self._automaton.tables.machine
         while position:
             ends = ends_at(automaton.tables.base, position)
             if ends >= 0:
                 return bool(ends)
-            if registers[R_WANT] == WANT_ANSWER:
+            if machine[Machine.want] == WANT_ANSWER:
                 position = self._answered(answer, taken=False)
             else:
                 automaton.provide()
@@ -144,10 +143,10 @@ class Bytewise:
 
     def _bytes(self, position: int, first: int, last: int) -> bool:
         """Fills `_out` for the bytes `first..last`; False if a test stops it at the byte `_stopped_at`."""
-        automaton, registers = self._automaton, self._automaton.tables.registers
+        automaton, machine = self._automaton, self._automaton.tables.machine
         while True:
             stopped = after_bytes(automaton.tables.base, position, first, last, self._address)
-            if stopped >= 0 or registers[R_WANT] == WANT_ANSWER:
+            if stopped >= 0 or machine[Machine.want] == WANT_ANSWER:
                 self._stopped_at = stopped + 256
                 return bool(stopped >= 0)
             first = stopped + 256
@@ -155,20 +154,20 @@ class Bytewise:
 
     def _answered(self, answer: Answer, *, taken: bool) -> int:
         """The state to which the test that has stopped a walk leads; 0 if it refuses."""
-        automaton, registers = self._automaton, self._automaton.tables.registers
-        test, frame = registers[R_ARGUMENT], registers[R_FRAME]
+        automaton, machine = self._automaton, self._automaton.tables.machine
+        test, frame = machine[Machine.argument], machine[Machine.tested_frame]
         holds = answer(automaton.checks[test], taken)
         state = int(automaton.tables.states[test, A if holds else B])
         return packed(state, frame) if state else 0
 
     def settled(self, position: int, answer: Answer) -> int:
         """The position after what a state does on arrival; 0 if a check refuses there."""
-        automaton, registers = self._automaton, self._automaton.tables.registers
+        automaton, machine = self._automaton, self._automaton.tables.machine
         while position:
             after = int(settled(automaton.tables.base, position))
             if after >= 0:
                 return after
-            if registers[R_WANT] == WANT_ANSWER:
+            if machine[Machine.want] == WANT_ANSWER:
                 position = self._answered(answer, taken=True)
             else:
                 automaton.provide()

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from structgen.automaton.checks import Check
 from structgen.json_text.reading import JsonReading
 from structgen.automaton.table_format import (
-    ACTION, CALL, GOTO, MAX_STATES, MISS, R_ARGUMENT, R_OUTCOME, R_WANT, TARGET, TEST, WANT_FRAMES, WANT_NOTHING,
-    WANT_RETURN, WANT_STATE, B, WrittenRows,
+    ACTION, CALL, GOTO, MAX_STATES, MISS, TARGET, TEST, WANT_FRAMES, WANT_NOTHING, WANT_RETURN, WANT_STATE, B, Machine,
+    WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
 from structgen.patience import check_deadline
@@ -303,14 +303,14 @@ class Automaton:
         return state if of_block is None else of_block(state)
 
     def provide(self) -> None:
-        """Provides what the registers say that a kernel wants."""
-        registers = self.tables.registers
-        want, argument = registers[R_WANT], registers[R_ARGUMENT]
-        registers[R_WANT] = WANT_NOTHING
+        """Provides what a kernel wants that has stopped."""
+        machine = self.tables.machine
+        want, argument = machine[Machine.want], machine[Machine.argument]
+        machine[Machine.want] = WANT_NOTHING
         if want == WANT_FRAMES:
             self.tables.grow_frames()
         elif want == WANT_RETURN:
-            self._resolve(argument, registers[R_OUTCOME])
+            self._resolve(argument, machine[Machine.outcome])
         elif want == WANT_STATE:
             self.expand(argument)
         else:

@@ -1,8 +1,8 @@
 """One byte: the transition function of the automaton.
 
 `step` is the only place that gives the tables their meaning (see `table_format`). If it needs something that is not
-there yet (the row of a stub, an unknown return, room for a frame), it stops with state -1 and writes to the registers
-what is *wanted*. The caller provides it and calls again.
+there yet (the row of a stub, an unknown return, room for a frame), it stops with state -1 and writes down what is
+*wanted*. The caller provides it and calls again.
 
 In most kernels `machine` is the automaton, `state`, `frame` and `count` are a position of it.
 """
@@ -13,25 +13,14 @@ import numpy as np
 
 from structgen.automaton.table_format import (
     ACTION, ASK, CALL, COUNT, COUNTER, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KEY, KIND,
-    LEADS, LO, MISS, NEED, NOTHING, OPEN, PARENT, RANGES, REFUSE, RETURN, ROOM, R_ANSWER, R_ARGUMENT, R_BUCKETS,
-    R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_EDGES, R_FRAME, R_FRAMES, R_KEPT, R_MET, R_N_FRAMES, R_OPEN,
-    R_OUTCOME, R_PURE, R_RETURNS, R_SCRATCH, R_STATES, R_TAKEN, R_WANT, SPAN, SPILL, START, STEPS_KEPT, STUB,
+    LEADS, LO, MISS, NEED, NOTHING, OPEN, PARENT, RANGES, REFUSE, RETURN, ROOM, SPAN, SPILL, START, STEPS_KEPT, STUB,
     TARGET, UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, Machine, hash_frame,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, table, view_int64
+from structgen.kernels import inner_kernel, view
 
 Position = tuple[int, int, int]
 """State, frame, counter."""
-
-
-registers_at = view_int64
-states_at = table(np.int32, 8, R_STATES)
-edges_at = table(np.int32, 2, R_EDGES)
-scratch_at = table(np.int32, 0, R_SCRATCH)
-frames_at = table(np.int64, 4, R_FRAMES)
-_buckets_at = table(np.int32, 0, R_BUCKETS)
-_returns_at = table(np.int64, 2, R_RETURNS)
-_kept_at = table(np.int64, 2, R_KEPT)
+_kept_steps = view(np.int64, 2)
 
 
 @inner_kernel
@@ -39,7 +28,7 @@ def write_row(
     machine: Machine, state: int, kind: int, start: int, count: int, action: int, a: int, b: int, high: int
 ) -> None:
     """Write the row of a state. Its counter has no lower bound."""
-    states = states_at(machine)
+    states = machine.states
     states[state, START], states[state, COUNT], states[state, KIND] = start, count, kind
     states[state, MISS], states[state, A], states[state, B] = action, a, b
     states[state, LO], states[state, HI] = 0, high
@@ -54,7 +43,7 @@ def write_plain_row(machine: Machine, state: int, start: int, count: int, high: 
 @inner_kernel
 def write_span(machine: Machine, row: int, first: int, last: int, leads: int) -> None:
     """Write the edge of the bytes from `first` to `last`, to a target with its flags."""
-    edges = edges_at(machine)
+    edges = machine.edges
     edges[row, SPAN], edges[row, LEADS] = first | last << 8, leads
 
 
@@ -67,21 +56,21 @@ def write_edge(machine: Machine, row: int, byte: int, leads: int) -> None:
 @inner_kernel
 def mode_of(machine: Machine, state: int) -> int:
     """The mode of a state: PLAIN, FREE, OVERLAY, CHARS, ITEMS or GAP."""
-    return (states_at(machine)[state, KIND] >> 4) & 15
+    return (machine.states[state, KIND] >> 4) & 15
 
 
 @inner_kernel
 def aux_of(machine: Machine, state: int) -> int:
     """The number that belongs to the mode of a state (see the modes)."""
-    return states_at(machine)[state, KIND] >> 8
+    return machine.states[state, KIND] >> 8
 
 
 @inner_kernel
 def push(machine: Machine, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 if there is no room for a new one."""
-    registers, frames, buckets = registers_at(machine), frames_at(machine), _buckets_at(machine)
+    frames, buckets = machine.frames, machine.buckets
     # The frame may be there: look at its bucket, and at those behind it up to a free one.
-    mask = registers[R_CAP_BUCKETS] - 1
+    mask = machine.n_buckets - 1
     slot = hash_frame(ret, parent, count) & mask
     while buckets[slot] != 0:
         frame = buckets[slot]
@@ -89,21 +78,21 @@ def push(machine: Machine, ret: int, parent: int, count: int) -> int:
             return frame
         slot = (slot + 1) & mask
     # It is not: `slot` is free, and the frame gets the next number.
-    frame = registers[R_N_FRAMES]
-    if frame >= registers[R_CAP_FRAMES]:
-        registers[R_WANT] = WANT_FRAMES
+    frame = machine.n_frames
+    if frame >= machine.max_frames:
+        machine.want = WANT_FRAMES
         return -1
     frames[frame, RETURN], frames[frame, PARENT], frames[frame, COUNTER] = ret, parent, count
     buckets[slot] = frame
-    registers[R_N_FRAMES] = frame + 1
+    machine.n_frames = frame + 1
     return frame
 
 
 @inner_kernel
 def _returned(machine: Machine, ret: int, outcome: int) -> int:
     """The state to which return `-ret` leads for an outcome; -1 if it is not known yet."""
-    returns = _returns_at(machine)
-    mask = registers_at(machine)[R_CAP_RETURNS] - 1
+    returns = machine.returns
+    mask = machine.n_returns - 1
     key = ret << 24 | outcome
     slot = hash_frame(ret, outcome, 0) & mask
     while returns[slot, KEY] != 0:
@@ -118,13 +107,12 @@ def leave(machine: Machine, frame: int, outcome: int) -> Position:
     """Pop `frame`: the position to which it returns for an outcome. Plain twin: a dictionary of (return, outcome)."""
     if frame == 0:
         return DONE, 0, 0
-    frames = frames_at(machine)
+    frames = machine.frames
     state = frames[frame, RETURN]
     if state < 0:  # the state depends on the outcome
         known = _returned(machine, -state, outcome)
         if known < 0:
-            registers = registers_at(machine)
-            registers[R_WANT], registers[R_ARGUMENT], registers[R_OUTCOME] = WANT_RETURN, -state, outcome
+            machine.want, machine.argument, machine.outcome = WANT_RETURN, -state, outcome
             return -1, frame, 0
         state = known
     return state, frames[frame, PARENT], frames[frame, COUNTER]
@@ -132,44 +120,44 @@ def leave(machine: Machine, frame: int, outcome: int) -> Position:
 
 @inner_kernel
 def _answer(machine: Machine, test: int, frame: int) -> int:
-    """The state to which the test `test` leads, answered as R_ANSWER says; -1 if the caller must answer."""
-    registers, states = registers_at(machine), states_at(machine)
-    if registers[R_ANSWER] == ASK:
-        registers[R_WANT], registers[R_ARGUMENT], registers[R_FRAME] = WANT_ANSWER, test, frame
-        registers[R_TAKEN] = 0
+    """The state to which the test `test` leads, answered as `machine.answer` says; -1 if the caller must answer."""
+    states = machine.states
+    if machine.answer == ASK:
+        machine.want, machine.argument, machine.tested_frame = WANT_ANSWER, test, frame
+        machine.taken = 0
         return -1
-    registers[R_PURE] = 0
-    # The tests that were met form a linked list: LO marks members, HI is the previous member, R_MET the last one.
+    machine.pure = 0
+    # The tests that were met form a linked list: LO marks members, HI is the previous member, `met` the last one.
     if states[test, LO] == 0:
-        states[test, LO], states[test, HI] = 1, registers[R_MET]
-        registers[R_MET] = test
-    if registers[R_ANSWER] == REFUSE:
+        states[test, LO], states[test, HI] = 1, machine.met
+        machine.met = test
+    if machine.answer == REFUSE:
         return 0
-    if registers[R_ANSWER] == OPEN and states[test, B] != 0:
-        return registers[R_OPEN]
+    if machine.answer == OPEN and states[test, B] != 0:
+        return machine.open_state
     return states[test, A]
 
 
 @inner_kernel
 def forget_tests(machine: Machine) -> None:
     """Empty the list of the tests that were met."""
-    registers, states = registers_at(machine), states_at(machine)
-    test = registers[R_MET]
+    states = machine.states
+    test = machine.met
     while test != 0:
         before = states[test, HI]
         states[test, LO], states[test, HI] = 0, UNBOUNDED
         test = before
-    registers[R_MET] = 0
+    machine.met = 0
 
 
 @inner_kernel
 def settle(machine: Machine, state: int, frame: int, count: int) -> Position:
     """The position after the eager actions of a state: calls, pops and tests on arrival."""
-    states = states_at(machine)
+    states = machine.states
     while states[state, MISS] & EAGER:
         state, frame, count = miss(machine, state, frame, count)
         if state < 0:
-            registers_at(machine)[R_TAKEN] = 1
+            machine.taken = 1
             break
     return state, frame, count
 
@@ -177,7 +165,7 @@ def settle(machine: Machine, state: int, frame: int, count: int) -> Position:
 @inner_kernel
 def miss(machine: Machine, state: int, frame: int, count: int) -> Position:
     """The position at which to look up a byte that no edge of a state takes; state 0 if the byte is refused."""
-    states = states_at(machine)
+    states = machine.states
     action = states[state, MISS] & ACTION
     if action == NOTHING:
         return 0, frame, count
@@ -193,7 +181,7 @@ def miss(machine: Machine, state: int, frame: int, count: int) -> Position:
 @inner_kernel
 def edge(machine: Machine, state: int, byte: int) -> int:
     """The edge of a state for a byte (target and flags); 0 if there is none, DEAD if an edge refuses the byte."""
-    states, edges = states_at(machine), edges_at(machine)
+    states, edges = machine.states, machine.edges
     start = states[state, START]
     leads: int = 0
     for row in range(start, start + states[state, COUNT]):
@@ -207,24 +195,23 @@ def edge(machine: Machine, state: int, byte: int) -> int:
 @inner_kernel
 def refuses_rest(machine: Machine, state: int) -> bool:
     """Does a state that is written refuse all bytes that no edge of it takes?"""
-    states = states_at(machine)
+    states = machine.states
     return states[state, MISS] & ACTION == NOTHING and states[state, KIND] != STUB
 
 
 @inner_kernel
 def unexpanded(machine: Machine, state: int) -> bool:
     """Is the state a stub? Then its row is wanted."""
-    stub = states_at(machine)[state, KIND] == STUB
+    stub = machine.states[state, KIND] == STUB
     if stub:
-        registers = registers_at(machine)
-        registers[R_WANT], registers[R_ARGUMENT] = WANT_STATE, state
+        machine.want, machine.argument = WANT_STATE, state
     return stub
 
 
 @inner_kernel
 def step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Position:
     """The position after `byte`; its state is 0 if the byte is refused, -1 if something is wanted."""
-    states = states_at(machine)
+    states = machine.states
     while state > 0:
         if unexpanded(machine, state):
             return -1, frame, count
@@ -251,23 +238,22 @@ def step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Pos
 
 @inner_kernel
 def kept_step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Position:
-    """`step`, with a cache if R_KEPT is set.
+    """`step`, with a cache if there is one.
 
     In a parser's tables one byte may end a token, reduce a few rules and shift: it pops and pushes many frames, and
     does so again for each of the many tokens with the same beginning. If nothing is counted and no test is met, a step
     depends only on the state, the frame and the byte. So the last steps are cached, for all masks of an automaton.
     """
-    registers = registers_at(machine)
-    if registers[R_KEPT] == 0 or count != 0:
+    if machine.kept == 0 or count != 0:
         return step(machine, state, frame, count, byte)
-    kept, key = _kept_at(machine), state | frame << FRAME_SHIFT | byte << COUNT_SHIFT
+    kept, key = _kept_steps(machine.kept), state | frame << FRAME_SHIFT | byte << COUNT_SHIFT
     slot = hash_frame(state, frame, byte) & (STEPS_KEPT - 1)
     if kept[slot, KEY] == key:
         after = kept[slot, LEADS]
         return after & TARGET, after >> FRAME_SHIFT & FRAME_MASK, after >> COUNT_SHIFT
-    registers[R_PURE] = 1  # `_answer` clears it where a test is met
+    machine.pure = 1  # `_answer` clears it where a test is met
     state, frame, count = step(machine, state, frame, count, byte)
-    if state >= 0 and registers[R_PURE]:
+    if state >= 0 and machine.pure:
         kept[slot, KEY], kept[slot, LEADS] = key, state | frame << FRAME_SHIFT | count << COUNT_SHIFT
     return state, frame, count
 
@@ -275,7 +261,7 @@ def kept_step(machine: Machine, state: int, frame: int, count: int, byte: int) -
 @inner_kernel
 def may_end(machine: Machine, state: int, frame: int) -> int:
     """1 if the text may end in a state and frame, 0 if not, -1 if something is wanted."""
-    states = states_at(machine)
+    states = machine.states
     count = 0
     while state != DONE:
         if state <= 0:

@@ -1,4 +1,4 @@
-"""The meaning of the tables of a byte automaton: rows, flags, modes, registers, and packed positions.
+"""The meaning of the tables of a byte automaton: rows, flags, modes, the machine, and packed positions.
 
 A *state* is a row of eight int32:
 
@@ -27,11 +27,11 @@ negative return `-k` leads to the state that `returns` has for `k` and the calle
 union tells which alternatives accepted, and a frame of names tells which name came. `returns` is a hash table, since
 only few of the many outcomes ever occur.
 
-A *test* is a state that asks a check (see `checks`), such as: is this name new in its object? The register R_ANSWER
+A *test* is a state that asks a check (see `checks`), such as: is this name new in its object? The machine's `answer`
 tells how tests are answered. ASK: the walk stops, and the caller continues where the answer leads. YES: "yes". REFUSE:
 the byte is refused. OPEN: "yes"; but if "no" also leads on, any bytes may follow.
 
-All kernels reach the tables through the `registers`, int64, which hold the arrays' addresses, sizes and counters.
+Kernels reach the tables through a record, the `Machine`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from structgen.kernels import inner_kernel
+from structgen.kernels import Record, array, inner_kernel, number, numbers
 
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Edge = tuple[int, int, int]
-
-Machine = int
-"""In kernels: the address of an automaton's registers, through which a kernel reaches all of its arrays."""
 
 STUB, RANGES = 0, 1
 KIND, START, COUNT, MISS, A, B, LO, HI = range(8)
@@ -93,24 +90,6 @@ MAX_COUNT = (1 << 19) - 1
 MAX_FRAMES = 1 << 20
 MAX_STATES = 1 << 24
 
-# Registers: addresses of the arrays, then sizes and counters, then what a kernel wants when it stops.
-R_STATES, R_EDGES, R_FRAMES, R_BUCKETS, R_RETURNS, R_BLOCKS, R_DEPTHS = range(7)
-R_CAP_FRAMES, R_N_FRAMES, R_CAP_BUCKETS, R_CAP_RETURNS, R_EXITS = range(7, 12)
-R_WANT, R_ARGUMENT, R_OUTCOME = range(12, 15)
-R_PHASE, R_SEGMENT, R_NODE = range(15, 18)
-# Tests: how they are answered; the last test met; the frame of a test that stops the walk; was the byte before it read?
-R_ANSWER, R_MET, R_FRAME, R_TAKEN, R_OPEN = range(18, 23)
-R_SCRATCH = 23
-R_VOCABULARY = 24
-"""First of the registers that the masks use for the vocabulary's arrays."""
-R_KEPT, R_PURE = 72, 73
-"""R_KEPT: the address of the cached steps (see `step.kept_step`), 0 if steps are not cached. R_PURE: 1 until a test is
-met."""
-R_LOOP, R_STAYS, R_COVERED = 74, 75, 79
-"""The last edge from a state to itself that `masks.walk` has looked at; the bytes that this edge takes, and the bytes
-that any edge of the state takes, each as int64[4] with a bit for a byte."""
-N_REGISTERS = 88
-
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)
 
@@ -145,6 +124,35 @@ def merged_edges(targets: Iterable[tuple[int, int]]) -> list[Edge]:
 def position(state: int, frame: int = 0, count: int = 0) -> int:
     """Packs a position into one int. Equal ints have equal futures."""
     return state | frame << FRAME_SHIFT | count << COUNT_SHIFT
+
+
+class Machine(Record):
+    """An automaton, for kernels: the arrays of its tables, and what a kernel has to say when it stops."""
+
+    states = array(np.int32, 8)
+    edges = array(np.int32, 2)
+    frames = array(np.int64, 4)
+    buckets = array(np.int32)  # frames by their hash
+    returns = array(np.int64, 2)
+    blocks = array(np.int32, 6)
+    depths = array(np.uint8)  # how far each state of a block is from an end, by text class
+    max_frames, n_frames, n_buckets, n_returns = number(), number(), number(), number()
+    exits = array(np.int64, 2)
+    stack = array(np.int64, 4)  # the positions on the path of a walk over a trie, by depth, and a flag of the walk
+    scratch = number()  # the address of what Python has written for the kernel that it calls
+    # Why a kernel has stopped: what it wants, of which state or return, for which outcome.
+    want, argument, outcome = number(), number(), number()
+    # Where the walk for a mask goes on after it was stopped; `node` is also the bytes of a token that were read.
+    phase, segment, node = number(), number(), number()
+    # Tests: how they are answered; the last test that was met; for a test that stops a walk its frame, and whether the
+    # byte before it was read; the state from which any bytes may follow; 1 until a test is met.
+    answer, met, tested_frame, taken, open_state, pure = number(), number(), number(), number(), number(), number()
+    kept = number()  # the address of the cached steps, int64[., 2] (see `step.kept_step`); 0: steps are not cached
+    # The last edge from a state to itself that a walk has looked at; the bytes that it takes, and those that any edge
+    # of its state takes, with a bit for each byte.
+    loop, stays, covered = number(), numbers(4), numbers(4)
+    like = number()  # the address of the mask with which a mask begins, uint32[words]; 0: with none
+    vocabulary = number()  # the address of `masks.slices.VocabularyTables`
 
 
 @inner_kernel

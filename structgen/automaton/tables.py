@@ -1,8 +1,8 @@
-"""The tables of a byte automaton: growable integer arrays, and the registers that point at them (`table_format`).
+"""The tables of a byte automaton: growable integer arrays, and the record that points at them (`Machine`).
 
 Ctrl-C, a signal or a full memory may raise an exception at any call in Python, and walks must find the tables whole
 afterwards. So whatever a walk can see is written in one step that no exception can divide: a row by one `pack_into` or
-one kernel, an array together with its registers by `_publish`. What nothing refers to yet may stay half-written.
+one kernel, an array together with its address by `_publish`. What nothing refers to yet may stay half-written.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from structgen.automaton.table_format import (
-    CALL, EAGER, HI, KIND, MAX_FRAMES, MAX_STATES, MISS, NOTHING, N_REGISTERS, PLAIN, POP, RANGES, R_BLOCKS,
-    R_BUCKETS, R_CAP_BUCKETS, R_CAP_FRAMES, R_CAP_RETURNS, R_DEPTHS, R_EDGES, R_EXITS, R_FRAMES, R_KEPT, R_MET,
-    R_N_FRAMES, R_OPEN, R_RETURNS, R_SCRATCH, R_STATES, STACK_DEPTH, START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED,
-    A, Edge, Int64, LONGEST_LITERAL, WrittenRows,
+    CALL, EAGER, HI, KIND, LONGEST_LITERAL, MAX_FRAMES, MAX_STATES, MISS, NOTHING, PLAIN, POP, RANGES, STACK_DEPTH,
+    START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED, A, Edge, Int64, Machine, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
 
-_REGISTER = {
-    "states": R_STATES, "edges": R_EDGES, "frames": R_FRAMES, "buckets": R_BUCKETS, "returns": R_RETURNS,
-    "blocks": R_BLOCKS, "depths": R_DEPTHS, "exits": R_EXITS,
+_ADDRESS = {
+    "states": Machine.states, "edges": Machine.edges, "frames": Machine.frames, "buckets": Machine.buckets,
+    "returns": Machine.returns, "blocks": Machine.blocks, "depths": Machine.depths, "exits": Machine.exits,
 }  # fmt: skip
-_CAPACITY = {"frames": R_CAP_FRAMES, "buckets": R_CAP_BUCKETS, "returns": R_CAP_RETURNS}
+_CAPACITY = {"frames": Machine.max_frames, "buckets": Machine.n_buckets, "returns": Machine.n_returns}
 _FIRST_STATES, _FIRST_EDGES, _FIRST_FRAMES, _FIRST_RETURNS, _FIRST_BLOCKS = 1472, 3584, 64, 256, 8
 _SIZES = (
     32 * _FIRST_STATES, 8 * _FIRST_EDGES, 32 * _FIRST_FRAMES, 8 * _FIRST_FRAMES, 16 * _FIRST_RETURNS,
-    24 * _FIRST_BLOCKS, 9216, 8 * N_REGISTERS, 32 * STACK_DEPTH, 8192,
+    24 * _FIRST_BLOCKS, 9216, 8 * Machine.SIZE, 32 * STACK_DEPTH, 8192,
 )  # fmt: skip
-"""The bytes of the parts of the arena: the arrays in the order of their registers, the registers themselves, the
-stack, and the scratch space."""
+"""The bytes of the parts of the arena: the arrays with which `Machine` begins, `Machine` itself, the stack, and the
+scratch space."""
 _STARTS = [sum(_SIZES[:i]) for i in range(len(_SIZES) + 1)]
-_REGISTERS, _STACK, _SCRATCH = _STARTS[7:10]
+_MACHINE, _STACK, _SCRATCH = _STARTS[7:10]
 _ZEROS = bytes(_STACK - _STARTS[2])
-"""Zeros for the parts that are read before they are written: from frames to registers. The row of a state is cleared
+"""Zeros for the parts that are read before they are written: from frames to `Machine`. The row of a state is cleared
 when the state is made."""
 
 MAX_BYTES = 128 << 20
@@ -50,7 +48,7 @@ MAX_BYTES = 128 << 20
 _Number = TypeVar("_Number", bound=np.generic)
 _STUB = bytes(32)
 _ROW = struct.Struct("8i")
-_FIRST_REGISTERS = struct.Struct("11q")
+_FIRST_NUMBERS = struct.Struct("11q")
 _FIRST_ROWS = struct.pack("16i", *[0] * 8, RANGES, 0, 0, NOTHING, 0, 0, 0, UNBOUNDED)
 """The rows of state 0, which stands for a refused byte, and of `DONE`."""
 
@@ -77,7 +75,7 @@ def _array(index: int, dtype: type[_Number], columns: int = 0) -> cached_propert
     """An array of a table: a view of its part of the arena, made when it is first asked for.
 
     Args:
-        index: its register.
+        index: its place in `Machine`.
         columns: 0 for an array of one dimension.
     """
 
@@ -98,16 +96,15 @@ class Tables:
         self._arena = data
         data[_STARTS[2] : _STACK] = _ZEROS
         sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS
-        _FIRST_REGISTERS.pack_into(data, _REGISTERS, *[address + start for start in _STARTS[:7]], *sizes)
+        _FIRST_NUMBERS.pack_into(data, _MACHINE, *[address + start for start in _STARTS[:7]], *sizes)
         data[: len(_FIRST_ROWS)] = _FIRST_ROWS
-        self.base: int = address + _REGISTERS
-        self.stack: int = address + _STACK
-        self.registers = data[_REGISTERS:_STACK].cast("q")
-        self.registers[R_SCRATCH] = address + _SCRATCH
+        self.base: int = address + _MACHINE
+        self.machine = data[_MACHINE:_STACK].cast("q")
+        self.machine[Machine.scratch], self.machine[Machine.stack] = address + _SCRATCH, address + _STACK
         self._scratch = data[_SCRATCH:]
         self._state_bytes = data[: _STARTS[1]]
         self._edge_bytes = data[_STARTS[1] : _STARTS[2]]
-        self._return_words = data[_STARTS[R_RETURNS] : _STARTS[R_RETURNS + 1]].cast("q")
+        self._return_words = data[_STARTS[Machine.returns] : _STARTS[Machine.returns + 1]].cast("q")
         self._room_states, self._room_edges = _FIRST_STATES, _FIRST_EDGES
         self.counts_items = self.spills = False
         self.n_states, self.n_edges, self.n_returns, self.n_blocks, self.n_depths, self.n_exits = 2, 0, 0, 0, 0, 1
@@ -120,7 +117,7 @@ class Tables:
 
     def begin_with(self, rows: WrittenRows) -> None:
         """Begin with the rows of other tables. They must fit into the arena, and no row may have been written yet."""
-        for index, part in zip((R_STATES, R_EDGES, R_BLOCKS, R_DEPTHS), rows, strict=True):
+        for index, part in zip((Machine.states, Machine.edges, Machine.blocks, Machine.depths), rows, strict=True):
             start = _STARTS[index]
             assert len(part) <= _SIZES[index]
             self._arena[start : start + len(part)] = part
@@ -129,23 +126,23 @@ class Tables:
 
     def keep_steps(self) -> None:
         """From now on, masks cache steps: see `step.kept_step`."""
-        if not self.registers[R_KEPT]:
+        if not self.machine[Machine.kept]:
             self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
-            self.registers[R_KEPT] = self._kept.ctypes.data
+            self.machine[Machine.kept] = self._kept.ctypes.data
 
-    states = _array(R_STATES, np.int32, 8)
+    states = _array(Machine.states, np.int32, 8)
     """int32[., 8]: see `table_format`."""
-    edges = _array(R_EDGES, np.int32, 2)
+    edges = _array(Machine.edges, np.int32, 2)
     """int32[., 2]: span, target and flags."""
-    frames = _array(R_FRAMES, np.int64, 4)
+    frames = _array(Machine.frames, np.int64, 4)
     """int64[., 4]: return, parent, counter, the frame that masks take for it (0: unknown; `masks.alike`)."""
-    buckets = _array(R_BUCKETS, np.int32)
+    buckets = _array(Machine.buckets, np.int32)
     """int32[.]: frames by their hash."""
-    returns = _array(R_RETURNS, np.int64, 2)
+    returns = _array(Machine.returns, np.int64, 2)
     """int64[., 2]: `return << 24 | outcome` (0: a free slot) and the state it leads to, by the hash of both."""
-    blocks = _array(R_BLOCKS, np.int32, 6)
+    blocks = _array(Machine.blocks, np.int32, 6)
     """int32[., 6]: see `block`."""
-    depths = _array(R_DEPTHS, np.uint8)
+    depths = _array(Machine.depths, np.uint8)
     """uint8[.]: the alive-depths of all blocks."""
 
     @cached_property
@@ -168,9 +165,9 @@ class Tables:
         self._replace(**{name: _grown(getattr(self, name), need)})
 
     def _replace(self, **arrays: npt.NDArray[Any]) -> None:
-        """Replace arrays, with the registers, views and sizes that depend on them."""
-        registers = {_REGISTER[name]: int(array.ctypes.data) for name, array in arrays.items()}
-        registers |= {_CAPACITY[name]: len(array) for name, array in arrays.items() if name in _CAPACITY}
+        """Replace arrays, with the addresses, views and sizes that depend on them."""
+        numbers = {_ADDRESS[name]: int(array.ctypes.data) for name, array in arrays.items()}
+        numbers |= {_CAPACITY[name]: len(array) for name, array in arrays.items() if name in _CAPACITY}
         attributes: dict[str, Any] = dict(arrays)
         for name, array in arrays.items():
             if name == "states":
@@ -179,12 +176,12 @@ class Tables:
                 attributes |= {"_edge_bytes": array.data.cast("B"), "_room_edges": len(array)}
             elif name == "returns":
                 attributes["_return_words"] = array.data.cast("B").cast("q")
-        self._publish(registers, attributes)
+        self._publish(numbers, attributes)
 
-    def _publish(self, registers: dict[int, int], attributes: dict[str, Any]) -> None:
-        """Set registers and attributes in one step: `deque` runs the loop, and within one call of C no signal is
-        handled."""
-        kernels_see = map(self.registers.__setitem__, registers.keys(), registers.values())
+    def _publish(self, numbers: dict[int, int], attributes: dict[str, Any]) -> None:
+        """Set numbers of `Machine` and attributes in one step: `deque` runs the loop, and within one call of C no
+        signal is handled."""
+        kernels_see = map(self.machine.__setitem__, numbers.keys(), numbers.values())
         python_sees = map(partial(setattr, self), attributes.keys(), attributes.values())
         deque(chain(kernels_see, python_sees), maxlen=0)
 
@@ -218,10 +215,10 @@ class Tables:
         return first
 
     def scratch(self, size: int) -> memoryview:
-        """uint8[`size` or more], at R_SCRATCH: where a kernel finds what it is to write."""
+        """uint8[`size` or more], at `Machine.scratch`: where a kernel finds what it is to write."""
         if size > len(self._scratch):
             space: npt.NDArray[np.uint8] = np.empty(2 * size, np.uint8)
-            self._publish({R_SCRATCH: int(space.ctypes.data)}, {"_scratch": space.data})
+            self._publish({Machine.scratch: int(space.ctypes.data)}, {"_scratch": space.data})
         return self._scratch
 
     def _write(self, state: int, *row: int) -> None:
@@ -322,7 +319,7 @@ class Tables:
 
     def met_tests(self) -> list[int]:
         """The test states that the last walk for a mask has met, the last one first."""
-        met, state = [], self.registers[R_MET]
+        met, state = [], self.machine[Machine.met]
         while state:
             met.append(state)
             state = self.row(state)[HI]
@@ -330,10 +327,10 @@ class Tables:
 
     def open_end(self) -> int:
         """The state that any bytes may follow, for `OPEN`."""
-        if not self.registers[R_OPEN]:
+        if not self.machine[Machine.open_state]:
             state = self.stub()
-            self.registers[R_OPEN] = self.ranges(state, [(0, 255, state)])
-        return self.registers[R_OPEN]
+            self.machine[Machine.open_state] = self.ranges(state, [(0, 255, state)])
+        return self.machine[Machine.open_state]
 
     def returned(self, ret: int, outcome: int) -> int | None:
         """The state to which return `-ret` leads for this outcome; None while it is not known."""
@@ -342,7 +339,7 @@ class Tables:
 
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Sets the state to which return `-ret` leads for this outcome of the callee."""
-        if 2 * self.n_returns >= self.registers[R_CAP_RETURNS]:
+        if 2 * self.n_returns >= self.machine[Machine.n_returns]:
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
             move_returns(self.returns, grown)
             self._replace(returns=grown)
@@ -382,7 +379,7 @@ class Tables:
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
         frames, buckets = _grown(self.frames, size), np.zeros(2 * size, np.int32)
-        hang(frames, self.registers[R_N_FRAMES], buckets)
+        hang(frames, self.machine[Machine.n_frames], buckets)
         self._replace(frames=frames, buckets=buckets)
 
     @property
@@ -391,7 +388,7 @@ class Tables:
         arrays: Iterable[npt.NDArray[np.generic]] = (
             self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
         )  # fmt: skip
-        kept = self._kept.nbytes if self.registers[R_KEPT] else 0
+        kept = self._kept.nbytes if self.machine[Machine.kept] else 0
         return kept + sum(array.nbytes for array in arrays)
 
 

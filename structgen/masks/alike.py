@@ -11,19 +11,20 @@ and the counters of all frames below it, are replaced by the smallest such ones.
 
 from __future__ import annotations
 
-from structgen.automaton.step import frames_at, mode_of, push, registers_at, states_at
+from structgen.automaton.step import mode_of, push
 from structgen.automaton.table_format import (
     ALIKE, COUNTER, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, HI, ITEMS, LO, PARENT, RETURN, TARGET, UNBOUNDED,
+    Machine,
 )  # fmt: skip
 from structgen.kernels import inner_kernel, kernel
 from structgen.masks.advance import WANTS
-from structgen.masks.slices import V_SEPARATORS
+from structgen.masks.slices import tables_of
 
 
 @inner_kernel
-def _count_alike(machine: int, state: int, count: int) -> int:
+def _count_alike(machine: Machine, state: int, count: int) -> int:
     """The smallest counter with which a state between items has the same mask as with `c`."""
-    states, commas = states_at(machine), registers_at(machine)[V_SEPARATORS]
+    states, commas = machine.states, tables_of(machine).separators
     if count == 0 or state <= 0 or mode_of(machine, state) != ITEMS:
         return count
     if states[state, LO] - count > commas:
@@ -33,9 +34,9 @@ def _count_alike(machine: int, state: int, count: int) -> int:
 
 
 @inner_kernel
-def _frame_alike(machine: int, frame: int) -> int:
+def _frame_alike(machine: Machine, frame: int) -> int:
     """The frame with the smallest counters that has the same masks; -1 if there is no room for a new frame."""
-    frames = frames_at(machine)
+    frames = machine.frames
     while frame != 0 and frames[frame, ALIKE] == 0:
         # Fill ALIKE of the outermost frame that lacks it; the frames inside follow in the next rounds.
         here, last = frame, frame
@@ -56,7 +57,7 @@ def _frame_alike(machine: int, frame: int) -> int:
 
 
 @kernel
-def alike(machine: int, position: int) -> int:
+def alike(machine: Machine, position: int) -> int:
     """The position with the smallest counters of items that has the same mask; WANTS if room for frames must be made
     first."""
     state, count = position & TARGET, position >> COUNT_SHIFT

@@ -6,7 +6,7 @@ tokens. `tests/masks/test_continuations.py` has the plain search. The search mak
 it walks the trie until it has found more than `WIDE` tokens.
 
 The tables do not tell everything (an incomplete character, a test of the text). If the answer depends on this, it is
-`DOUBTFUL`. The arguments `machine`, `canonical` and `work` are addresses: of the grammar's registers, of the tables of
+`DOUBTFUL`. The arguments `machine`, `canonical` and `work` are addresses: of the grammar's automaton, of the tables of
 `Canonical`, and of the kernels' own numbers (see `NUMBERS`).
 """
 
@@ -15,20 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 
-from structgen.automaton.step import (
-    edge, edges_at, may_end, miss, refuses_rest, registers_at, states_at, step, unexpanded,
-)  # fmt: skip
+from structgen.automaton.step import edge, may_end, miss, refuses_rest, step, unexpanded
 from structgen.automaton.table_format import (
-    COUNT, COUNT_SHIFT, FRAME_SHIFT, Int64, R_WANT, START, TARGET, WANT_ANSWER, hash_frame,
+    COUNT, COUNT_SHIFT, FRAME_SHIFT, START, TARGET, WANT_ANSWER, Int64, Machine, hash_frame,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, kernel, table, view, view_int64
+from structgen.kernels import inner_kernel, kernel, view, view_int64
 from structgen.masks.advance import WANTS, advance, arrived
-from structgen.masks.nodes import (
-    above, byte_of, depth_of, first_at, first_byte, last_byte, next_twin, nodes_at, put, subtree_end, token_of,
-)  # fmt: skip
-from structgen.masks.slices import V_N_ENDS, V_OFFSETS
+from structgen.masks.nodes import above, byte_of, depth_of, first_byte, last_byte, next_twin, put, subtree_end, token_of
+from structgen.masks.slices import tables_of
 from structgen.masks.string_slices import HAS_TWIN, Uint32
-from structgen.vocabulary.canonical.step_kernels import UNTOLD, behind, ends_chunk, may_end_packed, may_follow
+from structgen.vocabulary.canonical.step_kernels import UNTOLD, Steps, behind, ends_chunk, may_end_packed, may_follow
 
 DEPTH = 12
 """The number of tokens to look ahead. In 373 schemas, looking 12 tokens ahead missed no dead end; looking two tokens
@@ -58,7 +54,6 @@ NUMBERS = W_KNOWN + 3 * KNOWN
 for each byte that may come next; the levels; the tokens found; the cached answers (position, packed state,
 answer + 1)."""
 
-_offsets_at = table(np.int32, 0, V_OFFSETS)
 _info_at, _entries_at = view(np.int64, INFO), view(np.int64, FOUND)
 _known_at = view(np.int64, 3)
 
@@ -75,7 +70,7 @@ def _keep(work: int, position: int, packed: int, answer: int) -> None:
 
 
 @inner_kernel
-def _add(machine: int, canonical: int, work: int, level: int, token: int, position: int) -> None:
+def _add(machine: Machine, canonical: Steps, work: int, level: int, token: int, position: int) -> None:
     """Add a token to a level's tokens if it is canonical there."""
     info = _info_at(work + 8 * W_INFO)
     packed, i = info[level, I_PACKED], info[level, I_COUNT]
@@ -85,20 +80,20 @@ def _add(machine: int, canonical: int, work: int, level: int, token: int, positi
             info[level, I_DOUBT] = 1
         return
     entries = _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
-    size = _offsets_at(machine)[token + 1] - _offsets_at(machine)[token]
+    size = tables_of(machine).offsets[token + 1] - tables_of(machine).offsets[token]
     entries[i, F_TOKEN], entries[i, F_POSITION], entries[i, F_SIZE] = token, position, size
     info[level, I_COUNT] = i + 1
 
 
 @inner_kernel
-def _told(canonical: int, packed: int, token: int) -> int:
+def _told(canonical: Steps, packed: int, token: int) -> int:
     """`may_follow`, but `UNTOLD` for a token after which the state is not packed."""
     told = may_follow(canonical, packed, token)
     return UNTOLD if told >= 0 and ends_chunk(canonical, packed, token) else told
 
 
 @inner_kernel
-def _take(canonical: int, work: int, level: int) -> None:
+def _take(canonical: Steps, work: int, level: int) -> None:
     """Follow a token of a level to the next level's place: the longest that was not followed, the first of equals."""
     info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     best = 0
@@ -111,7 +106,7 @@ def _take(canonical: int, work: int, level: int) -> None:
 
 
 @inner_kernel
-def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
+def _lead(canonical: Steps, work: int, level: int, to: int, i: int) -> None:
     """Set the place of level `to` to the place after the `i`-th token of level `level`."""
     info, entries = _info_at(work + 8 * W_INFO), _entries_at(work + 8 * (W_FOUND + level * (WIDE + 1) * FOUND))
     info[to, I_POSITION] = entries[i, F_POSITION]
@@ -119,16 +114,16 @@ def _lead(canonical: int, work: int, level: int, to: int, i: int) -> None:
 
 
 @inner_kernel
-def _stopped(machine: int, work: int, level: int) -> int:
+def _stopped(machine: Machine, work: int, level: int) -> int:
     """Why a step has stopped: WANTS; or 0 at a test, and the level is marked as doubtful."""
     _info_at(work + 8 * W_INFO)[level, I_DOUBT] = 1
-    return 0 if registers_at(machine)[R_WANT] == WANT_ANSWER else WANTS
+    return 0 if machine.want == WANT_ANSWER else WANTS
 
 
 @inner_kernel
-def _mark_first_bytes(machine: int, work: int, state: int, frame: int, count: int) -> int:
+def _mark_first_bytes(machine: Machine, work: int, state: int, frame: int, count: int) -> int:
     """Mark the bytes that edges take at a position. Returns their number; -1 if something is wanted."""
-    states, edges, marks = states_at(machine), edges_at(machine), view_int64(work + 8 * W_BYTES)
+    states, edges, marks = machine.states, machine.edges, view_int64(work + 8 * W_BYTES)
     marked = 0
     for byte in range(256):
         marks[byte] = 0
@@ -144,19 +139,19 @@ def _mark_first_bytes(machine: int, work: int, state: int, frame: int, count: in
 
 
 @inner_kernel
-def _collect(machine: int, canonical: int, work: int, level: int) -> int:
+def _collect(machine: Machine, canonical: Steps, work: int, level: int) -> int:
     """Find the tokens that may come next at a level's place, and stop after more than `WIDE`.
 
     Returns 1 if the text may end at the place, else 0; or WANTS.
     """
-    info, first, marks = _info_at(work + 8 * W_INFO), first_at(machine), view_int64(work + 8 * W_BYTES)
+    info, first, marks = _info_at(work + 8 * W_INFO), tables_of(machine).first, view_int64(work + 8 * W_BYTES)
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     position = info[level, I_POSITION]
     state, frame, count = arrived(machine, position)
     ends = may_end(machine, state, frame) if state >= 0 else state
     if ends < 0:
         return _stopped(machine, work, level)
-    if ends == 1 and registers_at(machine)[V_N_ENDS] > 0 and may_end_packed(canonical, info[level, I_PACKED]):
+    if ends == 1 and tables_of(machine).n_ends > 0 and may_end_packed(canonical, info[level, I_PACKED]):
         return 1
     bytes_marked = _mark_first_bytes(machine, work, state, frame, count)
     if bytes_marked < 0 and _stopped(machine, work, level) < 0:
@@ -174,9 +169,9 @@ def _collect(machine: int, canonical: int, work: int, level: int) -> int:
 
 
 @inner_kernel
-def _is_wide(machine: int, canonical: int, work: int, level: int, state: int, frame: int, count: int) -> bool:
+def _is_wide(machine: Machine, canonical: Steps, work: int, level: int, state: int, frame: int, count: int) -> bool:
     """Are more than `WIDE` tokens of one byte allowed and canonical at a level's place? This is a quick first test."""
-    info, nodes, first = _info_at(work + 8 * W_INFO), nodes_at(machine), first_at(machine)
+    info, nodes, first = _info_at(work + 8 * W_INFO), tables_of(machine).nodes, tables_of(machine).first
     marks, packed, fitting = view_int64(work + 8 * W_BYTES), info[level, I_PACKED], 0
     for byte in range(256):
         if marks[byte] == 0 or first[byte] >= first[byte + 1]:
@@ -194,9 +189,9 @@ def _is_wide(machine: int, canonical: int, work: int, level: int, state: int, fr
 
 
 @inner_kernel
-def _collect_below(machine: int, canonical: int, work: int, level: int, low: int, high: int) -> int:
+def _collect_below(machine: Machine, canonical: Steps, work: int, level: int, low: int, high: int) -> int:
     """`_collect` among the trie nodes `low..high - 1`, from the position at depth 0 of the stack: 0, or WANTS."""
-    nodes, left, info, node = nodes_at(machine), view_int64(work), _info_at(work + 8 * W_INFO), low
+    nodes, left, info, node = tables_of(machine).nodes, view_int64(work), _info_at(work + 8 * W_INFO), low
     while node < high and info[level, I_COUNT] <= WIDE:
         depth, byte = depth_of(nodes, node), byte_of(nodes, node)
         state, frame, count = above(machine, depth)
@@ -228,9 +223,9 @@ def _collect_below(machine: int, canonical: int, work: int, level: int, low: int
 
 
 @inner_kernel
-def _collect_from(machine: int, canonical: int, work: int, level: int, tokens: Int64) -> int:
+def _collect_from(machine: Machine, canonical: Steps, work: int, level: int, tokens: Int64) -> int:
     """`_collect` where the allowed and canonical tokens are known."""
-    info, offsets = _info_at(work + 8 * W_INFO), _offsets_at(machine)
+    info, offsets = _info_at(work + 8 * W_INFO), tables_of(machine).offsets
     info[level, I_COUNT], info[level, I_NEXT], info[level, I_DOUBT] = 0, 0, 0
     for i in range(len(tokens)):
         token = tokens[i]
@@ -247,7 +242,7 @@ def _collect_from(machine: int, canonical: int, work: int, level: int, tokens: I
 
 
 @inner_kernel
-def _arrive(machine: int, canonical: int, work: int, level: int, last: int, tokens: Int64) -> int:
+def _arrive(machine: Machine, canonical: Steps, work: int, level: int, last: int, tokens: Int64) -> int:
     """The answer for a level's place if it is known at once; `DOUBTFUL` if its tokens must be followed; or WANTS.
 
     Args:
@@ -270,7 +265,7 @@ def _arrive(machine: int, canonical: int, work: int, level: int, last: int, toke
 
 
 @inner_kernel
-def _search(machine: int, canonical: int, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
+def _search(machine: Machine, canonical: Steps, work: int, top: int, level: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from the place of level `top`? Looks `depth` tokens ahead. Returns an answer, or WANTS.
 
     The search begins at `level`: at `top`, or at the level where it was stopped before.
@@ -307,7 +302,7 @@ def _search(machine: int, canonical: int, work: int, top: int, level: int, depth
 
 
 @kernel
-def alive(machine: int, canonical: int, work: int, position: int, packed: int, depth: int, tokens: Int64) -> int:
+def alive(machine: Machine, canonical: Steps, work: int, position: int, packed: int, depth: int, tokens: Int64) -> int:
     """Can a text go on from a place? Looks `depth` tokens ahead. Returns `ALIVE`, `DEAD_END` or `DOUBTFUL`; or WANTS.
 
     Args:
@@ -324,7 +319,7 @@ def alive(machine: int, canonical: int, work: int, position: int, packed: int, d
 
 
 @kernel
-def live(machine: int, canonical: int, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
+def live(machine: Machine, canonical: Steps, work: int, position: int, packed: int, out: Int64, tokens: Int64) -> int:
     """Write the tokens with which a text can go on from a place to `out`, int64[WIDE]. For `tokens` see `alive`.
 
     Returns their number; or -1 if there are too many, if the text may end at the place, or if one of them is

@@ -6,13 +6,11 @@ A *node* is a row of the trie in preorder, so the subtree of `node` is the rows 
 
 from __future__ import annotations
 
-import numpy as np
 
-
-from structgen.automaton.step import Position, edges_at, refuses_rest, registers_at, states_at
-from structgen.automaton.table_format import COUNT, HI, INC, R_COVERED, R_LOOP, R_STAYS, START
-from structgen.kernels import LENGTH, field, inner_kernel, table, view, view_uint8, view_uint16, view_uint32
-from structgen.masks.slices import ANY_LENGTH, V_COVER, V_FIRST, V_N_NODES, V_NODES, V_RUNS, V_STACK, V_TWIN, V_WORDS
+from structgen.automaton.step import Position, refuses_rest
+from structgen.automaton.table_format import COUNT, HI, INC, START, Machine
+from structgen.kernels import LENGTH, field, inner_kernel, view_uint16, view_uint32, view_uint8
+from structgen.masks.slices import ANY_LENGTH, tables_of
 from structgen.masks.string_slices import HAS_TWIN, HEAD, SKIP, TOKEN
 
 SEVERAL = 3
@@ -20,56 +18,50 @@ SEVERAL = 3
 NO_LOOP = -1
 """In place of an edge from a state to itself: there is none."""
 
-nodes_at = table(np.int32, 3, V_NODES)
 depth_of, byte_of = field(HEAD, shift=8), field(HEAD, mask=255)
 subtree_end, token_of = field(SKIP), field(TOKEN)
 
-suffix_nodes = view(np.int32, 4)
-"""The nodes of what tokens hold behind their quote, see `string_slices.FreeSlice`."""
 first_entry, entries_end = field(2), field(3)
+"""Of a node of `FreeTables`: the entries that end there."""
 
 first_byte, last_byte = field(0, mask=255), field(0, shift=8)
 """The bytes of an edge of the automaton."""
 
-first_at = table(np.int32, 0, V_FIRST)
-"""The first node of each first byte."""
-_twin_at = table(np.int32, 0, V_TWIN)
-stack_at = table(np.int64, 4, V_STACK)
 FLAG = 3
 """Column of the stack behind state, frame and counter: a flag of the walk."""
 
 
 @inner_kernel
-def put(machine: int, depth: int, state: int, frame: int, count: int) -> None:
+def put(machine: Machine, depth: int, state: int, frame: int, count: int) -> None:
     """Write the position at a depth of the walk."""
-    stack = stack_at(machine)
+    stack = machine.stack
     stack[depth, 0], stack[depth, 1], stack[depth, 2] = state, frame, count
 
 
 @inner_kernel
-def above(machine: int, depth: int) -> Position:
+def above(machine: Machine, depth: int) -> Position:
     """The position before the byte of a node at this depth."""
-    stack = stack_at(machine)
+    stack = machine.stack
     return stack[depth - 1, 0], stack[depth - 1, 1], stack[depth - 1, 2]
 
 
 @inner_kernel
-def begin(machine: int, out: int, rows: int, index: int, empty: int) -> None:
+def begin(machine: Machine, out: int, rows: int, index: int, empty: int) -> None:
     """Start the mask at `out` as a copy of row `index` of the masks at the address `rows`; with no token if `empty`."""
-    words = registers_at(machine)[V_WORDS]
+    words = tables_of(machine).words
     mask, row = view_uint32(out), view_uint32(rows + index * 4 * words)
     for w in range(words):
         mask[w] = 0 if empty else row[w]
 
 
 @inner_kernel
-def next_twin(machine: int, token: int) -> int:
+def next_twin(machine: Machine, token: int) -> int:
     """The next higher id with the same bytes as a token; -1 if there is none."""
-    return _twin_at(machine)[token]
+    return tables_of(machine).twin[token]
 
 
 @inner_kernel
-def _twins(machine: int, out: int, token: int, allowed: int) -> None:
+def _twins(machine: Machine, out: int, token: int, allowed: int) -> None:
     """Set or clear the bits of a node's token and of all ids with the same bytes."""
     mask = view_uint32(out)
     token &= HAS_TWIN - 1
@@ -82,7 +74,7 @@ def _twins(machine: int, out: int, token: int, allowed: int) -> None:
 
 
 @inner_kernel
-def allow(machine: int, out: int, token: int) -> None:
+def allow(machine: Machine, out: int, token: int) -> None:
     """Set the bits of a node's token (-1: it has none) and of all ids with the same bytes."""
     if token >= HAS_TWIN:
         _twins(machine, out, token, 1)
@@ -91,9 +83,9 @@ def allow(machine: int, out: int, token: int) -> None:
 
 
 @inner_kernel
-def forbid(machine: int, out: int, low: int, high: int) -> None:
+def forbid(machine: Machine, out: int, low: int, high: int) -> None:
     """Clear the tokens of the trie nodes `low..high - 1`."""
-    nodes = nodes_at(machine)
+    nodes = tables_of(machine).nodes
     for node in range(low, high):
         token = token_of(nodes, node)
         if token >= 0:
@@ -101,26 +93,23 @@ def forbid(machine: int, out: int, low: int, high: int) -> None:
 
 
 @inner_kernel
-def _note_loop(machine: int, state: int, loop: int) -> None:
-    """Write the registers of `loop`, an edge from a state to itself: the edge (R_LOOP), its bytes (R_STAYS), and the
-    bytes of all edges of the state (R_COVERED)."""
-    states, edges, registers = states_at(machine), edges_at(machine), registers_at(machine)
+def _note_loop(machine: Machine, state: int, loop: int) -> None:
+    """Write down `loop`, an edge from a state to itself, with its bytes, and the bytes of all edges of the state."""
+    states, edges = machine.states, machine.edges
     for word in range(4):
-        registers[R_STAYS + word] = registers[R_COVERED + word] = 0
+        machine.stays[word] = machine.covered[word] = 0
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
             word, bit = byte >> 6, 1 << (byte & 63)
-            if (
-                edges[row, 1] == loop and registers[R_COVERED + word] & bit == 0
-            ):  # the first edge that has a byte takes it
-                registers[R_STAYS + word] |= bit
-            registers[R_COVERED + word] |= bit
-    registers[R_LOOP] = loop
+            if edges[row, 1] == loop and machine.covered[word] & bit == 0:  # the first edge that has a byte takes it
+                machine.stays[word] |= bit
+            machine.covered[word] |= bit
+    machine.loop = loop
 
 
 @inner_kernel
 def stay(
-    machine: int, out: int, node: int, state: int, frame: int, count: int, loop: int, row: int, within: int
+    machine: Machine, out: int, node: int, state: int, frame: int, count: int, loop: int, row: int, within: int
 ) -> int:
     """Walk below `node` as long as `loop` takes each byte, or the byte is refused.
 
@@ -133,14 +122,15 @@ def stay(
         The first node that needs a step of the automaton; the stack is written for the nodes above it. Without such a
         node: the node after the subtree.
     """
-    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
-    cover = view_uint8(registers[V_COVER] + row * registers[V_N_NODES])
-    runs = view_uint16(registers[V_RUNS] + 2 * row * registers[V_N_NODES])
+    tables = tables_of(machine)
+    nodes, states = tables.nodes, machine.states
+    cover = view_uint8(tables.cover + row * tables.n_nodes)
+    runs = view_uint16(tables.runs + 2 * row * tables.n_nodes)
     counted = loop >= INC
     depth, end = depth_of(nodes, node), subtree_end(nodes, node)
     deepest = depth + states[state, HI] - count if counted else LENGTH
     refuses_others = refuses_rest(machine, state)
-    if registers[R_LOOP] != loop:
+    if machine.loop != loop:
         _note_loop(machine, state, loop)
     i = node + 1
     while i < end:
@@ -153,11 +143,11 @@ def stay(
             i += covered
             continue
         below, byte = depth_of(nodes, i), byte_of(nodes, i)
-        stays = registers[R_STAYS + (byte >> 6)] >> (byte & 63) & 1
+        stays = machine.stays[byte >> 6] >> (byte & 63) & 1
         if stays and below <= deepest:
             allow(machine, out, token_of(nodes, i))
             i += 1
-        elif stays or (refuses_others and not registers[R_COVERED + (byte >> 6)] >> (byte & 63) & 1):
+        elif stays or (refuses_others and not machine.covered[byte >> 6] >> (byte & 63) & 1):
             i = subtree_end(nodes, i)
         else:
             # Here the walk leaves the state: up to this node the loop took each byte.

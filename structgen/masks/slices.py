@@ -21,10 +21,10 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.table_format import R_KEPT, R_VOCABULARY, Int32, Int64
+from structgen.automaton.table_format import Int32, Int64, Machine
 from structgen.automaton.writing.strings import NAME, VALUE
 from structgen.automaton.writing.text_classes import IN_VALUE, NAMING, TEXT_CLASSES
-from structgen.kernels import Rows, kernel, view_int64, view_uint32
+from structgen.kernels import Record, Rows, array, inner_kernel, kernel, number, records, view_int64, view_uint32
 from structgen.masks.string_slices import (
     HAS_TWIN, HEAD, IMPURE, NEVER, SKIP, TOKEN, FreeSlice, TextSlice, Uint8, Uint32, covered, in_quotes,
 )  # fmt: skip
@@ -33,17 +33,6 @@ from structgen.masks.words import pack
 from structgen.vocabulary.packed import packed
 from structgen.memo import once_per_object
 from structgen.vocabulary import Vocabulary
-
-FREE_REGISTERS = 7
-# Registers of the vocabulary, relative to R_VOCABULARY, and then seven per kind of free string.
-(V_NODES, V_N_NODES, V_FIRST, V_TWIN, V_COVER, V_ROWS, V_COUNTS, V_WORDS, V_DATA, V_OFFSETS, V_STACK, V_ENDS,
- V_N_ENDS, V_TEXT_ROWS, V_TEXT_LEVELS, V_HELD, V_LONGEST, V_BUCKET_COUNTS, V_TOKENS, V_MOST, V_LIKE, V_REST_IDS,
- V_REST_STARTS, V_RUNS, V_REST_ROWS, V_REST_ROW_OF, V_SEPARATORS, V_FREE) = range(
-    R_VOCABULARY, R_VOCABULARY + 28
-)  # fmt: skip
-"""All are constant except `V_LIKE` (see `masks.text_walk`) and `V_STACK` (see `masks.nodes`)."""
-(F_ROWS, F_LEVELS, F_LONGEST, F_NODES, F_N_NODES, F_ENTRIES, F_ROOT_ENTRIES) = range(7)
-"""Registers of a kind of free string, relative to `V_FREE + kind * FREE_REGISTERS`."""
 
 ROWS = 64
 """The number of masks in one allocation. Making an array for each would take longer than filling it."""
@@ -56,6 +45,45 @@ MANY_IDS = 1024
 _NOTHING: tuple[Callable[[], None], int] = (lambda: None), 0
 _LONGEST_RUN = 65535
 """The largest uint16. A longer run is stored as several runs."""
+
+
+class FreeTables(Record):
+    """A `FreeSlice`, for kernels."""
+
+    rows, longest, n_nodes, root_entries = number(), number(), number(), number()
+    levels = array(np.int32)
+    nodes = array(np.int32, 4)
+    entries = array(np.int32, 2)
+
+
+class VocabularyTables(Record):
+    """What the mask kernels need of a vocabulary: its bytes, its trie, and its slices."""
+
+    words, tokens, max_depth, separators = number(), number(), number(), number()
+    data = array(np.uint8)
+    offsets = array(np.int32)
+    ends = array(np.int32)
+    n_ends, n_nodes = number(), number()
+    nodes = array(np.int32, 3)
+    first, twin = array(np.int32), array(np.int32)  # the first node of each byte; the next id with a token's bytes
+    # Of `ClassSlice` and `RestSlice`: addresses of what has a row for each class, whose length only the numbers tell.
+    cover, rows, runs, rest_rows = number(), number(), number(), number()
+    counts = array(np.int32, LENGTHS + 1)
+    rest_ids = array(np.int32)
+    rest_starts = array(np.int32, 257)
+    rest_row_of = array(np.int32, 256)
+    text_rows = number()  # of `TextSlice`, as the next ones
+    text_levels = array(np.int32)
+    held = array(np.int64)
+    longest = array(np.uint8)
+    bucket_counts = array(np.int32)
+    free = records(FreeTables, 2)  # of values, and of names
+
+
+@inner_kernel
+def tables_of(machine: Machine) -> VocabularyTables:
+    """What a grammar's kernels need of its vocabulary."""
+    return VocabularyTables(machine.vocabulary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +194,7 @@ def _class_rows(lengths: Uint8) -> tuple[Uint32, Int32]:
 
 
 class Slices:
-    """The arrays that the mask kernels need of a vocabulary, and the registers that point at them."""
+    """The arrays that the mask kernels need of a vocabulary, and the record that points at them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         trie = vocabulary.trie
@@ -189,9 +217,8 @@ class Slices:
         self.suspicious = Suspicious(vocabulary)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
-        self._vocabulary_arrays: dict[int, npt.NDArray[Any]] = {
-            V_FIRST: trie.first, V_TWIN: trie.twin, V_DATA: vocabulary.data, V_OFFSETS: vocabulary.offsets,
-        }  # fmt: skip
+        self._vocabulary_arrays = {"first": trie.first, "twin": trie.twin, "data": vocabulary.data}
+        self._vocabulary_arrays["offsets"] = vocabulary.offsets
         self._separators = _most_separators(vocabulary.data, vocabulary.offsets)
         self._rows: list[tuple[Uint32, int]] = []
         self._known: dict[int, tuple[ref[Uint32], int]] = {}
@@ -236,44 +263,36 @@ class Slices:
         return Slices(vocabulary)
 
     @cached_property
-    def _arrays(self) -> dict[int, npt.NDArray[Any]]:
-        """The arrays by the registers that point at them."""
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by their fields in `VocabularyTables`, without those of the vocabulary and of the free slices."""
         whole, rest, text = self.whole, self.rest, self.text
-        arrays: dict[int, npt.NDArray[Any]] = {
-            V_NODES: self.nodes, V_ENDS: self.ends,
-            V_COVER: whole.cover, V_ROWS: whole.rows, V_COUNTS: whole.counts, V_RUNS: self.runs,
-            V_REST_IDS: rest.ids, V_REST_STARTS: rest.starts, V_REST_ROWS: rest.rows, V_REST_ROW_OF: rest.row_of,
-            V_TEXT_ROWS: text.rows, V_TEXT_LEVELS: text.levels, V_HELD: text.held, V_LONGEST: text.longest,
-            V_BUCKET_COUNTS: text.counts,
+        return {
+            "nodes": self.nodes, "ends": self.ends,
+            "cover": whole.cover, "rows": whole.rows, "counts": whole.counts, "runs": self.runs,
+            "rest_ids": rest.ids, "rest_starts": rest.starts, "rest_rows": rest.rows, "rest_row_of": rest.row_of,
+            "text_rows": text.rows, "text_levels": text.levels, "held": text.held, "longest": text.longest,
+            "bucket_counts": text.counts,
         }  # fmt: skip
-        for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
-            arrays |= {base + F_ROWS: free.rows, base + F_LEVELS: free.levels}
-            arrays |= {base + F_NODES: free.nodes, base + F_ENTRIES: free.entries}
-        return arrays
 
     @cached_property
-    def registers(self) -> memoryview:
-        """int64[.]: the registers from `R_VOCABULARY` on; the grammar sets `V_STACK`."""
-        arrays: dict[int, npt.NDArray[Any]] = self._arrays | self._vocabulary_arrays
-        assert all(array.flags.c_contiguous for array in arrays.values())
-        values = {register: int(array.ctypes.data) for register, array in arrays.items()} | {
-            V_N_NODES: len(self.nodes), V_WORDS: self.words, V_N_ENDS: len(self.ends), V_TOKENS: self.text.tokens,
-            V_MOST: self.max_depth, V_SEPARATORS: self._separators,
-        }  # fmt: skip
-        for base, free in zip(range(V_FREE, V_FREE + 2 * FREE_REGISTERS, FREE_REGISTERS), self.free, strict=True):
-            values |= {base + F_LONGEST: len(free.levels) - 1, base + F_N_NODES: len(free.nodes)}
-            values[base + F_ROOT_ENTRIES] = free.root_entries
-        end = V_FREE + 2 * FREE_REGISTERS
-        assert end <= R_KEPT, "the registers of the vocabulary end before the next ones"
-        registers: Int64 = np.zeros(end - R_VOCABULARY, np.int64)
-        for register, value in values.items():
-            registers[register - R_VOCABULARY] = value
-        return registers.data.cast("B").cast("q")
+    def tables(self) -> Int64:
+        """int64[.]: the `VocabularyTables`."""
+        numbers: Int64 = np.zeros(VocabularyTables.SIZE, np.int64)
+        tables = VocabularyTables(numbers.ctypes.data)
+        tables.words, tables.tokens, tables.n_nodes = self.words, self.text.tokens, len(self.nodes)
+        tables.n_ends, tables.max_depth, tables.separators = len(self.ends), self.max_depth, self._separators
+        tables.point_at(self._arrays | self._vocabulary_arrays)
+        for free, of_kind in zip(tables.free, self.free, strict=True):
+            free.longest, free.n_nodes = len(of_kind.levels) - 1, len(of_kind.nodes)
+            free.root_entries = of_kind.root_entries
+            free.point_at(of_kind.arrays)
+        return numbers
 
     @property
     def nbytes(self) -> int:
         """The size of the arrays in bytes, without the vocabulary and its trie."""
-        return self.rest.cover.nbytes + sum(array.nbytes for array in self._arrays.values())
+        free = [array for slice_ in self.free for array in slice_.arrays.values()]
+        return self.rest.cover.nbytes + sum(each.nbytes for each in (*self._arrays.values(), *free))
 
 
 def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import step
-from structgen.automaton.table_format import DONE, Int32, Int64
+from structgen.automaton.table_format import DONE, Int32, Int64, Machine
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.strings import free_string
 from structgen.automaton.writing.text_loops import BIT_OF, BUCKETS, ODD_BIT
@@ -64,6 +64,11 @@ class FreeSlice:
         entries = np.stack([tokens, closes[tokens, 1]], axis=1).astype(np.int32)
         longest = int(needs[needs != NEVER].max(initial=0))
         return FreeSlice(*_rows_by_room(needs, longest), nodes, entries, root_entries)
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by their names."""
+        return {"rows": self.rows, "levels": self.levels, "nodes": self.nodes, "entries": self.entries}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,7 +143,7 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
 
 @kernel
 def classify(
-    base: int, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Rows[Int32]
+    machine: Machine, data: npt.NDArray[np.uint8], offsets: Int32, start: int, needs: Int32, closes: Rows[Int32]
 ) -> None:
     """Run each token through a string, from the state `start`.
 
@@ -152,7 +157,7 @@ def classify(
         s, f, c = start, 0, 0
         i = offsets[token]
         while i < offsets[token + 1] and s != 0 and s != DONE:
-            s, f, c = step(base, s, f, c, data[i])
+            s, f, c = step(machine, s, f, c, data[i])
             i += 1
         if s == DONE:
             closes[token, 0], closes[token, 1] = i - offsets[token], c

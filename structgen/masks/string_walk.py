@@ -1,6 +1,6 @@
 """Masks inside a free JSON string: only the tokens that end the string are walked.
 
-The result equals the plain loop of `walk`. The mask is filled in three phases; R_PHASE is the next one:
+The result equals the plain loop of `walk`. The mask is filled in three phases; `machine.phase` is the next one:
 
 0. The mask starts as the row of tokens that stay inside the string and for which there is room.
 1. The tokens that close the string are sorted by the bytes after their quote. The trie of these bytes is walked once.
@@ -10,46 +10,36 @@ The result equals the plain loop of `walk`. The mask is filled in three phases; 
 
 from __future__ import annotations
 
-import numpy as np
 
-
-from structgen.automaton.step import (
-    aux_of, edge, edges_at, mode_of, refuses_rest, registers_at, settle, states_at, step,
-)  # fmt: skip
-from structgen.automaton.table_format import COUNT, HI, LO, OVERLAY, R_NODE, R_PHASE, START, TARGET, UNBOUNDED, A
-from structgen.kernels import LENGTH, inner_kernel, view, view_int32, view_uint32
+from structgen.automaton.step import aux_of, edge, mode_of, refuses_rest, settle, step
+from structgen.automaton.table_format import COUNT, HI, LO, OVERLAY, START, TARGET, UNBOUNDED, A, Machine
+from structgen.kernels import LENGTH, inner_kernel, view_uint32
 from structgen.masks.nodes import (
-    FLAG, above, allow, begin, byte_of, depth_of, entries_end, first_at, first_byte, first_entry, forbid, last_byte,
-    nodes_at, put, stack_at, subtree_end, suffix_nodes, token_of,
+    FLAG, above, allow, begin, byte_of, depth_of, entries_end, first_byte, first_entry, forbid, last_byte, put,
+    subtree_end, token_of,
 )  # fmt: skip
-from structgen.masks.slices import (
-    F_ENTRIES, F_LEVELS, F_LONGEST, F_N_NODES, F_NODES, F_ROOT_ENTRIES, F_ROWS, FREE_REGISTERS, V_FREE, V_N_NODES,
-)  # fmt: skip
+from structgen.masks.slices import FreeTables, tables_of
 
 BEYOND, INSIDE = 0, 1
 """Flags of the stack in `_overlay`."""
 
-_suffix_entries = view(np.int32, 2)
-
 
 @inner_kernel
-def _free_row(machine: int, out: int, inner: int, count: int) -> None:
+def _free_row(machine: Machine, out: int, inner: int, count: int) -> None:
     """Phase 0: start the mask with the tokens that stay inside the string."""
-    states = states_at(machine)
-    free = V_FREE + aux_of(machine, inner) * FREE_REGISTERS
-    registers = registers_at(machine)
-    levels = view_int32(registers[free + F_LEVELS])
-    room = registers[free + F_LONGEST]
+    states = machine.states
+    free = tables_of(machine).free[aux_of(machine, inner)]
+    room = free.longest
     if states[inner, HI] != UNBOUNDED and states[inner, HI] - count < room:
         room = states[inner, HI] - count
         room = 0 if room < 0 else room
-    begin(machine, out, registers[free + F_ROWS], levels[room], 0)
+    begin(machine, out, free.rows, free.levels[room], 0)
 
 
 @inner_kernel
-def _allow_entries(out: int, where: int, low: int, high: int, least: int, limit: int) -> None:
+def _allow_entries(free: FreeTables, out: int, low: int, high: int, least: int, limit: int) -> None:
     """Allow the tokens of the entries `low..high - 1` that have `least` to `limit` code points before their quote."""
-    entries, mask = _suffix_entries(where), view_uint32(out)
+    entries, mask = free.entries, view_uint32(out)
     for entry in range(low, high):
         token, points = entries[entry, 0], entries[entry, 1]
         if least <= points and points <= limit:
@@ -57,12 +47,11 @@ def _allow_entries(out: int, where: int, low: int, high: int, least: int, limit:
 
 
 @inner_kernel
-def _free_ends(machine: int, out: int, inner: int, frame: int, count: int) -> int:
+def _free_ends(machine: Machine, out: int, inner: int, frame: int, count: int) -> int:
     """Phase 1: allow the tokens that close the free string."""
-    states, registers = states_at(machine), registers_at(machine)
-    free = V_FREE + aux_of(machine, inner) * FREE_REGISTERS
-    nodes = suffix_nodes(registers[free + F_NODES])
-    entries = registers[free + F_ENTRIES]
+    states = machine.states
+    free = tables_of(machine).free[aux_of(machine, inner)]
+    nodes = free.nodes
     least = states[inner, LO] - count
     limit = LENGTH if states[inner, HI] == UNBOUNDED else states[inner, HI] - count  # LENGTH: more than any token has
     # The quote's edge asks for LO characters. Step as if they had come: `least` is checked for each entry instead.
@@ -71,8 +60,8 @@ def _free_ends(machine: int, out: int, inner: int, frame: int, count: int) -> in
     if state <= 0:
         return state
     put(machine, 0, state, frame, count)
-    _allow_entries(out, entries, 0, registers[free + F_ROOT_ENTRIES], least, limit)
-    node, n = registers[R_NODE], registers[free + F_N_NODES]
+    _allow_entries(free, out, 0, free.root_entries, least, limit)
+    node, n = machine.node, free.n_nodes
     while node < n:
         depth, byte = depth_of(nodes, node), byte_of(nodes, node)
         state, frame, count = above(machine, depth)
@@ -81,21 +70,21 @@ def _free_ends(machine: int, out: int, inner: int, frame: int, count: int) -> in
             continue
         state, frame, count = step(machine, state, frame, count, byte)
         if state < 0:
-            registers[R_NODE] = node
+            machine.node = node
             return -1
         if state == 0:
             node = subtree_end(nodes, node)
             continue
         put(machine, depth, state, frame, count)
-        _allow_entries(out, entries, first_entry(nodes, node), entries_end(nodes, node), least, limit)
+        _allow_entries(free, out, first_entry(nodes, node), entries_end(nodes, node), least, limit)
         node += 1
     return 0
 
 
 @inner_kernel
-def _next_byte(machine: int, state: int, byte: int) -> int:
+def _next_byte(machine: Machine, state: int, byte: int) -> int:
     """The first byte from `byte` on that an edge of the state takes; 256 for none."""
-    states, edges = states_at(machine), edges_at(machine)
+    states, edges = machine.states, machine.edges
     least = 256
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         low, high = first_byte(edges, row), last_byte(edges, row)
@@ -106,18 +95,19 @@ def _next_byte(machine: int, state: int, byte: int) -> int:
 
 
 @inner_kernel
-def _overlay(machine: int, out: int, state: int, frame: int, count: int) -> int:
+def _overlay(machine: Machine, out: int, state: int, frame: int, count: int) -> int:
     """Phase 2: correct the mask along the literals that start at `state`. Returns 0; -1 if something is wanted.
 
     While the bytes so far begin a literal and the string is open, the stack's flag is `INSIDE`. There, a byte that
     leaves the literals leads to free text. Its bits are right already, so the subtree is skipped. After that, the flag
     is `BEYOND`, and every token is set or cleared.
     """
-    nodes, stack, registers, first = nodes_at(machine), stack_at(machine), registers_at(machine), first_at(machine)
+    tables = tables_of(machine)
+    nodes, stack, first = tables.nodes, machine.stack, tables.first
     put(machine, 0, state, frame, count)
     stack[0, FLAG] = INSIDE
-    node = registers[R_NODE]
-    while node < registers[V_N_NODES]:
+    node = machine.node
+    while node < tables.n_nodes:
         depth, byte, flag = depth_of(nodes, node), byte_of(nodes, node), BEYOND
         state, frame, count = above(machine, depth)
         taken = _next_byte(machine, state, byte) if depth == 1 else byte
@@ -136,7 +126,7 @@ def _overlay(machine: int, out: int, state: int, frame: int, count: int) -> int:
         else:
             state, frame, count = step(machine, state, frame, count, byte)
         if state < 0:
-            registers[R_NODE] = node
+            machine.node = node
             return -1
         if state == 0:
             forbid(machine, out, node, subtree_end(nodes, node))
@@ -150,19 +140,19 @@ def _overlay(machine: int, out: int, state: int, frame: int, count: int) -> int:
 
 
 @inner_kernel
-def fill_free(machine: int, out: int, state: int, frame: int, count: int) -> int:
+def fill_free(machine: Machine, out: int, state: int, frame: int, count: int) -> int:
     """Fill the mask in a free string, with or without literals that it must not begin with.
 
     Returns 0; -1 if something is wanted.
     """
-    states, registers = states_at(machine), registers_at(machine)
+    states = machine.states
     overlay = mode_of(machine, state) == OVERLAY
     inner = states[state, A] if overlay else state
-    if registers[R_PHASE] == 0:
+    if machine.phase == 0:
         _free_row(machine, out, inner, count)
-        registers[R_PHASE], registers[R_NODE] = 1, 0
-    if registers[R_PHASE] == 1:
+        machine.phase, machine.node = 1, 0
+    if machine.phase == 1:
         if _free_ends(machine, out, inner, frame, count) < 0:
             return -1
-        registers[R_PHASE], registers[R_NODE] = 2, 0
+        machine.phase, machine.node = 2, 0
     return _overlay(machine, out, state, frame, count) if overlay else 0

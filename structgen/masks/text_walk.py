@@ -5,7 +5,7 @@ it; a row of the text slice has these tokens. Every other token has a character 
 slice tells for each trie node which characters the tokens below it contain, so the walk skips the nodes without such a
 character.
 
-A mask may also start from the mask of another position. The register `V_LIKE` has its row. There are two cases:
+A mask may also start from the mask of another position. `machine.like` is the address of its row. There are two cases:
 
 - The length is bounded. The mask starts from that of the same state with no characters counted: a token for which there
   is room has the same bit.
@@ -15,27 +15,18 @@ A mask may also start from the mask of another position. The register `V_LIKE` h
 
 from __future__ import annotations
 
-import numpy as np
 
-
-from structgen.automaton.step import (
-    aux_of, edge, kept_step, mode_of, registers_at, states_at, unexpanded,
-)  # fmt: skip
+from structgen.automaton.step import aux_of, edge, kept_step, mode_of, unexpanded
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
-    INC, MISS, R_BLOCKS, R_DEPTHS, R_EXITS, R_NODE, R_PHASE, R_SEGMENT, SPILL, TARGET, UNBOUNDED, ZERO, A,
+    INC, MISS, SPILL, TARGET, UNBOUNDED, ZERO, A, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_loops import BUCKETS
-from structgen.kernels import inner_kernel, kernel, table, view_int32, view_uint32
+from structgen.kernels import inner_kernel, kernel, view_uint32
 from structgen.masks.advance import WANTS
-from structgen.masks.nodes import (
-    above, allow, begin, byte_of, depth_of, first_at, forbid, nodes_at, put, subtree_end, token_of,
-)  # fmt: skip
-from structgen.masks.slices import (
-    LENGTHS, V_BUCKET_COUNTS, V_COUNTS, V_ENDS, V_HELD, V_LIKE, V_LONGEST, V_MOST, V_N_ENDS, V_N_NODES, V_OFFSETS,
-    V_TEXT_LEVELS, V_TEXT_ROWS, V_TOKENS, V_WORDS,
-)  # fmt: skip
+from structgen.masks.nodes import above, allow, begin, byte_of, depth_of, forbid, put, subtree_end, token_of
+from structgen.masks.slices import LENGTHS, tables_of
 
 FEW_LEFT = 32
 """If a text class covers all tokens but one in 32, the mask starts from this class."""
@@ -43,43 +34,33 @@ FEW_LEFT = 32
 NO_ROOM = -(1 << 40)
 """Less than any room."""
 
-_blocks = table(np.int32, 6, R_BLOCKS)
-_depths = table(np.uint8, 0, R_DEPTHS)
-_counts = table(np.int32, LENGTHS + 1, V_COUNTS)
-_exits = table(np.int64, 2, R_EXITS)
-_ends = table(np.int32, 0, V_ENDS)
-_offsets = table(np.int32, 0, V_OFFSETS)
-_held = table(np.int64, 0, V_HELD)
-_longest = table(np.uint8, 0, V_LONGEST)
-_bucket_counts = table(np.int32, 0, V_BUCKET_COUNTS)
-
 
 @inner_kernel
-def exits_and_home(machine: int, state: int) -> tuple[int, int]:
+def exits_and_home(machine: Machine, state: int) -> tuple[int, int]:
     """For a state of a lifted `CharDfa`: the buckets of the characters that lead to another state (0 if they are
     unknown), and the state to which most characters lead (0 if it is the state itself)."""
-    blocks, block = _blocks(machine), aux_of(machine, state)
+    blocks, block = machine.blocks, aux_of(machine, state)
     where, first = blocks[block, BLOCK_EXITS], blocks[block, BLOCK_FIRST]
     if where == 0:
         return where, where
     # home > 0: a state q of the DFA, which is the state `first + q - 1` of the automaton. home < 0 (in compositions): a
     # state of the automaton, negated. home = 0: none.
-    exits, home = _exits(machine)[where + state - first, 0], _exits(machine)[where + state - first, 1]
+    exits, home = machine.exits[where + state - first, 0], machine.exits[where + state - first, 1]
     home = -home if home < 0 else home + first - 1 if home > 0 else home
     return exits, 0 if home == state else home
 
 
 @inner_kernel
-def best_class(machine: int, state: int, count: int) -> tuple[int, int]:
+def best_class(machine: Machine, state: int, count: int) -> tuple[int, int]:
     """The text class and the level that cover the most tokens, in a state of a lifted `CharDfa` with `count`
     characters counted. The level is the number of a row of the class (see `ClassSlice.rows`)."""
-    blocks, depths, counts = _blocks(machine), _depths(machine), _counts(machine)
+    blocks, depths, counts = machine.blocks, machine.depths, tables_of(machine).counts
     block = aux_of(machine, state)
     first = blocks[block, BLOCK_DEPTHS] + state - blocks[block, BLOCK_FIRST]
     best, level, tokens, room = 0, 0, -1, LENGTHS
-    if states_at(machine)[state, HI] != UNBOUNDED:
+    if machine.states[state, HI] != UNBOUNDED:
         # HI leaves room for the shortest end from this state. Later states may need `slack` more characters for an end.
-        room = states_at(machine)[state, HI] - count - blocks[block, BLOCK_SLACK]
+        room = machine.states[state, HI] - count - blocks[block, BLOCK_SLACK]
         room = 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
     for k in range(blocks[block, BLOCK_CLASSES]):
         depth = depths[first + k * blocks[block, BLOCK_STATES]]
@@ -91,10 +72,10 @@ def best_class(machine: int, state: int, count: int) -> tuple[int, int]:
 
 
 @inner_kernel
-def untouched(machine: int, exits: int) -> int:
+def untouched(machine: Machine, exits: int) -> int:
     """A lower bound of the number of tokens that have no character of these buckets."""
-    counts = _bucket_counts(machine)
-    left: int = registers_at(machine)[V_TOKENS]
+    counts = tables_of(machine).bucket_counts
+    left: int = tables_of(machine).tokens
     for b in range(BUCKETS):
         if exits >> b & 1:
             left -= counts[b]
@@ -102,9 +83,9 @@ def untouched(machine: int, exits: int) -> int:
 
 
 @inner_kernel
-def _room(machine: int, state: int, count: int) -> int:
+def _room(machine: Machine, state: int, count: int) -> int:
     """The number of characters that may follow in state `state` after `c`, as an index of `TextSlice.levels`."""
-    limit = states_at(machine)[state, HI]
+    limit = machine.states[state, HI]
     if limit == UNBOUNDED:
         return 255
     room: int = limit - count
@@ -112,27 +93,29 @@ def _room(machine: int, state: int, count: int) -> int:
 
 
 @inner_kernel
-def _begin_text(machine: int, out: int, room: int) -> None:
-    """Start a mask with the tokens for which there is room in the text; with V_LIKE, only those that its row allows."""
-    registers = registers_at(machine)
-    levels = view_int32(registers[V_TEXT_LEVELS])
-    begin(machine, out, registers[V_TEXT_ROWS], levels[room], 0)
-    if registers[V_LIKE]:
-        mask, like = view_uint32(out), view_uint32(registers[V_LIKE])
-        for w in range(registers[V_WORDS]):
+def _begin_text(machine: Machine, out: int, room: int) -> None:
+    """Start a mask with the tokens for which there is room in the text, as far as `machine.like` allows them."""
+    tables = tables_of(machine)
+    begin(machine, out, tables.text_rows, tables.text_levels[room], 0)
+    if machine.like:
+        mask, like = view_uint32(out), view_uint32(machine.like)
+        for w in range(tables.words):
             mask[w] &= like[w]
 
 
 @inner_kernel
-def _correct(machine: int, out: int, high: int, exits: int, spare: int) -> int:
-    """Set or clear the tokens of the trie nodes from R_NODE to `high - 1`. Returns 0; -1 if something is wanted.
+def _correct(machine: Machine, out: int, high: int, exits: int, spare: int) -> int:
+    """Set or clear the tokens of the trie nodes from `machine.node` to `high - 1`.
+
+    Returns 0; -1 if something is wanted.
 
     Some subtrees are skipped, because their bits are right: those without a character of the buckets `exits`, and those
     without a token of more than `spare` characters.
     """
-    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
-    held, longest = _held(machine), _longest(machine)
-    node = registers[R_NODE]
+    tables = tables_of(machine)
+    nodes, states = tables.nodes, machine.states
+    held, longest = tables.held, tables.longest
+    node = machine.node
     while node < high:
         if held[node] & exits == 0 or longest[node] <= spare:
             node = subtree_end(nodes, node)
@@ -145,7 +128,7 @@ def _correct(machine: int, out: int, high: int, exits: int, spare: int) -> int:
         else:
             state, frame, count = kept_step(machine, state, frame, count, byte)
             if state < 0:
-                registers[R_NODE] = node
+                machine.node = node
                 return -1
         if state == 0:
             forbid(machine, out, node, subtree_end(nodes, node))
@@ -158,41 +141,41 @@ def _correct(machine: int, out: int, high: int, exits: int, spare: int) -> int:
 
 
 @inner_kernel
-def fill_text(machine: int, out: int, state: int, frame: int, count: int, exits: int) -> int:
+def fill_text(machine: Machine, out: int, state: int, frame: int, count: int, exits: int) -> int:
     """Fill the mask in a state of free text, which the characters in the buckets `exits` leave.
 
     Returns 0; -1 if something is wanted.
     """
-    registers = registers_at(machine)
     room, spare = _room(machine, state, count), -1
-    if registers[V_LIKE]:
-        spare = room - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
-    if registers[R_PHASE] == 0:
+    if machine.like:
+        spare = room - machine.blocks[aux_of(machine, state), BLOCK_SLACK]
+    if machine.phase == 0:
         _begin_text(machine, out, room)
-        registers[R_PHASE], registers[R_NODE] = 1, 0
+        machine.phase, machine.node = 1, 0
     put(machine, 0, state, frame, count)
-    return _correct(machine, out, registers[V_N_NODES], exits, spare)
+    return _correct(machine, out, tables_of(machine).n_nodes, exits, spare)
 
 
 @inner_kernel
-def fill_like(machine: int, out: int, state: int, frame: int, count: int, home: int) -> int:
+def fill_like(machine: Machine, out: int, state: int, frame: int, count: int, home: int) -> int:
     """Fill the mask in a state. It starts from the mask in the state `home` with the same counter.
 
     Returns 0; -1 if something is wanted.
     """
-    states, registers, first = states_at(machine), registers_at(machine), first_at(machine)
-    if registers[R_PHASE] == 0:
-        begin(machine, out, registers[V_LIKE], 0, 0)
-        mask, ends = view_uint32(out), _ends(machine)
-        for number in range(registers[V_N_ENDS]):
+    tables = tables_of(machine)
+    states, first = machine.states, tables.first
+    if machine.phase == 0:
+        begin(machine, out, machine.like, 0, 0)
+        mask, ends = view_uint32(out), tables.ends
+        for number in range(tables.n_ends):
             mask[ends[number] >> 5] &= ~(1 << (ends[number] & 31))
-        registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
+        machine.phase, machine.segment, machine.node = 1, 0, 0
     put(machine, 0, state, frame, count)
     same_miss = states[state, MISS] == states[home, MISS] and states[state, A] == states[home, A]
-    room = states[home, HI] - count - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
-    for byte in range(registers[R_SEGMENT], 256):
+    room = states[home, HI] - count - machine.blocks[aux_of(machine, state), BLOCK_SLACK]
+    for byte in range(machine.segment, 256):
         leads, there = edge(machine, state, byte), edge(machine, home, byte)
-        misses = leads == 0 or (leads > 0 and leads & SPILL != 0 and room < registers[V_MOST])
+        misses = leads == 0 or (leads > 0 and leads & SPILL != 0 and room < tables.max_depth)
         if leads != there or (misses and not same_miss):
             if leads > 0 and leads ^ there == ZERO:
                 continue  # nothing was counted here
@@ -200,35 +183,35 @@ def fill_like(machine: int, out: int, state: int, frame: int, count: int, home: 
             # token that exceeds the bound takes another edge. An edge into a run counts one character less than the
             # run's own edge.)
             spare = room if leads > 0 and (leads == there or leads ^ there == INC) else -1
-            if registers[R_NODE] < first[byte]:
-                registers[R_NODE] = first[byte]
+            if machine.node < first[byte]:
+                machine.node = first[byte]
             if _correct(machine, out, first[byte + 1], -1, spare) < 0:
-                registers[R_SEGMENT] = byte
+                machine.segment = byte
                 return -1
     return 0
 
 
 @kernel
-def spare_room(machine: int, position: int) -> int:
+def spare_room(machine: Machine, position: int) -> int:
     """The number of characters that a token may have without reaching a bound, wherever it leads.
 
     This is for a lifted `CharDfa` whose characters are bounded, with some counted; `NO_ROOM` elsewhere. The state must
     have been expanded.
     """
     count, state = position >> COUNT_SHIFT, position & TARGET
-    states = states_at(machine)
+    states = machine.states
     if count == 0 or mode_of(machine, state) != CHARS or states[state, HI] == UNBOUNDED:
         return NO_ROOM
-    spare: int = states[state, HI] - count - _blocks(machine)[aux_of(machine, state), BLOCK_SLACK]
+    spare: int = states[state, HI] - count - machine.blocks[aux_of(machine, state), BLOCK_SLACK]
     return spare
 
 
 @kernel
-def longest_token(machine: int, row: int) -> int:
+def longest_token(machine: Machine, row: int) -> int:
     """The number of bytes of the longest token in the mask at the address `row`."""
-    mask, offsets = view_uint32(row), _offsets(machine)
+    mask, offsets = view_uint32(row), tables_of(machine).offsets
     longest: int = 0
-    for w in range(registers_at(machine)[V_WORDS]):
+    for w in range(tables_of(machine).words):
         bits, token = mask[w], 32 * w
         while bits != 0:
             size = offsets[token + 1] - offsets[token] if bits & 1 else 0
@@ -238,10 +221,10 @@ def longest_token(machine: int, row: int) -> int:
 
 
 @kernel
-def home(machine: int, position: int) -> int:
+def home(machine: Machine, position: int) -> int:
     """The position with the state to which most characters lead; 0 if it is the same state, or is unknown.
 
-    WANTS if one of the two states must be expanded first; the registers say which.
+    WANTS if one of the two states must be expanded first.
     """
     state = position & TARGET
     if unexpanded(machine, state):
@@ -253,10 +236,10 @@ def home(machine: int, position: int) -> int:
 
 
 @kernel
-def nearly_covered(machine: int, position: int) -> bool:
+def nearly_covered(machine: Machine, position: int) -> bool:
     """In a lifted `CharDfa`: does a text class cover nearly all tokens, so that the mask should start from it?"""
     state = position & TARGET
     best, level = best_class(machine, state, position >> COUNT_SHIFT)
-    tokens = registers_at(machine)[V_TOKENS]
-    few: bool = tokens - _counts(machine)[best, level] < tokens // FEW_LEFT
+    tokens = tables_of(machine).tokens
+    few: bool = tokens - tables_of(machine).counts[best, level] < tokens // FEW_LEFT
     return few

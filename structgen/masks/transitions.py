@@ -12,12 +12,11 @@ from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.json_text.reading import JsonReading
 from structgen.automaton.table_format import (
-    OPEN, R_ARGUMENT, R_FRAME, R_NODE, R_PHASE, R_VOCABULARY, R_WANT, STACK_DEPTH, WANT_ANSWER, A, B, position as
-    packed,
+    OPEN, STACK_DEPTH, WANT_ANSWER, A, B, Machine, position as packed,
 )  # fmt: skip
 from structgen.memo import cached_method
 from structgen.masks.advance import ASKS, REJECTED, WANTS, advance
-from structgen.masks.slices import V_LIKE, V_STACK, Slices
+from structgen.masks.slices import Slices
 from structgen.masks.string_slices import Uint32
 from structgen.masks.walk import fill
 from structgen.vocabulary import Vocabulary
@@ -65,16 +64,15 @@ class Transitions:
         self.derived: dict[type, Any] = {}
         self._slices = slices = Slices.of(vocabulary)
         self.suspicious = slices.suspicious
-        self._registers = registers = automaton.tables.registers
+        self._machine = machine = automaton.tables.machine
         self._base = automaton.tables.base
-        registers[R_VOCABULARY : R_VOCABULARY + len(slices.registers)] = slices.registers
-        registers[V_STACK] = automaton.tables.stack
+        machine[Machine.vocabulary] = slices.tables.ctypes.data
         if slices.max_depth + 2 > STACK_DEPTH:
             self._stack = np.zeros((slices.max_depth + 2, 4), np.int64)
-            registers[V_STACK] = self._stack.ctypes.data
+            machine[Machine.stack] = self._stack.ctypes.data
 
     def answered(self, kernel: Callable[..., int], *arguments: Any) -> int:
-        """Calls a kernel with the address of the registers and other arguments until it no longer returns WANTS."""
+        """Calls a kernel with the address of the machine and other arguments until it no longer returns WANTS."""
         with self.lock:
             return self._answered(kernel, *arguments)
 
@@ -100,11 +98,11 @@ class Transitions:
         """
         with self.lock:
             after = self._answered(advance, position, token_id, taken)
-            return after if after != ASKS else self._question(self._registers[R_NODE])
+            return after if after != ASKS else self._question(self._machine[Machine.node])
 
     def _question(self, taken: int) -> Question:
         """The test at which a kernel has stopped."""
-        test, frame = self._registers[R_ARGUMENT], self._registers[R_FRAME]
+        test, frame = self._machine[Machine.argument], self._machine[Machine.tested_frame]
         states = (int(self.automaton.tables.states[test, column]) for column in (A, B))
         yes, no = (packed(state, frame) if state else REJECTED for state in states)
         return Question(self.automaton.checks[test], taken, yes, no)
@@ -133,14 +131,14 @@ class Transitions:
     def _end_lead(self, position: int) -> bool | Question:
         """May the text end at this position? A question if a test decides."""
         with self.lock:
-            while (ends := ends_at(self._base, position)) < 0 and self._registers[R_WANT] != WANT_ANSWER:
+            while (ends := ends_at(self._base, position)) < 0 and self._machine[Machine.want] != WANT_ANSWER:
                 self.automaton.provide()
             return bool(ends) if ends >= 0 else self._question(0)
 
     def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
         """Calls `walk.fill` until it is done. `like` is the row from which it starts (see `text_walk`)."""
-        self._registers[V_LIKE] = 0 if like is None else like.ctypes.data
-        self._registers[R_PHASE] = 0
+        self._machine[Machine.like] = 0 if like is None else like.ctypes.data
+        self._machine[Machine.phase] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
             self.automaton.provide()
         return ends

@@ -1,35 +1,28 @@
 """The joint walk of trie and automaton: kernels that compute the packed mask of a position.
 
 The result equals a plain loop (see `tests/support/reference_masks.py`): for each token, `step` through its bytes from
-the position, and set the token's bit if no byte is refused. Kernels take the address of the registers (`machine`). A
-kernel returns -1 when something is *wanted*: the automaton must expand a state or make room, and the registers say
-which. After the caller has done so, the same call continues the walk.
+the position, and set the token's bit if no byte is refused. A kernel returns -1 when something is *wanted*: the
+automaton must expand a state or make room, as `machine.want` says. After the caller has done so, the same call
+continues the walk.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 
 from structgen.automaton.step import (
-    Position, aux_of, edge, edges_at, forget_tests, kept_step, may_end, miss, mode_of, refuses_rest,
-    registers_at, states_at, step, unexpanded,
+    Position, aux_of, edge, forget_tests, kept_step, may_end, miss, mode_of, refuses_rest, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, EAGER, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY,
-    R_ANSWER, R_BLOCKS, R_DEPTHS, R_LOOP, R_MET, R_NODE, R_PHASE, R_SEGMENT, ROOM, START, UNBOUNDED,
+    ROOM, START, UNBOUNDED, Machine,
 )  # fmt: skip
 from structgen.automaton.writing.outline_kernels import MAX_DEPTH
 from structgen.automaton.writing.text_classes import BLANKS, NAMING, TEXT_CLASSES, class_bounds, class_ends
-from structgen.kernels import inner_kernel, kernel, table, view_int32, view_uint8, view_uint16, view_uint32
-from structgen.masks.slices import (
-    ANY_LENGTH, LENGTHS, V_COUNTS, V_COVER, V_ENDS, V_LIKE, V_N_ENDS, V_N_NODES, V_REST_IDS, V_REST_ROW_OF,
-    V_REST_ROWS, V_REST_STARTS, V_ROWS, V_RUNS, V_TOKENS, V_WORDS,
-)  # fmt: skip
+from structgen.kernels import inner_kernel, kernel, view_uint16, view_uint32, view_uint8
+from structgen.masks.slices import ANY_LENGTH, LENGTHS, tables_of
 from structgen.masks.advance import arrived
 from structgen.masks.nodes import (
-    NO_LOOP, SEVERAL, above, allow, begin, byte_of, depth_of, first_at, first_byte, last_byte, nodes_at, put, stay,
-    subtree_end, token_of,
+    NO_LOOP, SEVERAL, above, allow, begin, byte_of, depth_of, first_byte, last_byte, put, stay, subtree_end, token_of,
 )  # fmt: skip
 from structgen.masks.string_walk import fill_free
 from structgen.masks.text_walk import best_class, exits_and_home, fill_like, fill_text, untouched
@@ -49,17 +42,11 @@ NO_CLASS, STOPPED = -1, -2
 FIRST_REST = len(TEXT_CLASSES)
 """The first row of `Slices.runs` for a `RestSlice`; the rows before it are those of the text classes."""
 
-_ends = table(np.int32, 0, V_ENDS)
-_counts = table(np.int32, LENGTHS + 1, V_COUNTS)
-_rest_starts = table(np.int32, 257, V_REST_STARTS)
-_rest_row_of = table(np.int32, 256, V_REST_ROW_OF)
-_blocks = table(np.int32, 6, R_BLOCKS)
-_depths = table(np.uint8, 0, R_DEPTHS)
 _NAMES = class_bounds[class_ends[NAMING - 2] : class_ends[NAMING - 1]]
 
 
 @inner_kernel
-def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) -> int:
+def _walk(machine: Machine, out: int, low: int, high: int, row: int, within: int) -> int:
     """Allow the tokens of the trie nodes `low..high - 1` that may come at the position at depth 0 of the stack.
 
     The most common steps are inlined in this loop: an edge without flags, an edge that counts, and no edge.
@@ -71,11 +58,12 @@ def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) ->
             `ANY_LENGTH`: all that the row covers are skipped, a run at a time.
 
     Returns:
-        0; -1 if something is wanted. Then the walk continues at node R_NODE.
+        0; -1 if something is wanted. Then the walk continues at node `machine.node`.
     """
-    nodes, states, registers = nodes_at(machine), states_at(machine), registers_at(machine)
-    cover = view_uint8(registers[V_COVER] + row * registers[V_N_NODES])
-    runs = view_uint16(registers[V_RUNS] + 2 * row * registers[V_N_NODES])
+    tables = tables_of(machine)
+    nodes, states = tables.nodes, machine.states
+    cover = view_uint8(tables.cover + row * tables.n_nodes)
+    runs = view_uint16(tables.runs + 2 * row * tables.n_nodes)
     node = low
     while node < high:
         # The tokens of some subtrees are allowed already.
@@ -102,7 +90,7 @@ def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) ->
         else:
             state, frame, count = kept_step(machine, state, frame, count, byte)
             if state < 0:
-                registers[R_NODE] = node
+                machine.node = node
                 return -1
         end = subtree_end(nodes, node)
         if state == 0:
@@ -120,9 +108,9 @@ def _walk(machine: int, out: int, low: int, high: int, row: int, within: int) ->
 
 
 @inner_kernel
-def _takes_names(machine: int, state: int) -> bool:
+def _takes_names(machine: Machine, state: int) -> bool:
     """Does an edge of the state take a character of the largest class of `RestSlice`?"""
-    states, edges = states_at(machine), edges_at(machine)
+    states, edges = machine.states, machine.edges
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         for i in range(_NAMES.shape[0]):
             if first_byte(edges, row) <= _NAMES[i, 1] and last_byte(edges, row) >= _NAMES[i, 0]:
@@ -131,13 +119,13 @@ def _takes_names(machine: int, state: int) -> bool:
 
 
 @inner_kernel
-def _class_behind(machine: int, state: int, frame: int, count: int, byte: int) -> int:
+def _class_behind(machine: Machine, state: int, frame: int, count: int, byte: int) -> int:
     """The largest class of `RestSlice` of which any number of characters may follow a byte.
 
     `NO_CLASS` if there is none, `STOPPED` if something is wanted. The state after the byte may take no such character
     itself; it may take optional white space, for example. Then the state to which its miss leads decides.
     """
-    states, blocks, depths = states_at(machine), _blocks(machine), _depths(machine)
+    states, blocks, depths = machine.states, machine.blocks, machine.depths
     state, frame, count = step(machine, state, frame, count, byte)
     while state > 0:
         if unexpanded(machine, state):
@@ -168,13 +156,14 @@ def _in_class(k: int, byte: int) -> bool:
 
 
 @inner_kernel
-def _allow_behind(machine: int, out: int, k: int, byte: int) -> None:
+def _allow_behind(machine: Machine, out: int, k: int, byte: int) -> None:
     """Allow the tokens that have this first byte, and after it only characters of class `k`."""
-    registers, starts = registers_at(machine), _rest_starts(machine)
-    ids, mask, index = view_int32(registers[V_REST_IDS]), view_uint32(out), _rest_row_of(machine)[k, byte]
+    tables = tables_of(machine)
+    starts = tables.rest_starts
+    ids, mask, index = tables.rest_ids, view_uint32(out), tables.rest_row_of[k, byte]
     if index >= 0:  # there are `MANY_IDS` or more, and a row of a mask has them
-        row = view_uint32(registers[V_REST_ROWS] + index * 4 * registers[V_WORDS])
-        for w in range(registers[V_WORDS]):
+        row = view_uint32(tables.rest_rows + index * 4 * tables.words)
+        for w in range(tables.words):
             mask[w] |= row[w]
     else:
         for i in range(starts[k, byte], starts[k, byte + 1]):
@@ -182,20 +171,20 @@ def _allow_behind(machine: int, out: int, k: int, byte: int) -> None:
 
 
 @inner_kernel
-def _walk_byte(machine: int, out: int, low: int, byte: int, best: int, within: int) -> int:
+def _walk_byte(machine: Machine, out: int, low: int, byte: int, best: int, within: int) -> int:
     """`_walk` below a first byte, from node `low` on. For `best` and `within` see `_walk_from`.
 
     Tokens of the byte and characters of a class of `RestSlice` are allowed at once, without a walk, if any number of
     such characters may follow the byte. This is tried if many nodes are below the byte and the byte is not in `best`.
     """
-    first = first_at(machine)
+    first = tables_of(machine).first
     high = first[byte + 1]
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(machine, out, low, high, best, within)
     state, frame, count = above(machine, 1)
     k = _class_behind(machine, state, frame, count, byte)
     if k == STOPPED:
-        registers_at(machine)[R_NODE] = low
+        machine.node = low
         return -1
     if k == NO_CLASS:
         return _walk(machine, out, low, high, best, within)
@@ -204,16 +193,16 @@ def _walk_byte(machine: int, out: int, low: int, byte: int, best: int, within: i
 
 
 @inner_kernel
-def _walk_from(machine: int, out: int, state: int, frame: int, count: int, best: int, within: int) -> int:
+def _walk_from(machine: Machine, out: int, state: int, frame: int, count: int, best: int, within: int) -> int:
     """`_walk_byte` for each first byte that the position accepts. Returns 0; -1 if something is wanted.
 
     These are the bytes of the state's edges, then of the edges of the state to which its miss leads, and so on. Each
-    byte of an edge is a *segment*; segments are numbered in this order. R_SEGMENT is the first that is not done, and
-    R_NODE the node in it at which the walk continues. The tokens of the text class `best` with at most `within`
-    characters are allowed already (see `_walk`).
+    byte of an edge is a *segment*; segments are numbered in this order. `machine.segment` is the first that is not
+    done, and `machine.node` the node in it at which the walk continues. The tokens of the text class `best` with at
+    most `within` characters are allowed already (see `_walk`).
     """
-    states, edges, registers = states_at(machine), edges_at(machine), registers_at(machine)
-    first = first_at(machine)
+    states, edges = machine.states, machine.edges
+    first = tables_of(machine).first
     put(machine, 0, state, frame, count)
     segment = 0
     while state > 0:
@@ -222,55 +211,54 @@ def _walk_from(machine: int, out: int, state: int, frame: int, count: int, best:
         start = states[state, START]
         for row in range(start, start + states[state, COUNT]):
             for byte in range(first_byte(edges, row), last_byte(edges, row) + 1):
-                if segment >= registers[R_SEGMENT] and first[byte] < first[byte + 1]:
+                if segment >= machine.segment and first[byte] < first[byte + 1]:
                     low = first[byte]
-                    if segment == registers[R_SEGMENT] and low < registers[R_NODE]:  # the walk has stopped here
-                        low = registers[R_NODE]
+                    if segment == machine.segment and low < machine.node:  # the walk has stopped here
+                        low = machine.node
                     if _walk_byte(machine, out, low, byte, best, within) < 0:
-                        registers[R_SEGMENT] = segment
+                        machine.segment = segment
                         return -1
-                    registers[R_SEGMENT], registers[R_NODE] = segment + 1, 0
+                    machine.segment, machine.node = segment + 1, 0
                 segment += 1
         state, frame, count = miss(machine, state, frame, count)
     return state
 
 
 @inner_kernel
-def _looks_away(machine: int, exits: int, best: int, level: int) -> bool:
+def _looks_away(machine: Machine, exits: int, best: int, level: int) -> bool:
     """Is it faster to walk the tokens that may leave a text than the tokens that its best text class does not cover?
 
     Many of the latter take little time, because `_walk_byte` allows them at once.
     """
-    tokens = registers_at(machine)[V_TOKENS]
-    return AWAY * (tokens - untouched(machine, exits)) < tokens - _counts(machine)[best, level]
+    tokens = tables_of(machine).tokens
+    return AWAY * (tokens - untouched(machine, exits)) < tokens - tables_of(machine).counts[best, level]
 
 
 @inner_kernel
-def _fill_walk(machine: int, out: int, state: int, frame: int, count: int) -> int:
+def _fill_walk(machine: Machine, out: int, state: int, frame: int, count: int) -> int:
     """Fill the mask where no free string is open. Returns 0; -1 if something is wanted."""
-    registers = registers_at(machine)
     best, level = 0, 0
     if mode_of(machine, state) == CHARS:
         exits, home = exits_and_home(machine, state)
-        if home != 0 and registers[V_LIKE] != 0:
+        if home != 0 and machine.like != 0:
             return fill_like(machine, out, state, frame, count, home)
         best, level = best_class(machine, state, count)
-        has_room = states_at(machine)[state, HI] - count >= MAX_FIT
-        if exits != 0 and (registers[V_LIKE] != 0 or (has_room and _looks_away(machine, exits, best, level))):
+        has_room = machine.states[state, HI] - count >= MAX_FIT
+        if exits != 0 and (machine.like != 0 or (has_room and _looks_away(machine, exits, best, level))):
             return fill_text(machine, out, state, frame, count, exits)
     elif mode_of(machine, state) == GAP:
-        room = states_at(machine)[state, HI] - count
+        room = machine.states[state, HI] - count
         best, level = BLANKS, 0 if room < 0 else LENGTHS - 1 if room >= LENGTHS else room
-    if registers[R_PHASE] == 0:
-        begin(machine, out, registers[V_ROWS], best * (LENGTHS + 1) + level, level == 0)
-        registers[R_PHASE], registers[R_SEGMENT], registers[R_NODE] = 1, 0, 0
+    if machine.phase == 0:
+        begin(machine, out, tables_of(machine).rows, best * (LENGTHS + 1) + level, level == 0)
+        machine.phase, machine.segment, machine.node = 1, 0, 0
     return _walk_from(machine, out, state, frame, count, best, ANY_LENGTH if level == LENGTHS else level)
 
 
 @inner_kernel
-def _empty(machine: int, out: int) -> bool:
+def _empty(machine: Machine, out: int) -> bool:
     """Does a mask allow nothing? The inner loop has no early exit, so the compiler takes eight words at a time."""
-    mask, words, low = view_uint32(out), registers_at(machine)[V_WORDS], 0
+    mask, words, low = view_uint32(out), tables_of(machine).words, 0
     while low < words:
         high, bits = min(low + EMPTY_WORDS, words), 0
         for w in range(low, high):
@@ -282,29 +270,28 @@ def _empty(machine: int, out: int) -> bool:
 
 
 @kernel
-def fill(machine: int, position: int, out: int, answer: int) -> int:
-    """Write the mask of `position` to the address `out`, uint32[words]. R_PHASE must be 0 at the first call.
+def fill(machine: Machine, position: int, out: int, answer: int) -> int:
+    """Write the mask of `position` to the address `out`, uint32[words]. `machine.phase` must be 0 at the first call.
 
     Args:
         answer: how tests are answered: ASK, YES, REFUSE or OPEN.
 
     Returns:
-        -1 if something is wanted: provide what the registers say, and call again. Else 1 if the text may end there, 0
+        -1 if something is wanted: provide it, and call again. Else 1 if the text may end there, 0
         if not, 2 if nothing is allowed; plus `TESTED` if a test was met.
     """
-    registers = registers_at(machine)
-    if registers[R_PHASE] == 0:  # also if something was wanted before the first phase: its tests will be met again
+    if machine.phase == 0:  # also if something was wanted before the first phase: its tests will be met again
         forget_tests(machine)
-    registers[R_ANSWER], registers[R_LOOP] = answer, NO_LOOP
+    machine.answer, machine.loop = answer, NO_LOOP
     ends = _fill(machine, position, out)
-    registers[R_ANSWER] = ASK
-    return ends + TESTED if registers[R_MET] != 0 and ends >= 0 else ends
+    machine.answer = ASK
+    return ends + TESTED if machine.met != 0 and ends >= 0 else ends
 
 
 @inner_kernel
-def _entered(machine: int, state: int, frame: int, count: int) -> Position:
+def _entered(machine: Machine, state: int, frame: int, count: int) -> Position:
     """The position after the calls and gotos of states without edges; its state is -1 if something is wanted."""
-    states = states_at(machine)
+    states = machine.states
     while True:
         if unexpanded(machine, state):
             return -1, frame, count
@@ -316,8 +303,8 @@ def _entered(machine: int, state: int, frame: int, count: int) -> Position:
 
 
 @inner_kernel
-def _fill(machine: int, position: int, out: int) -> int:
-    """`fill` without `TESTED`, after R_ANSWER was set."""
+def _fill(machine: Machine, position: int, out: int) -> int:
+    """`fill` without `TESTED`, after `machine.answer` was set."""
     state, frame, count = arrived(machine, position)
     ending, below = state, frame  # `may_end` asks here: the text may end before the callee takes a byte
     if state >= 0:
@@ -336,8 +323,8 @@ def _fill(machine: int, position: int, out: int) -> int:
         return -1
     ends = may_end(machine, ending, below)
     if ends == 1:
-        ids = _ends(machine)
-        for i in range(registers_at(machine)[V_N_ENDS]):
+        ids = tables_of(machine).ends
+        for i in range(tables_of(machine).n_ends):
             allow(machine, out, ids[i])
     elif ends == 0 and _empty(machine, out):
         return 2

@@ -21,7 +21,7 @@ from structgen.automaton.table_format import (
     NEED,
     NOTHING,
     POP,
-    R_KEPT,
+    Machine,
     SPILL,
     ZERO,
     position,
@@ -151,8 +151,8 @@ def test_tables_grow_and_keep_what_they_hold() -> None:
 def test_kept_steps_are_the_steps() -> None:
     """The same walks through a parser whose masks keep steps, and through one whose masks keep none."""
     keeping, plain = (Lark(LISTS).compile(rich_vocabulary()) for _ in range(2))
-    assert keeping.automaton.tables.registers[R_KEPT] != 0
-    plain.automaton.tables.registers[R_KEPT] = 0
+    assert keeping.automaton.tables.machine[Machine.kept] != 0
+    plain.automaton.tables.machine[Machine.kept] = 0
     for seed in range(4):
         walks = [Checked(keeping), Checked(plain)]
         for n in range(25):

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.lark import from_lark
 
-from structgen.automaton.table_format import R_N_FRAMES
+from structgen.automaton.table_format import Machine
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
@@ -315,9 +315,9 @@ def test_a_list_that_recurses_to_the_right_takes_no_stack(text):
     grammar = Lark(RIGHT).compile(byte_vocabulary())
     start = text[:16] + text[-6:]
     assert plain_verdict(grammar, start.encode()) == parses(parser_of("right"), start)
-    frames = grammar.automaton.tables.registers[R_N_FRAMES]
+    frames = grammar.automaton.tables.machine[Machine.n_frames]
     assert plain_verdict(grammar, text.encode()) == parses(parser_of("right"), text)
-    assert grammar.automaton.tables.registers[R_N_FRAMES] <= frames + 8
+    assert grammar.automaton.tables.machine[Machine.n_frames] <= frames + 8
 
 
 def drawn_grammar(draw):

@@ -14,7 +14,7 @@ RULES = 'start: "x" word\nword: /[a-c]+/\n'
 
 def results() -> dict[str, str]:
     """For each constraint or tokenizer: a digest of all that its kernels gave."""
-    from structgen.automaton.table_format import R_CAP_RETURNS
+    from structgen.automaton.table_format import Machine
     from structgen.automaton.tables import Tables
     from structgen.cli.installed import SCHEMA, VALUE
     from structgen.constraints.basic import Constraint, JsonSchema
@@ -44,7 +44,7 @@ def results() -> dict[str, str]:
         told.update(repr(Closing.of(matcher.grammar).cost(matcher.grammar.start)).encode())
         found[name] = told.hexdigest()
     returns = Tables()
-    for outcome in range(returns.registers[R_CAP_RETURNS]):  # so many that their table grows
+    for outcome in range(returns.machine[Machine.n_returns]):  # so many that their table grows
         returns.set_return(1, outcome, 1)
     found["returns"] = sha256(returns.returns.tobytes()).hexdigest()
     return found | _canonical()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structgen.automaton.step import edges_at, states_at, write_edge, write_plain_row, write_row
+from structgen.automaton.step import write_edge, write_plain_row, write_row
 from structgen.automaton.table_format import (
     HI, LEADS, NOTHING, RANGES, SPAN, STUB, UNBOUNDED, A, B, Int32, Int64, Machine,
 )  # fmt: skip
@@ -124,7 +124,7 @@ def _led(
 @inner_kernel
 def _row(machine: Machine, state: int, start: int, count: int, high: int) -> None:
     """Write the row of a stub, whose edges are `count` from `start` on. Columns A and B keep what was read."""
-    states = states_at(machine)
+    states = machine.states
     q, mark = states[state, A], states[state, B]
     write_row(machine, state, RANGES, start, count, NOTHING, q, mark, high)
 
@@ -171,7 +171,7 @@ def _append(machine: Machine, start: int, n_edges: int, byte: int, leads: int) -
 
     If the last of these edges ends right before the byte and has the same target, it is extended instead.
     """
-    edges, last = edges_at(machine), n_edges - 1
+    edges, last = machine.edges, n_edges - 1
     if n_edges > start and edges[last, LEADS] == leads and edges[last, SPAN] >> 8 == byte - 1:
         edges[last, SPAN] = edges[last, SPAN] & 255 | byte << 8
         return n_edges
@@ -198,7 +198,7 @@ def write_digits(
     Returns:
         The new counts of states and edges.
     """
-    states, edges = states_at(machine), edges_at(machine)
+    states, edges = machine.states, machine.edges
     q, mark, high = states[state, A], states[state, B], states[state, HI]
     low, left, before = mark & 0xFFFF, mark >> 16 & 7, mark >> 19
     if left == PAIR:  # between the two escapes of a pair: `low` is the high surrogate
@@ -257,6 +257,6 @@ def write_escape(
             n_edges = _append(machine, start, n_edges, _SHORT[i, 0], edge_to(settings, target))
     if digits:
         n_edges = _append(machine, start, n_edges, 0x75, digits)
-    high = states_at(machine)[state, HI] if settings[INC_FLAG] else UNBOUNDED
+    high = machine.states[state, HI] if settings[INC_FLAG] else UNBOUNDED
     _row(machine, state, start, n_edges - start, high)
     return n_states, n_edges

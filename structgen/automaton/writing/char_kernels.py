@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structgen.automaton.step import edges_at, states_at, write_edge, write_plain_row, write_row, write_span
+from structgen.automaton.step import write_edge, write_plain_row, write_row, write_span
 from structgen.automaton.table_format import (
     CHARS, COUNT, HI, KIND, LEADS, NOTHING, POP, RANGES, SPAN, START, STUB, TARGET, Int32, Int64, Machine,
 )  # fmt: skip
@@ -113,7 +113,7 @@ def _ascii_edges(
     """Write the edges of `q` for ASCII characters; return the new count of edges.
 
     Spans that touch and have the same target get one edge."""
-    edges, start = edges_at(machine), n_edges
+    edges, start = machine.edges, n_edges
     for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
         target = nexts[q, spans[i, 2]]
         if target > 0:
@@ -183,7 +183,7 @@ def lift_rows(
     Returns:
         The new counts of states and edges.
     """
-    states, ends, limits = states_at(machine), per_state[ENDS], per_state[LIMITS]
+    states, ends, limits = machine.states, per_state[ENDS], per_state[LIMITS]
     for i in range(owed.size):
         q = low + i
         state = settings[FIRST] + q - 1
@@ -256,7 +256,7 @@ def write_wide(
     Returns:
         The new counts of states and edges.
     """
-    states, edges, state = states_at(machine), edges_at(machine), settings[FIRST] + q - 1
+    states, edges, state = machine.states, machine.edges, settings[FIRST] + q - 1
     # Spans behind which more bytes of any value follow lead through the seven states of their target.
     for i in range(spelling.shape[0]):
         target = nexts[q, spelling[i, 3]] if spelling[i, 2] > 0 else 0

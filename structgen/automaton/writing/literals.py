@@ -7,11 +7,9 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edge, registers_at, scratch_at, write_edge, write_row
-from structgen.automaton.table_format import (
-    GOTO, NEED, NOTHING, OVERLAY, R_SCRATCH, RANGES, TARGET, UNBOUNDED, B, Int32, Machine,
-)  # fmt: skip
-from structgen.kernels import inner_kernel, kernel, view_uint8
+from structgen.automaton.step import edge, write_edge, write_row
+from structgen.automaton.table_format import GOTO, NEED, NOTHING, OVERLAY, RANGES, TARGET, UNBOUNDED, B, Int32, Machine
+from structgen.kernels import inner_kernel, kernel, view_int32, view_uint8
 
 
 LITERAL_WORDS, NODE_WORDS = 3, 5
@@ -140,7 +138,7 @@ def insert(
     that is still to be written: the place of the first literal below it, the place behind the last one, the length of
     their common prefix, the node's state, and the state of the other text there (0: none).
     """
-    scratch, blob = scratch_at(machine), view_uint8(text)
+    scratch, blob = view_int32(machine.scratch), view_uint8(text)
     bottom = rows + LITERAL_WORDS * count
     top = _push_node(scratch, bottom, rows, bottom, 0, state, other)
     while top > bottom:
@@ -178,12 +176,12 @@ def insert_literals(
     The scratch space holds, one behind the other: for each literal its end in the joined text, for each literal its
     target, and the joined text of all literals, `size` bytes.
     """
-    scratch = scratch_at(machine)
+    scratch = view_int32(machine.scratch)
     rows = 2 * count + (size + 3) // 4
     row, start = rows, 0
     for i in range(count):
         end = scratch[i]
         row = put_literal(scratch, row, start, end, scratch[count + i])
         start = end
-    text = registers_at(machine)[R_SCRATCH] + 8 * count
+    text = machine.scratch + 8 * count
     return insert(machine, text, rows, count, state, inner, other, n_states, n_edges)

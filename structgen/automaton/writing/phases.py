@@ -11,14 +11,12 @@ from struct import Struct
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import registers_at, scratch_at, write_edge, write_plain_row, write_row
-from structgen.automaton.table_format import (
-    CALL, DEAD, EAGER, GAP, GOTO, INC, R_SCRATCH, RANGES, ROOM, UNBOUNDED, Machine,
-)  # fmt: skip
+from structgen.automaton.step import write_edge, write_plain_row, write_row
+from structgen.automaton.table_format import CALL, DEAD, EAGER, GAP, GOTO, INC, RANGES, ROOM, UNBOUNDED, Machine
 from structgen.automaton.tables import Tables
 from structgen.automaton.writing.literals import LITERAL_WORDS, insert, put_literal, work_space
 from structgen.automaton.writing.strings import NAME, PLACES, copy_block
-from structgen.kernels import inner_kernel, kernel, view_int64, view_uint8
+from structgen.kernels import inner_kernel, kernel, view_int32, view_int64, view_uint8
 
 SPACES = (0x20, 0x0A, 0x0D, 0x09)
 _HEAD_WORDS = 16
@@ -162,7 +160,7 @@ def _write_chain(
 @inner_kernel
 def _names_at(machine: Machine) -> int:
     """The address of the spellings in the scratch space."""
-    start = registers_at(machine)[R_SCRATCH]
+    start = machine.scratch
     address: int = start + 8 * (_HEAD_WORDS + view_int64(start)[_COUNT])
     return address
 
@@ -170,7 +168,7 @@ def _names_at(machine: Machine) -> int:
 @inner_kernel
 def _bits_at(machine: Machine) -> int:
     """The address of the members that may come, as bits. The bits of the required members stand behind them."""
-    head = view_int64(registers_at(machine)[R_SCRATCH])
+    head = view_int64(machine.scratch)
     address: int = _names_at(machine) + head[_SIZE] + head[_BEFORE] + head[_LAST]
     return address
 
@@ -178,7 +176,7 @@ def _bits_at(machine: Machine) -> int:
 @inner_kernel
 def _owed(machine: Machine) -> int:
     """The first required member that has not come; the number of members if there is none."""
-    head = view_int64(registers_at(machine)[R_SCRATCH])
+    head = view_int64(machine.scratch)
     member: int = head[_CAME]
     count = head[_COUNT]
     bits = view_uint8(_bits_at(machine) + (count + 7) // 8)
@@ -193,7 +191,7 @@ def _list_names(machine: Machine, place: int) -> int:
 
     The plain loop: each member that may come is a literal that leads to its state. If undeclared names may come, the
     name of each other member is a literal that leads to DEAD, so that it cannot come as an undeclared name."""
-    head, scratch = view_int64(registers_at(machine)[R_SCRATCH]), scratch_at(machine)
+    head, scratch = view_int64(machine.scratch), view_int32(machine.scratch)
     count, other, row, start = head[_COUNT], head[_OTHER], place, 0
     came, owed, bits = head[_CAME], _owed(machine), view_uint8(_bits_at(machine))
     for i in range(count):
@@ -213,7 +211,7 @@ def _write_names(machine: Machine, place: int, n_states: int, n_edges: int) -> t
     Returns:
         The first of them, 0 if no name may come; and the new counts of states and edges.
     """
-    head, names, inner = view_int64(registers_at(machine)[R_SCRATCH]), 0, 0
+    head, names, inner = view_int64(machine.scratch), 0, 0
     count, other = _list_names(machine, place), head[_OTHER]
     if other:  # any name, which the trie below leaves for each of the others
         names = inner = n_states
@@ -238,7 +236,7 @@ def _write_before(machine: Machine, names: int, bound: int, comma: int, n_states
         names: the state behind the opening quote of a name; 0 if no name may come.
         comma: see `Phases`.
     """
-    head = view_int64(registers_at(machine)[R_SCRATCH])
+    head = view_int64(machine.scratch)
     state, close, before, text = head[_STATE], head[_CLOSE], head[_BEFORE], _names_at(machine) + head[_SIZE]
     last, n_last = text + before, head[_LAST]
     if comma >= 0:  # no member comes before: there is no comma, and `last` is the brace alone
@@ -290,7 +288,7 @@ def write_phases(machine: Machine, place: int, bound: int, n_states: int, n_edge
     - the members that may come, as bits, and the required members, as bits;
     - from `place` on, the work space of `insert`.
     """
-    head = view_int64(registers_at(machine)[R_SCRATCH])
+    head = view_int64(machine.scratch)
     close, other = head[_CLOSE], head[_OTHER]
     for phase in range(head[_PHASES]):
         # Is no required member missing? Only then may an undeclared name or the end come.
@@ -313,7 +311,7 @@ def write_members(
 
     The scratch space holds the callees, int32, and then the bytes of the colon; `colon` is the number of these bytes.
     """
-    scratch, text = scratch_at(machine), registers_at(machine)[R_SCRATCH] + 4 * count
+    scratch, text = view_int32(machine.scratch), machine.scratch + 4 * count
     for i in range(count):
         state = first + i
         call = state  # the state that enters the callee: behind the colon, where one is to be read

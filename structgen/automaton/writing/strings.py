@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from structgen.automaton.machine import Automaton
-from structgen.automaton.step import edges_at, states_at
 from structgen.automaton.table_format import (
     FREE, HI, INC, KIND, LEADS, LO, NEED, PLAIN, RANGES, ROOM, SPAN, START, UNBOUNDED, Edge, Int32, Machine,
 )  # fmt: skip
@@ -180,7 +179,7 @@ def copy_block(
     """Copy the block at the addresses `states` and `edges` to the states from `first` on and the edges from `start` on.
 
     `low` and `high` become the bounds of the counter. In the edges, `close` takes the place of CLOSE."""
-    to_states, to_edges = states_at(machine), edges_at(machine)
+    to_states, to_edges = machine.states, machine.edges
     from_states, from_edges = _template_states(states), _template_edges(edges)
     for i in range(count):  # the rows; their edges stand further down here
         for column in range(8):

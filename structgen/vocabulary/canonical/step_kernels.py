@@ -1,6 +1,6 @@
 """Kernels of `Canonical`: a step from a packed state.
 
-They take the address of the registers of `StepTables`. A *packed* state is `split << 32 | last + 1`: all that has to be
+A *packed* state is `split << 32 | last + 1`: all that has to be
 known where the text ends with a whole character and nothing is pending (see `CanonicalState.packed`).
 """
 
@@ -11,17 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import inner_kernel, kernel, table, view_int64
+from structgen.kernels import Record, array, inner_kernel, kernel, number
 from structgen.vocabulary.canonical.merges import LEFT, NEVER, PAIR_TIME, RIGHT, TIME, Merges, pair_slot
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, Splits
 
 Int64 = NDArray[np.int64]
 Uint32 = NDArray[np.uint32]
-
-(T_N_CLASSES, T_FLAGS, T_SIGNS, T_SIGN_STARTS, T_CLASSES, T_N_SLOTS, T_FOLLOWING, T_MAY_END, T_PARTS, T_PAIRS,
- T_LAST_PAIRS, T_N_LAST_PAIRS, T_MET) = range(13)  # fmt: skip
-"""Registers: the addresses of the tables, and their sizes."""
 
 MET = 1 << 13
 """Slots of the cache of pairs of tokens that may, or may not, stand side by side. Lookahead asks about the same pairs
@@ -38,16 +34,19 @@ REFUSED, UNTOLD = -1, -2
 """In place of a packed state: the token is not canonical; the packed state and the tables do not decide."""
 _LOW = (1 << 32) - 1
 
-_flags_at = table(np.uint8, 0, T_FLAGS)
-_signs_at = table(np.int32, 0, T_SIGNS)
-_sign_starts_at = table(np.int32, 0, T_SIGN_STARTS)
-_classes_at = table(np.uint8, 0, T_CLASSES)
-_following_at = table(np.int16, 0, T_FOLLOWING)
-_may_end_at = table(np.uint8, 0, T_MAY_END)
-_parts_at = table(np.int64, 3, T_PARTS)
-_pairs_at = table(np.int64, 2, T_PAIRS)
-_last_pairs_at = table(np.int64, 0, T_LAST_PAIRS)
-_met_at = table(np.int64, 0, T_MET)
+
+class Steps(Record):
+    """The tables of a `StepTables`, for kernels."""
+
+    n_classes, n_slots, n_last_pairs = number(), number(), number()
+    flags = array(np.uint8)  # by token
+    signs, sign_starts = array(np.int32), array(np.int32)  # see `TokenSignatures`
+    classes = array(np.uint8)
+    following = array(np.int16)  # see `Splits`
+    may_end = array(np.uint8)
+    parts, pairs = array(np.int64, 3), array(np.int64, 2)  # see `Merges`
+    last_pairs = array(np.int64)
+    met = array(np.int64)  # the cache of `MET` pairs
 
 
 class StepTables:
@@ -62,60 +61,56 @@ class StepTables:
             `token << 32 | token`, in ascending order.
 
     Attributes:
-        base: the address of the registers.
+        base: the address of its `Steps`.
     """
 
     def __init__(
         self, merges: Merges, signatures: TokenSignatures, splits: Splits, flags: NDArray[np.uint8],
         last_pairs: Sequence[int],
     ) -> None:  # fmt: skip
-        arrays: dict[int, NDArray[np.generic]] = {
-            T_FLAGS: flags, T_SIGNS: signatures.number, T_SIGN_STARTS: signatures.starts,
-            T_CLASSES: signatures.classes, T_FOLLOWING: np.ascontiguousarray(splits.following),
-            T_MAY_END: splits.may_end.astype(np.uint8), T_PARTS: merges.parts, T_PAIRS: merges.pairs,
-            T_LAST_PAIRS: np.array(last_pairs, np.int64), T_MET: np.full(MET, NEVER_MET, np.int64),
+        self._arrays: dict[str, NDArray[np.generic]] = {
+            "flags": flags, "signs": signatures.number, "sign_starts": signatures.starts,
+            "classes": signatures.classes, "following": np.ascontiguousarray(splits.following),
+            "may_end": splits.may_end.astype(np.uint8), "parts": merges.parts, "pairs": merges.pairs,
+            "last_pairs": np.array(last_pairs, np.int64), "met": np.full(MET, NEVER_MET, np.int64),
         }  # fmt: skip
-        sizes = {
-            T_N_CLASSES: splits.following.shape[1], T_N_SLOTS: len(merges.pairs), T_N_LAST_PAIRS: len(last_pairs),
-        }  # fmt: skip
-        self._arrays = arrays  # they live as long as the registers
-        self._registers = np.zeros(len(arrays) + len(sizes), np.int64)
-        for register, array in arrays.items():
-            self._registers[register] = array.ctypes.data
-        for register, size in sizes.items():
-            self._registers[register] = size
-        self.base = int(self._registers.ctypes.data)
+        self._numbers = np.zeros(Steps.SIZE, np.int64)
+        self.base = int(self._numbers.ctypes.data)
+        steps = Steps(self.base)
+        steps.n_classes, steps.n_slots = splits.following.shape[1], len(merges.pairs)
+        steps.n_last_pairs = len(last_pairs)
+        steps.point_at(self._arrays)
 
 
 @inner_kernel
-def _merge_time(base: int, x: int, y: int) -> int:
+def _merge_time(steps: Steps, x: int, y: int) -> int:
     """The time of the merge of two parts; `NEVER` where there is none."""
-    pairs = _pairs_at(base)
-    return pairs[pair_slot(pairs, view_int64(base)[T_N_SLOTS], x, y), PAIR_TIME]
+    pairs = steps.pairs
+    return pairs[pair_slot(pairs, steps.n_slots, x, y), PAIR_TIME]
 
 
 @inner_kernel
-def _joined(base: int, a: int, b: int) -> bool:
+def _joined(steps: Steps, a: int, b: int) -> bool:
     """`joins` for tokens that are both `ALONE`, with a cache."""
     pair, slot = a << 32 | b, (a * 977 ^ b) & (MET - 1)
-    met = _met_at(base)[slot]
+    met = steps.met[slot]
     if met >> 1 != pair:
-        met = pair << 1 | _stand(base, a, b)
-        _met_at(base)[slot] = met
+        met = pair << 1 | _stand(steps, a, b)
+        steps.met[slot] = met
     return bool(met & 1)
 
 
 @inner_kernel
-def _stand(base: int, a: int, b: int) -> bool:
+def _stand(steps: Steps, a: int, b: int) -> bool:
     """`_joined` without the cache.
 
     The two parts at the joint are taken apart again, the one that was merged last first. This visits all pairs that
     ever stand side by side at the joint.
     """
-    parts = _parts_at(base)
+    parts = steps.parts
     x, y, taken_x, taken_y = a, b, NEVER, NEVER  # when each is merged into its parent
     while True:
-        merge = _merge_time(base, x, y)
+        merge = _merge_time(steps, x, y)
         if merge < taken_x and merge <= taken_y:
             return False
         time_x, time_y = parts[x, TIME], parts[y, TIME]
@@ -128,42 +123,42 @@ def _stand(base: int, a: int, b: int) -> bool:
 
 
 @kernel
-def joins(base: int, a: int, b: int) -> bool:
+def joins(steps: Steps, a: int, b: int) -> bool:
     """May `b` stand behind `a` in a chunk?"""
-    flags = _flags_at(base)
-    return bool(flags[a] & ALONE and flags[b] & ALONE and _joined(base, a, b))
+    flags = steps.flags
+    return bool(flags[a] & ALONE and flags[b] & ALONE and _joined(steps, a, b))
 
 
 @inner_kernel
-def may_end_packed(base: int, packed: int) -> bool:
+def may_end_packed(steps: Steps, packed: int) -> bool:
     """May the text end in a packed state?"""
-    return packed & _LOW == 0 or _may_end_at(base)[packed >> 32] != 0
+    return packed & _LOW == 0 or steps.may_end[packed >> 32] != 0
 
 
 @inner_kernel
-def behind(base: int, packed: int, token: int) -> int:
+def behind(steps: Steps, packed: int, token: int) -> int:
     """The packed state behind a token; `REFUSED`, or `UNTOLD`. Chunks that are one token are ignored."""
-    flag = _flags_at(base)[token]
+    flag = steps.flags[token]
     if flag & PLAIN == 0:
         return REFUSED if flag & (ABSENT | OUTER) == ABSENT else UNTOLD
-    return _read(base, packed, token)
+    return _read(steps, packed, token)
 
 
 @inner_kernel
-def _read(base: int, packed: int, token: int) -> int:
+def _read(steps: Steps, packed: int, token: int) -> int:
     """The packed state behind a token that is `SIMPLE`, or `REFUSED`."""
     last, place = (packed & _LOW) - 1, CUT
-    if last >= 0 and _flags_at(base)[last] & ALONE and _joined(base, last, token):
+    if last >= 0 and steps.flags[last] & ALONE and _joined(steps, last, token):
         place = FREE
-    split = _split_behind(base, packed >> 32, token, place)
+    split = _split_behind(steps, packed >> 32, token, place)
     return REFUSED if split == DEAD else split << 32 | token + 1
 
 
 @inner_kernel
-def _split_behind(base: int, split: int, token: int, place: int) -> int:
+def _split_behind(steps: Steps, split: int, token: int, place: int) -> int:
     """The state of `Splits` behind a token; `place` is the kind of place before it."""
-    following, classes, starts = _following_at(base), _classes_at(base), _sign_starts_at(base)
-    sign, count = _signs_at(base)[token], view_int64(base)[T_N_CLASSES]
+    following, classes, starts = steps.following, steps.classes, steps.sign_starts
+    sign, count = steps.signs[token], steps.n_classes
     for i in range(starts[sign], starts[sign + 1]):
         split = following[(split * count + classes[i]) * 3 + place]
         if split == DEAD:
@@ -173,49 +168,49 @@ def _split_behind(base: int, split: int, token: int, place: int) -> int:
 
 
 @inner_kernel
-def _fits(base: int, packed: int, token: int) -> bool:
+def _fits(steps: Steps, packed: int, token: int) -> bool:
     """Is a token that is `SIMPLE` not `REFUSED` by `_read`? Merges are looked up only where they matter."""
     last, split = (packed & _LOW) - 1, packed >> 32
-    if _split_behind(base, split, token, CUT) != DEAD:
+    if _split_behind(steps, split, token, CUT) != DEAD:
         return True
-    if last < 0 or _flags_at(base)[last] & ALONE == 0 or _split_behind(base, split, token, FREE) == DEAD:
+    if last < 0 or steps.flags[last] & ALONE == 0 or _split_behind(steps, split, token, FREE) == DEAD:
         return False
-    return _joined(base, last, token)
+    return _joined(steps, last, token)
 
 
 @inner_kernel
-def may_follow(base: int, packed: int, token: int) -> int:
+def may_follow(steps: Steps, packed: int, token: int) -> int:
     """`REFUSED` or `UNTOLD` where `behind` gives it, else 0."""
-    flag = _flags_at(base)[token]
+    flag = steps.flags[token]
     if flag & PLAIN == 0:
         return REFUSED if flag & (ABSENT | OUTER) == ABSENT else UNTOLD
-    return 0 if _fits(base, packed, token) else REFUSED
+    return 0 if _fits(steps, packed, token) else REFUSED
 
 
 @inner_kernel
-def ends_chunk(base: int, packed: int, token: int) -> bool:
+def ends_chunk(steps: Steps, packed: int, token: int) -> bool:
     """May the last token and this one end a chunk that is one token? Then no packed state tells all behind them."""
-    if _flags_at(base)[token] & ENDS == 0:
+    if steps.flags[token] & ENDS == 0:
         return False
-    pairs, key = _last_pairs_at(base), (packed & _LOW) - 1 << 32 | token
-    low, high = 0, view_int64(base)[T_N_LAST_PAIRS]
+    pairs, key = steps.last_pairs, (packed & _LOW) - 1 << 32 | token
+    low, high = 0, steps.n_last_pairs
     while low < high:
         middle = (low + high) >> 1
         if pairs[middle] < key:
             low = middle + 1
         else:
             high = middle
-    return low < view_int64(base)[T_N_LAST_PAIRS] and pairs[low] == key
+    return low < steps.n_last_pairs and pairs[low] == key
 
 
 @kernel
-def follow(base: int, packed: int, token: int) -> int:
+def follow(steps: Steps, packed: int, token: int) -> int:
     """`behind`, but `UNTOLD` for a token with which a chunk that is one token might begin."""
-    return UNTOLD if _flags_at(base)[token] & BEGINS else behind(base, packed, token)
+    return UNTOLD if steps.flags[token] & BEGINS else behind(steps, packed, token)
 
 
 @kernel
-def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> int:
+def among(steps: Steps, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> int:
     """Find those of some tokens that may come behind a packed state.
 
     Args:
@@ -226,14 +221,14 @@ def among(base: int, packed: int, tokens: Int64, kept: Int64, words: Uint32) -> 
     Returns:
         The number of tokens in `kept`; or `UNTOLD`.
     """
-    flags, count = _flags_at(base), 0
+    flags, count = steps.flags, 0
     for i in range(len(tokens)):
         token = tokens[i]
-        taken = flags[token] & OUTER != 0 and may_end_packed(base, packed)
+        taken = flags[token] & OUTER != 0 and may_end_packed(steps, packed)
         if not taken and flags[token] & ABSENT == 0:
             if flags[token] & SIMPLE == 0:
                 return UNTOLD
-            taken = _fits(base, packed, token)
+            taken = _fits(steps, packed, token)
         if taken:
             kept[count] = token
             words[token >> 5] |= 1 << (token & 31)
