@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -98,7 +98,7 @@ class Tables:
         sizes = _FIRST_FRAMES, 1, 2 * _FIRST_FRAMES, _FIRST_RETURNS
         _FIRST_NUMBERS.pack_into(data, _MACHINE, *[address + start for start in _STARTS[:7]], *sizes)
         data[: len(_FIRST_ROWS)] = _FIRST_ROWS
-        self.base: int = address + _MACHINE
+        self.base = cast(Machine, address + _MACHINE)  # as kernels take it: by its address
         self.machine = data[_MACHINE:_STACK].cast("q")
         self.machine[Machine.scratch], self.machine[Machine.stack] = address + _SCRATCH, address + _STACK
         self._scratch = data[_SCRATCH:]

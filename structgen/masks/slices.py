@@ -217,8 +217,9 @@ class Slices:
         self.suspicious = Suspicious(vocabulary)
         self.ends: Int32 = np.array(vocabulary.end_ids, np.int32)
         self.max_depth = int(trie.depth.max(initial=0))
-        self._vocabulary_arrays = {"first": trie.first, "twin": trie.twin, "data": vocabulary.data}
-        self._vocabulary_arrays["offsets"] = vocabulary.offsets
+        self._vocabulary_arrays: dict[str, npt.NDArray[Any]] = {
+            "first": trie.first, "twin": trie.twin, "data": vocabulary.data, "offsets": vocabulary.offsets,
+        }  # fmt: skip
         self._separators = _most_separators(vocabulary.data, vocabulary.offsets)
         self._rows: list[tuple[Uint32, int]] = []
         self._known: dict[int, tuple[ref[Uint32], int]] = {}

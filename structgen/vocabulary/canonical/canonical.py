@@ -16,7 +16,7 @@ from structgen.vocabulary.canonical.model import EncoderModel
 from structgen.vocabulary.canonical.recognizer import NO_TOKEN, UNPACKED, Canonical, CanonicalState, Recent
 from structgen.vocabulary.canonical.signatures import TokenSignatures
 from structgen.vocabulary.canonical.splits import CUT, DEAD, FREE, INSIDE, START
-from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, StepTables, among, follow, joins
+from structgen.vocabulary.canonical.step_kernels import REFUSED, UNTOLD, Steps, StepTables, among, follow, joins
 from structgen.vocabulary.canonical.unicode_form import UnicodeForm
 from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.trie import Trie
@@ -59,7 +59,7 @@ class MergeCanonical(Canonical):
         self._index([bool(token) for token in tokens], list(special_ids))
         pairs = {chunk[-2] << 32 | chunk[-1] for chunk in self._whole.values() if len(chunk) > 1}
         self._tables = StepTables(self._merges, self._signatures, model.splits, self._flags, sorted(pairs))
-        self.base = self._tables.base
+        self.base: Steps = self._tables.base
         self.start, self._behind_added = map(self._begin, model.spaced)
         self.afresh = self._begin(spaced=False)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.vocabulary.canonical.splits import FREE
+from structgen.vocabulary.canonical.step_kernels import Steps
 from structgen.vocabulary.packed import Words
 
 NO_TOKEN = -1
@@ -74,7 +75,7 @@ class Canonical(ABC):
 
     start: CanonicalState
     afresh: CanonicalState
-    base: int = 0
+    base: Steps | int = 0
 
     @abstractmethod
     def may_end(self, state: CanonicalState) -> bool:

@@ -7,6 +7,7 @@ known where the text ends with a whole character and nothing is pending (see `Ca
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,8 +76,8 @@ class StepTables:
             "last_pairs": np.array(last_pairs, np.int64), "met": np.full(MET, NEVER_MET, np.int64),
         }  # fmt: skip
         self._numbers = np.zeros(Steps.SIZE, np.int64)
-        self.base = int(self._numbers.ctypes.data)
-        steps = Steps(self.base)
+        steps = Steps(int(self._numbers.ctypes.data))
+        self.base = cast(Steps, steps.address)
         steps.n_classes, steps.n_slots = splits.following.shape[1], len(merges.pairs)
         steps.n_last_pairs = len(last_pairs)
         steps.point_at(self._arrays)
