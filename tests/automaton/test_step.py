@@ -21,9 +21,9 @@ from structgen.automaton.table_format import (
     NEED,
     NOTHING,
     POP,
-    Machine,
     SPILL,
     ZERO,
+    Machine,
     position,
 )
 from structgen.constraints.languages import Lark
