@@ -1,16 +1,8 @@
 """The public names and where they are: type checkers read it, and so does `structgen` when a name is first used."""
 
 from structgen.absence import absence_thresholds as absence_thresholds
-from structgen.api import Cap as Cap
-from structgen.api import Event as Event
-from structgen.api import Field as Field
-from structgen.api import Generation as Generation
-from structgen.api import Model as Model
 from structgen.api import agenerate as agenerate
-from structgen.api import astream as astream
 from structgen.api import generate as generate
-from structgen.api import load as load
-from structgen.api import stream as stream
 from structgen.batch_jobs.evaluation import Evaluation as Evaluation
 from structgen.batch_jobs.evaluation import evaluate as evaluate
 from structgen.batch_jobs.job import Extraction as Extraction
@@ -47,6 +39,9 @@ from structgen.constraints.languages import ByteMachine as ByteMachine
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.languages import Machine as Machine
 from structgen.constraints.quotes import Quote as Quote
+from structgen.decoding.confidence import Field as Field
+from structgen.decoding.generation import Generation as Generation
+from structgen.decoding.stream import Event as Event
 from structgen.endings.closing import closing_tokens as closing_tokens
 from structgen.errors import BudgetExhausted as BudgetExhausted
 from structgen.errors import BudgetWarning as BudgetWarning
@@ -90,6 +85,8 @@ from structgen.masks import Grammar as Grammar
 from structgen.masks import Matcher as Matcher
 from structgen.masks import fill_masks as fill_masks
 from structgen.masks import why_refused as why_refused
+from structgen.models.loading import load as load
+from structgen.models.model import Model as Model
 from structgen.options import Beams as Beams
 from structgen.options import Limits as Limits
 from structgen.options import Sampling as Sampling
@@ -105,12 +102,15 @@ from structgen.porting.portable import Portable as Portable
 from structgen.porting.portable import portable as portable
 from structgen.remote import Remote as Remote
 from structgen.rendering import render as render
+from structgen.streams import astream as astream
+from structgen.streams import stream as stream
 from structgen.tools.api_requests import HttpRequest as HttpRequest
 from structgen.tools.mcp_tools import mcp_tools as mcp_tools
 from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool
 from structgen.trace.records import Absence as Absence
+from structgen.trace.records import Cap as Cap
 from structgen.trace.records import Loss as Loss
 from structgen.vocabulary import Vocabulary as Vocabulary
 

@@ -5,17 +5,25 @@ It is an `OptionError`, or an error of the class that is passed.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
+from functools import wraps
 from itertools import islice
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from structgen.errors import QUOTED, OptionError, RequestError, quoted
 
 MAX_INTEGER = 2**31 - 2
 """The largest number that is taken as a count."""
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type[Any])
+Check = Callable[[str, Any], object]
+"""Raises an `OptionError` for a value that an option cannot have, given the option's name and the value."""
 
 
 def require(condition: bool, name: str, value: object, allowed: str, error: type[RequestError] = OptionError) -> None:
@@ -60,6 +68,12 @@ def require_flag(name: str, value: object) -> None:
     require(isinstance(value, bool), name, value, "True or False")
 
 
+def flag_of(name: str, value: bool | None) -> bool:
+    """A flag that may be left out: None is False."""
+    require_flag(name, value is not None and value)
+    return bool(value)
+
+
 def require_one_of(name: str, value: object, *allowed: bool | str) -> None:
     """Refuses what is none of these values."""
     *others, last = map(repr, allowed)
@@ -71,6 +85,79 @@ def require_count(name: str, value: object, low: int, error: type[RequestError] 
     """Refuses anything but a whole number from `low` to `MAX_INTEGER`."""
     require(is_whole(value, low), name, value, f"a whole number, at least {low}", error)
     require(is_whole(value, low, MAX_INTEGER), name, value, f"at most {MAX_INTEGER:,}", error)
+
+
+def option(check: Check, **takers: Any) -> dict[str, Any]:
+    """The metadata of a dataclass's field that is an option: its check, and who takes it.
+
+    temperature: float = field(default=0.0, metadata=option(allowing(is_positive, "a number above 0"), openai=True))
+    """
+    return {"check": check, **takers}
+
+
+def options_with(record: type[Any], *takers: str) -> tuple[str, ...]:
+    """The names of the options in a record that one of these takers has."""
+    return tuple(each.name for each in fields(record) if any(map(each.metadata.get, takers)))
+
+
+def check_options(record: Any) -> None:
+    """Checks each field of a record by its own metadata."""
+    for each in fields(record):
+        if "check" in each.metadata:
+            each.metadata["check"](each.name, getattr(record, each.name))
+
+
+def allowing(valid: Callable[[Any], bool], allowed: str) -> Check:
+    """A check by a predicate; `allowed` says in words what it lets pass."""
+    return lambda name, value: require(valid(value), name, value, allowed)
+
+
+def optional(check: Check) -> Check:
+    """A check that None passes, too."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def one_of(*allowed: bool | str) -> Check:
+    """A check that only these values pass."""
+    return lambda name, value: require_one_of(name, value, *allowed)
+
+
+def count_from(low: int) -> Check:
+    """A check that whole numbers from `low` to `MAX_INTEGER` pass."""
+    return lambda name, value: require_count(name, value, low)
+
+
+def named_options(record: C) -> C:
+    """Lets a dataclass of options refuse a name that it does not have, and say which one was meant."""
+    record.__init__ = _refusing(record.__init__, record.__name__)
+    return record
+
+
+def named_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Lets a function refuse an argument that it does not have, and say which one was meant. None is not given."""
+    return _refusing(function, function.__name__, nones=False)
+
+
+def _refusing(function: Callable[P, R], owner: str, *, nones: bool = True) -> Callable[P, R]:
+    known = {name: each for name, each in inspect.signature(function).parameters.items() if name != "self"}
+
+    @wraps(function)
+    def called(*arguments: P.args, **given: P.kwargs) -> R:
+        for name, value in [*given.items()]:
+            if name not in known:
+                near = get_close_matches(name[:QUOTED], known, 1)
+                meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}"
+                raise OptionError(f"{owner} has no option {name}=: {meant}")
+            if value is None and not nones and known[name].default is not inspect.Parameter.empty:
+                del given[name]
+        return function(*arguments, **given)
+
+    return called
+
+
+def without_nones(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given: one that is None is not."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def several(name: str, value: Any, allowed: str, error: type[RequestError] = OptionError) -> list[Any]:

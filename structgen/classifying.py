@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from enum import Enum, EnumMeta
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, get_args, get_origin, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from structgen.arguments import is_listed, require, require_flag
+from structgen.arguments import flag_of, is_listed, named_arguments, require, require_flag
 from structgen.decoding.label_scores import label_scores
 from structgen.decoding.prompts.prompt import read_prompt
 from structgen.errors import OptionError
@@ -24,7 +24,7 @@ from structgen.given_prompts import GivenPrompts, plain
 from structgen.models.model import Model, as_model
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeForm
+    from typing_extensions import TypeForm, Unpack
 
 Floats = NDArray[np.float64]
 MOST_LABELS = 1_000
@@ -35,6 +35,15 @@ _YES_NO = "yes", "no"
 
 L = TypeVar("L", default=Any)  # type checkers that do not know `TypeForm` give Any
 Prompt = str | Callable[..., Any] | None
+
+
+class ClassifyOptions(TypedDict, total=False):
+    """The options of `classify`, which explains them."""
+
+    prompt: Prompt
+    multi: bool | None
+    calibration: Calibration | None
+    tokenizer: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,55 +103,26 @@ class Calibration:
 
 @overload
 def classify(
-    model: Any,
-    texts: str,
-    labels: Sequence[L] | Mapping[L, str],
-    *,
-    prompt: Prompt = None,
-    multi: bool = False,
-    calibration: Calibration | None = None,
-    tokenizer: Any = None,
+    model: Any, texts: str, labels: Sequence[L] | Mapping[L, str], **options: Unpack[ClassifyOptions]
 ) -> Classification[L]: ...
 @overload
-def classify(
-    model: Any,
-    texts: str,
-    labels: TypeForm[L],
-    *,
-    prompt: Prompt = None,
-    multi: bool = False,
-    calibration: Calibration | None = None,
-    tokenizer: Any = None,
-) -> Classification[L]: ...
+def classify(model: Any, texts: str, labels: TypeForm[L], **options: Unpack[ClassifyOptions]) -> Classification[L]: ...
 @overload
 def classify(
-    model: Any,
-    texts: list[str],
-    labels: Sequence[L] | Mapping[L, str],
-    *,
-    prompt: Prompt = None,
-    multi: bool = False,
-    calibration: Calibration | None = None,
-    tokenizer: Any = None,
+    model: Any, texts: list[str], labels: Sequence[L] | Mapping[L, str], **options: Unpack[ClassifyOptions]
 ) -> list[Classification[L]]: ...
 @overload
 def classify(
-    model: Any,
-    texts: list[str],
-    labels: TypeForm[L],
-    *,
-    prompt: Prompt = None,
-    multi: bool = False,
-    calibration: Calibration | None = None,
-    tokenizer: Any = None,
+    model: Any, texts: list[str], labels: TypeForm[L], **options: Unpack[ClassifyOptions]
 ) -> list[Classification[L]]: ...
+@named_arguments
 def classify(
     model: Any,
     texts: str | Sequence[str],
     labels: Any,
     *,
     prompt: Prompt = None,
-    multi: bool = False,
+    multi: bool | None = False,
     calibration: Calibration | None = None,
     tokenizer: Any = None,
 ) -> Any:
@@ -171,6 +151,7 @@ def classify(
     Raises:
         OptionError: labels or a prompt cannot work; or the calibration is for other labels.
     """
+    multi = flag_of("multi", multi)
     owner, values = as_model(model, tokenizer), label_values(labels)
     scores = _scores(owner, texts, values, labels, prompt, multi=multi)
     if calibration is not None:
@@ -180,6 +161,7 @@ def classify(
     return results[0] if isinstance(texts, str) else results
 
 
+@named_arguments
 def calibrate(
     model: Any,
     examples: Sequence[tuple[str, Any]] | Sequence[str],
@@ -219,6 +201,7 @@ def calibrate(
     return Calibration(tuple(values), *_fitted(logits, truth, multi=multi), multi)
 
 
+@named_arguments
 def calibration_error(
     results: Sequence[Classification[Any]], right: Sequence[Any], *, plot: str | PathLike[str] | None = None
 ) -> float:

@@ -9,13 +9,37 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from structgen.arguments import require, require_unicode
+from structgen.arguments import require, require_flag, require_unicode
 from structgen.constraints.basic import JsonSchema
+from structgen.decoding.call_options import CallOptions
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError, TokenRejected, quoted
-from structgen.given_prompts import Message
+from structgen.given_prompts import GivenPrompts, Message
 from structgen.options import Whitespace
+from structgen.rendering import schema_text
 from structgen.vocabulary.vocabulary import single_bytes
+
+
+def shown_prompts(prompt: Any, schema: Any, options: dict[str, Any]) -> tuple[GivenPrompts, CallOptions]:
+    """The prompts of a call, with the schema and the examples where `prompt_schema` and `examples` ask for them.
+
+    Args:
+        options: those that are given, by name.
+
+    Returns:
+        The prompts, and the other options.
+    """
+    shows, examples = options.pop("prompt_schema", False), options.pop("examples", ())
+    call = CallOptions.of(options)
+    require_flag("prompt_schema", shows)
+    prompts = GivenPrompts.of(prompt)
+    if examples != ():
+        turns = example_turns(examples, schema, call.whitespace, call.order)
+        prompts = prompts.mapped(lambda each: each.with_examples(turns))
+    if shows:
+        text = schema_text(schema)
+        prompts = prompts.mapped(lambda each: each.with_schema(text))
+    return prompts, call
 
 
 def pairs(examples: Any) -> list[tuple[str, Any]]:

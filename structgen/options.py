@@ -1,25 +1,42 @@
-"""The classes of options: frozen values, validated here and only here."""
+"""The classes of options: frozen values, validated here and only here.
+
+Each field's metadata has its check and who else takes it; their readers, instead of lists of their own, ask for:
+
+    openai: OpenAI's interface has a field of this name.
+    extra: the field `structgen` of a request has it; `spare`: an endpoint without that field does without it, too.
+    vllm: clients of vLLM send it beside OpenAI's fields.
+    line: the command line has a flag for it, as for those of `openai` and `extra`.
+    model: a model's `generation_config` may set it.
+    filters: it leaves out tokens of a draw, so greedy decoding ignores it.
+"""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from structgen.arguments import (
+    allowing,
+    check_options,
+    count_from,
     is_listed,
     is_number,
     is_whole,
+    named_options,
+    one_of,
+    option,
+    options_with,
     require,
     require_count,
     require_flag,
     require_one_of,
     require_unicode,
-)  # fmt: skip
-from structgen.errors import OptionError, quoted
+)
+from structgen.errors import OptionError
+from structgen.model_settings import recommended
 
 
 def digest(seed: int, number: int) -> bytes:
@@ -44,85 +61,37 @@ _SEED_BITS = 4096
 """Python writes longer numbers out only in quadratic time, and refuses the longest."""
 
 
-_LEFT_OUT = {
-    "bad_words_ids": "banned=[...] takes texts",
-    "begin_suppress_tokens": "the schema says how a text begins",
-    "forced_eos_token_id": "the constraint, or Limits(max_new_tokens=...), says where a text ends",
-    "guidance_scale": "it needs rows in pairs; here each row stands for itself",
-    "length_penalty": "pass beams=sg.Beams(...)",
-    "max_length": "pass limits=sg.Limits(max_new_tokens=...)",
-    "max_new_tokens": "pass limits=sg.Limits(max_new_tokens=...)",
-    "min_length": "the schema says how short a text may be",
-    "min_new_tokens": "the schema says how short a text may be",
-    "num_beams": "pass beams=...",
-    "num_return_sequences": "see Sampling.several",
-    "stop_strings": "pass limits=sg.Limits(stop=[...])",
-}
-"""Settings of a `GenerationConfig` that `Sampling.from_model` does not read, and what to do instead."""
-_NO_SAMPLING = {
-    "bos_token_id", "decoder_start_token_id", "dtype", "eos_token_id", "forced_bos_token_id", "pad_token_id",
-    "cache_config", "cache_implementation", "max_cache_len", "use_cache", "compile_config", "disable_compile",
-    "output_attentions", "output_hidden_states", "output_logits", "output_scores", "return_dict_in_generate",
-    "is_assistant", "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
-    "assistant_lookbehind", "target_lookbehind", "prompt_lookup_num_tokens", "max_matching_ngram_size",
-    "renormalize_logits", "remove_invalid_values", "token_healing", "early_stopping", "transformers_version",
-}  # fmt: skip
-"""Settings of a `GenerationConfig` that `Model` reads, or that change no text here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suppressed:
-    """A logits processor: these tokens are chosen only where no other is allowed."""
-
-    ids: tuple[int, ...]
-
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        others = scores.index_fill(-1, input_ids.new_tensor(self.ids), -math.inf)
-        return others if bool((others > -math.inf).any()) else scores
-
-
-class _Option(NamedTuple):
-    """What is known of a sampling option beside its default and its meaning."""
-
-    valid: Callable[[Any], bool]  # is a value allowed?
-    allowed: str  # what is, for the message
-    filters: bool = False  # it leaves out tokens of a draw: no effect on greedy decoding
-    of_models: bool = False  # `Sampling.from_model` reads it
-    beyond_openai: bool = False  # OpenAI's interface has no field for it
-
-
-def _is_share(value: Any) -> bool:
-    return is_number(value, 0, 1) and value > 0
-
-
-def _is_penalty(value: Any) -> bool:
-    return is_number(value, -_LARGEST) and value <= _LARGEST
-
-
 _LARGEST = 1000
 """The largest penalty: larger ones would turn logits into infinities."""
-_SHARE, _FINITE, _PENALTY = "a number in (0, 1]", "a finite number", f"a number from {-_LARGEST} to {_LARGEST}"
-_OPTIONS = {
-    "temperature": _Option(lambda value: is_number(value, 0), f"{_FINITE} of at least 0", False, True),
-    "top_k": _Option(lambda value: is_whole(value, 0), "0 (all) or a positive count", True, True, True),
-    "top_p": _Option(_is_share, _SHARE, True, True),
-    "min_p": _Option(lambda value: is_number(value, 0, 1) and value < 1, "a number in [0, 1)", True, True, True),
-    "typical_p": _Option(_is_share, _SHARE, True, True, True),
-    "repetition_penalty": _Option(
-        lambda value: is_number(value, 0) and 1 / _LARGEST <= value <= _LARGEST,
-        f"a number from {1 / _LARGEST} to {_LARGEST}",
-        False,
-        True,
-        True,
-    ),
-    "frequency_penalty": _Option(lambda value: _is_penalty(value), _PENALTY),
-    "presence_penalty": _Option(lambda value: _is_penalty(value), _PENALTY),
-}
-"""The fields of `Sampling` that are numbers, but for the seed."""
-FILTERS = tuple(name for name, option in _OPTIONS.items() if option.filters)
-BEYOND_OPENAI = (*(name for name, option in _OPTIONS.items() if option.beyond_openai), "penalties")
+_SHARE = allowing(lambda value: is_number(value, 0, 1) and value > 0, "a number in (0, 1]")
+_SMALL_SHARE = allowing(lambda value: is_number(value, 0, 1) and value < 1, "a number in [0, 1)")
+_POSITIVE = allowing(lambda value: is_number(value, 0), "a finite number of at least 0")
+_PENALTY = allowing(lambda value: is_number(value, -_LARGEST, _LARGEST), f"a number from {-_LARGEST} to {_LARGEST}")
+_FACTOR = allowing(
+    lambda value: is_number(value, 1 / _LARGEST, _LARGEST), f"a number from {1 / _LARGEST} to {_LARGEST}"
+)
 
 
+def _check_seed(name: str, value: Any) -> None:
+    require(value is None or is_whole(value, 0), name, value, "a whole number of at least 0, or None")
+    short = value is None or int(value).bit_length() <= _SEED_BITS
+    require(short, name, value, f"a whole number of at most {_SEED_BITS:,} bits")
+
+
+def _check_top_k(name: str, value: Any) -> None:
+    require(is_whole(value, 0), name, value, "0 (all) or a positive count")
+    require_count(name, value, 0)
+
+
+def _check_processors(name: str, value: Any) -> None:
+    listed = is_listed(value, object) and all(map(callable, value))
+    require(listed, name, value, "a list of logits processors")
+    for processor in value:
+        for kind in (each.__name__ for each in type(processor).__mro__ if each.__name__ in UNFIT_PROCESSORS):
+            raise OptionError(f"{name}: {kind} {UNFIT_PROCESSORS[kind]}")
+
+
+@named_options
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How a token is drawn from the masked logits.
@@ -154,37 +123,28 @@ class Sampling:
             only in the same call.
     """
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    typical_p: float = 1.0
-    repetition_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    penalties: Literal["free", "all"] = "free"
-    processors: tuple[Callable[[Any, Any], Any], ...] = ()
-    seed: int | None = None
-    exact: bool | Literal["prefer", "weights"] = False
+    temperature: float = field(default=0.0, metadata=option(_POSITIVE, openai=True, model=True))
+    top_k: int = field(default=0, metadata=option(_check_top_k, extra=True, vllm=True, model=True, filters=True))
+    top_p: float = field(default=1.0, metadata=option(_SHARE, openai=True, model=True, filters=True))
+    min_p: float = field(default=0.0, metadata=option(_SMALL_SHARE, extra=True, vllm=True, model=True, filters=True))
+    typical_p: float = field(default=1.0, metadata=option(_SHARE, extra=True, vllm=True, model=True, filters=True))
+    repetition_penalty: float = field(default=1.0, metadata=option(_FACTOR, extra=True, vllm=True, model=True))
+    frequency_penalty: float = field(default=0.0, metadata=option(_PENALTY, openai=True))
+    presence_penalty: float = field(default=0.0, metadata=option(_PENALTY, openai=True))
+    penalties: Literal["free", "all"] = field(
+        default="free", metadata=option(one_of("free", "all"), extra=True, spare=True)
+    )
+    processors: tuple[Callable[[Any, Any], Any], ...] = field(default=(), metadata=option(_check_processors))
+    seed: int | None = field(default=None, metadata=option(_check_seed, openai=True))
+    exact: bool | Literal["prefer", "weights"] = field(
+        default=False, metadata=option(one_of(True, False, "prefer", "weights"))
+    )
 
     def __post_init__(self) -> None:
-        for name, option in _OPTIONS.items():
-            value = getattr(self, name)
-            require(option.valid(value), name, value, option.allowed)
-        require_count("top_k", self.top_k, 0)
-        require(self.seed is None or is_whole(self.seed, 0), "seed", self.seed, "a whole number of at least 0, or None")
-        short = self.seed is None or int(self.seed).bit_length() <= _SEED_BITS
-        require(short, "seed", self.seed, f"a whole number of at most {_SEED_BITS:,} bits")
-        require_one_of("penalties", self.penalties, "free", "all")
-        require_one_of("exact", self.exact, True, False, "prefer", "weights")
+        check_options(self)
         drawn = not self.exact or not self.greedy
         require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")
-        listed = is_listed(self.processors, object) and all(map(callable, self.processors))
-        require(listed, "processors", self.processors, "a list of logits processors")
         object.__setattr__(self, "processors", tuple(self.processors))
-        for processor in self.processors:
-            for name in (kind.__name__ for kind in type(processor).__mro__ if kind.__name__ in UNFIT_PROCESSORS):
-                raise OptionError(f"processors: {name} {UNFIT_PROCESSORS[name]}")
 
     @classmethod
     def from_model(cls, model: Any, **changes: Any) -> Sampling:
@@ -201,22 +161,7 @@ class Sampling:
         Raises:
             OptionError: the model has no `generation_config`, or one with values that `Sampling` does not take.
         """
-        config: Any = getattr(getattr(model, "module", model), "generation_config", None)
-        allowed = "what structgen.load(...) returns, or a transformers model, with a generation_config"
-        require(hasattr(config, "to_diff_dict"), "model", model, allowed)
-        given = {name: value for name, value in config.to_diff_dict().items() if value is not None}
-        read: dict[str, Any] = {"temperature": 1.0} if given.pop("do_sample", False) else {"temperature": 0.0}
-        for name in (name for name, option in _OPTIONS.items() if option.of_models):
-            value = given.pop(name, None)
-            if value is not None and (name == "repetition_penalty" or read["temperature"]):
-                read[name] = value
-        if suppressed := tuple(given.pop("suppress_tokens", ())):
-            read["processors"] = (Suppressed(suppressed),)
-        left = sorted(name for name in given if name not in _NO_SAMPLING and not name.startswith("_"))
-        if left:
-            advice = [f"{name}={quoted(given[name])} ({_LEFT_OUT.get(name, 'nothing alike')})" for name in left]
-            warnings.warn(f"Sampling.from_model leaves out {', '.join(advice)}", stacklevel=2)
-        return cls(**{**read, **changes})
+        return cls(**{**recommended(model, options_with(cls, "model")), **changes})
 
     @property
     def greedy(self) -> bool:
@@ -247,14 +192,28 @@ class Sampling:
         return [replace(self, seed=int.from_bytes(digest(self.seed, i), "little")) for i in range(count)]
 
 
-CAPS = "max_digits", "max_blanks", "max_repeated", "max_items", "max_characters"
-"""The fields of `Limits` that bound single values."""
-
-
 MAX_DEPTH = 180
 """Pydantic's reader takes 200 levels of JSON, of which a tool's call or a wrapper may take some."""
 
 
+_CAP = allowing(lambda cap: cap is None or is_whole(cap, 1), "a whole number, at least 1, or None for no cap")
+_SECONDS = allowing(
+    lambda value: value is None or (is_number(value, 0) and value > 0),
+    "a number of seconds above 0, or None for no limit",
+)
+
+
+def _check_depth(name: str, value: Any) -> None:
+    require_count(name, value, 1)
+    require(value <= MAX_DEPTH, name, value, f"at most {MAX_DEPTH}, as Pydantic reads")
+
+
+def _check_stop(name: str, value: Any) -> None:
+    require(is_listed(value, str) and all(value), name, value, "a list of texts, none of them empty")
+    require_unicode(name, *value)
+
+
+@named_options
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one request.
@@ -290,40 +249,36 @@ class Limits:
             model's step in progress is waited for. None is no limit.
     """
 
-    max_new_tokens: int = 512
-    rollbacks: int = 256
-    stop: tuple[str, ...] = ()
-    validations: int = 64
-    strict: bool = False
-    max_digits: int | None = 20
-    max_blanks: int | None = 128
-    max_repeated: int | None = 256
-    max_items: int | None = 16_384
-    max_depth: int = 128
-    max_characters: int | None = 65_536
-    exact_forwards: int = 1024
-    max_plan_tokens: int = 1024
-    seconds: float | None = None
+    max_new_tokens: int = field(default=512, metadata=option(count_from(1), line=True))
+    rollbacks: int = field(default=256, metadata=option(count_from(0), extra=True))
+    stop: tuple[str, ...] = field(default=(), metadata=option(_check_stop))
+    validations: int = field(default=64, metadata=option(count_from(0), extra=True, spare=True))
+    strict: bool = field(default=False, metadata=option(require_flag, extra=True))
+    max_digits: int | None = field(default=20, metadata=option(_CAP, extra=True))
+    max_blanks: int | None = field(default=128, metadata=option(_CAP, extra=True))
+    max_repeated: int | None = field(default=256, metadata=option(_CAP, extra=True))
+    max_items: int | None = field(default=16_384, metadata=option(_CAP, extra=True))
+    max_depth: int = field(default=128, metadata=option(_check_depth, extra=True))
+    max_characters: int | None = field(default=65_536, metadata=option(_CAP, extra=True))
+    exact_forwards: int = field(default=1024, metadata=option(count_from(1), extra=True, spare=True, line=False))
+    max_plan_tokens: int = field(default=1024, metadata=option(count_from(1), extra=True, spare=True, line=False))
+    seconds: float | None = field(default=None, metadata=option(_SECONDS, extra=True, spare=True))
 
     def __post_init__(self) -> None:
-        for name in CAPS:
-            cap = getattr(self, name)
-            require(cap is None or is_whole(cap, 1), name, cap, "a whole number, at least 1, or None for no cap")
-        require_count("max_depth", self.max_depth, 1)
-        require(self.max_depth <= MAX_DEPTH, "max_depth", self.max_depth, f"at most {MAX_DEPTH}, as Pydantic reads")
-        for name in ("max_new_tokens", "exact_forwards", "max_plan_tokens"):
-            require_count(name, getattr(self, name), 1)
-        for name in ("rollbacks", "validations"):
-            require_count(name, getattr(self, name), 0)
-        timed = self.seconds is None or (is_number(self.seconds, 0) and self.seconds > 0)
-        require(timed, "seconds", self.seconds, "a number of seconds above 0, or None for no limit")
-        listed = is_listed(self.stop, str) and all(self.stop)
-        require(listed, "stop", self.stop, "a list of texts, none of them empty")
-        require_unicode("stop", *self.stop)
+        check_options(self)
         object.__setattr__(self, "stop", tuple(self.stop))
-        require_flag("strict", self.strict)
 
 
+_FRACTION = allowing(lambda value: is_number(value, 0, 1), "a number from 0 to 1")
+
+
+def _check_tag(name: str, value: Any) -> None:
+    if value is not None:
+        require(isinstance(value, str) and bool(value.strip()), name, value, "a tag, or None")
+        require_unicode(name, value)
+
+
+@named_options
 @dataclass(frozen=True, slots=True)
 class Thinking:
     """Free text that the model writes between two tags before it answers.
@@ -339,24 +294,24 @@ class Thinking:
             do not fit. The tokens that surely close the answer are kept in any case.
     """
 
-    opening: str | None = None
-    closing: str | None = None
-    max_tokens: int = 2048
-    answer_share: float = 0.25
+    opening: str | None = field(default=None, metadata=option(_check_tag, extra=True))
+    closing: str | None = field(default=None, metadata=option(_check_tag, extra=True))
+    max_tokens: int = field(default=2048, metadata=option(count_from(1), extra=True))
+    answer_share: float = field(default=0.25, metadata=option(_FRACTION, extra=True))
 
     def __post_init__(self) -> None:
-        for name in ("opening", "closing"):
-            tag = getattr(self, name)
-            if tag is not None:
-                require(isinstance(tag, str) and bool(tag.strip()), name, tag, "a tag, or None")
-                require_unicode(name, tag)
-        require_count("max_tokens", self.max_tokens, 1)
-        require(is_number(self.answer_share, 0, 1), "answer_share", self.answer_share, "a number from 0 to 1")
+        check_options(self)
 
 
 MAX_BEAMS = 256
 
 
+def _check_beams(name: str, value: Any) -> None:
+    require(is_whole(value, 1), name, value, "a count of at least 1")
+    require(value <= MAX_BEAMS, name, value, f"at most {MAX_BEAMS} beams, each a row of the batch")
+
+
+@named_options
 @dataclass(frozen=True, slots=True)
 class Beams:
     """Beam search: the likeliest texts so far go on side by side, and the best complete one wins.
@@ -372,22 +327,21 @@ class Beams:
             not at any length, which is the surest and slowest.
     """
 
-    count: int
-    length_penalty: float = 1.0
-    early_stopping: bool | Literal["never"] = False
+    count: int = field(metadata=option(_check_beams))
+    length_penalty: float = field(
+        default=1.0, metadata=option(allowing(lambda value: is_number(value, -math.inf), "a finite number"))
+    )
+    early_stopping: bool | Literal["never"] = field(default=False, metadata=option(one_of(True, False, "never")))
 
     def __post_init__(self) -> None:
-        require(is_whole(self.count, 1), "count", self.count, "a count of at least 1")
-        require(self.count <= MAX_BEAMS, "count", self.count, f"at most {MAX_BEAMS} beams, each a row of the batch")
-        finite = is_number(self.length_penalty, -math.inf)
-        require(finite, "length_penalty", self.length_penalty, "a finite number")
-        require_one_of("early_stopping", self.early_stopping, True, False, "never")
+        check_options(self)
 
 
 _MAX_BLANKS = 1_000
 """The most blanks at one place: each takes a state of the automaton."""
 
 
+@named_options
 @dataclass(frozen=True, slots=True)
 class Whitespace:
     """The white space between JSON's tokens.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from structgen.arguments import is_number, require, require_flag, require_one_of
+from structgen.arguments import is_number, options_with, require, require_flag, require_one_of
 from structgen.automaton.expected import refused_token
 from structgen.chat.history import as_messages, require_role
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -24,7 +24,7 @@ from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.http_client import Reply, fetch, httpx
-from structgen.options import BEYOND_OPENAI, CAPS, Limits, Sampling, Whitespace
+from structgen.options import Limits, Sampling, Whitespace
 from structgen.porting import PROVIDERS, Portable, portable
 from structgen.remote_replies import ReplyChoice, ReplyUsage, ToldOptions, completion, error_message
 from structgen.tools.invoking import in_background
@@ -34,8 +34,6 @@ from structgen.waiting import waiting
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
-_OWN_LIMITS = "rollbacks", "max_depth", *CAPS
-_NEVER = "guards", "thinking", "phrases", "token_healing", "fast_forward", "beams", "plan", "absent", "cancel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +220,7 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     Raises:
         RequestError: the schema, an option or a prompt cannot work with an endpoint.
     """
-    for name in _NEVER:
-        given = getattr(options, name)
-        default = getattr(DEFAULTS, name)
-        require(given == default or (default is None and given is False), name, given, "nothing: the model is remote")
+    _require_remote(options, DEFAULTS, "remote")
     count = len(prompts.each)
     schemas = schema if isinstance(schema, list) and prompts.many else [schema] * count
     require(len(schemas) == count, "schema", schemas, f"one for each of {count} prompts")
@@ -236,18 +231,16 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     readers = {id(target): _reader(target) for target in {id(each): each for each in targets}.values()}
     rows = []
     for prompt, target, drawn, bounds, words in zip(prompts.each, targets, sampling, limits, banned, strict=True):
-        extras = _extras(target, drawn, bounds, words, options)
-        if not remote.structgen:
-            extras.pop("penalties", None)  # an endpoint of OpenAI's interface counts in all of the text
+        extras = _extras(target, drawn, bounds, words, options, own=remote.structgen)
         if extras and not remote.structgen:
             unknown = f"{', '.join(extras)}: OpenAI's interface has no field for that"
             raise OptionError(f"{unknown}; Remote(structgen=True) sends it to a server of structgen's own")
         portable_ = portable(_json_schema(target), remote.provider) if remote.provider and target.is_json else None
-        fields = _fields(remote, target, portable_, drawn, bounds)
         messages = as_messages(prompt.messages(), prompt.name)
         for number, message in enumerate(messages):
             require_role(message["role"], f"{prompt.name}: message {number}")
-        body = {"model": remote.model, "messages": messages, **fields}
+        body = {"model": remote.model, "messages": messages}
+        body |= _fields(remote, target, portable_, drawn, bounds)
         rows.append(({**body, "structgen": extras} if extras else body, readers[id(target)], portable_))
     return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 
@@ -256,25 +249,31 @@ def _fields(
     remote: Remote, target: Target, portable_: Portable | None, sampling: Sampling, limits: Limits
 ) -> dict[str, Any]:
     """The fields of OpenAI's interface."""
-    fields: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
-    fields |= _changed(sampling, ("top_p", "seed", "frequency_penalty", "presence_penalty"), Sampling())
-    require(not sampling.processors, "processors", sampling.processors, "none: the model is remote")
-    require(not sampling.exact, "exact", sampling.exact, "False: it needs the probabilities of every token")
+    body: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
+    body |= _changed(sampling, Sampling(), options_with(Sampling, "openai"))
+    _require_remote(sampling, Sampling(), "openai", "extra")
     if limits.stop:
         require(target.constraint is None, "stop", limits.stop, "none: a constraint itself defines where its text ends")
-        fields["stop"] = list(limits.stop)
+        body["stop"] = list(limits.stop)
     schema = portable_.schema if portable_ else _json_schema(target) if target.is_json else None
     if target.is_json and remote.response_format == "json_object":
-        fields["response_format"] = {"type": "json_object", "schema": schema}
+        body["response_format"] = {"type": "json_object", "schema": schema}
     elif target.is_json:
         described = {"name": "answer", "schema": schema, "strict": True}
-        fields["response_format"] = {"type": "json_schema", "json_schema": described}
-    return fields
+        body["response_format"] = {"type": "json_schema", "json_schema": described}
+    return body
 
 
-def _changed(given: Any, names: Sequence[str], default: Any) -> dict[str, Any]:
+def _changed(given: Any, default: Any, names: Iterable[str]) -> dict[str, Any]:
     """The attributes that differ from the default's, by name."""
     return {name: getattr(given, name) for name in names if getattr(given, name) != getattr(default, name)}
+
+
+def _require_remote(given: Any, default: Any, *takers: str) -> None:
+    """Refuses options that none of these takers has; False is as good as None."""
+    local = [each.name for each in fields(given) if each.name not in options_with(type(given), *takers)]
+    for name, value in _changed(given, default, local).items():
+        require(getattr(default, name) is None and value is False, name, value, "nothing: the model is remote")
 
 
 def _json_schema(target: Target) -> Any:
@@ -286,9 +285,9 @@ def _json_schema(target: Target) -> Any:
 
 
 def _extras(
-    target: Target, sampling: Sampling, limits: Limits, banned: Sequence[str], options: CallOptions
+    target: Target, sampling: Sampling, limits: Limits, banned: Sequence[str], options: CallOptions, *, own: bool
 ) -> dict[str, Any]:
-    """The fields that only structgen's own server has."""
+    """The fields that only structgen's own server has; for another endpoint, without those that it can do without."""
     constraint, extras = target.constraint, dict[str, Any]()
     if isinstance(constraint, Regex):
         extras["regex"] = constraint.pattern
@@ -303,10 +302,14 @@ def _extras(
             extras["order"] = constraint.order
         if constraint.whitespace != Whitespace.SPACED:
             extras["whitespace"] = constraint.whitespace.indent or constraint.whitespace.kind
-    extras |= _changed(sampling, BEYOND_OPENAI, Sampling())
-    budget = _changed(limits, _OWN_LIMITS, Limits())
-    if limits.strict and constraint is not None:
-        budget["strict"] = True
+    sent = [
+        _changed(given, default, (name for name in options_with(type(given), "extra")
+                                  if own or name not in options_with(type(given), "spare")))
+        for given, default in ((sampling, Sampling()), (limits, Limits()))
+    ]  # fmt: skip
+    extras, budget = extras | sent[0], sent[1]
+    if constraint is None:
+        budget.pop("strict", None)
     canonical = "" if options.canonical == "off" else options.canonical
     further = {"budget": budget, "banned": list(banned), "canonical": canonical}
     return extras | {name: value for name, value in further.items() if value}

@@ -1,8 +1,6 @@
 """What type checkers know of the public names: `typing/claims.py` is checked by mypy and by pyright, and not run.
 
-Type checkers read what calls take in `structgen.api_options`.
-
-Covers `api_options`.
+Type checkers read what calls take in typed dicts, such as `structgen.decoding.call_options.Options`.
 """
 
 from __future__ import annotations

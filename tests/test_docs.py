@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,7 +26,9 @@ from xml.etree import ElementTree
 import pytest
 
 import structgen as sg
+from structgen.decoding.call_options import CallOptions, Options
 from structgen.models.known import PACKAGED
+from structgen.tools.parameters import described
 from tests.support.browser import visited
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,20 +73,18 @@ def search_words() -> dict[str, list[str]]:
 
 def options_table() -> str:
     """The options of `generate`, each with its default and the first sentence of its description."""
-    described = inspect.getdoc(sg.generate) or ""
-    args = described.partition("Args:\n")[2].partition("\n\nWarns:")[0]
-    entries = dict(re.findall(r"^    (\w+): (.*(?:\n        .*)*)", args, re.MULTILINE))
+    told = described(Options).parameters | described(CallOptions).parameters | described(sg.generate).parameters
+    defaults = {each.name: each.default for each in fields(CallOptions)} | {"prompt_schema": False, "reask": 0}
+    first = [name for name in inspect.signature(sg.generate).parameters if name in Options.__annotations__]
     rows = ["| option | by default | |", "| --- | --- | --- |"]
-    for name, parameter in inspect.signature(sg.generate).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY and name not in ("details", "unknown"):
-            whole = " ".join(entries[name].split())
-            default = parameter.default
-            shown = "" if default in ((), None) else f"`{type(default).__name__}()`"
-            shown = f"`{default!r}`" if isinstance(default, (bool, int, str)) else shown
-            shown = "`Whitespace.SPACED`" if name == "whitespace" else shown
-            each = " *Each.*" if re.search(r"\ba list (?:gives|of lists)|list of such lists", whole, re.I) else ""
-            sentence = re.split(r"(?<=[^.])\. |; ", whole)[0].rstrip(".")
-            rows.append(f"| `{name}=` | {shown} | {sentence[0].upper()}{sentence[1:]}.{each} |")
+    for name in dict.fromkeys((*first, *Options.__annotations__)):
+        default, whole = defaults.get(name), told[name]
+        shown = "" if default in ((), None) else f"`{type(default).__name__}()`"
+        shown = f"`{default!r}`" if isinstance(default, (bool, int, str)) else shown
+        shown = {"whitespace": "`Whitespace.SPACED`", "beams": "`1`"}.get(name, shown)
+        each = " *Each.*" if re.search(r"\ba list (?:gives|of lists)|list of such lists", whole, re.I) else ""
+        sentence = re.split(r"(?<=[^.])\. |; ", whole)[0].rstrip(".")
+        rows.append(f"| `{name}=` | {shown} | {sentence[0].upper()}{sentence[1:]}.{each} |")
     return "\n".join(rows) + "\n"
 
 

@@ -21,6 +21,7 @@ PACKAGE = Path(structgen.__file__).parent
 LAYERS = [
     {"errors", "memo", "waiting", "cache_folder"},
     {"arguments", "patience", "telemetry", "http_client", "console"},
+    {"model_settings"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
     {"json_text", "vocabulary"},
@@ -33,7 +34,8 @@ LAYERS = [
     {"explanation", "chat", "rendering", "porting", "trace"},
     {"decoding"},
     {"remote_replies"},
-    {"reasking", "remote", "few_shot", "api_options", "classifying"},
+    {"reasking", "remote", "few_shot", "classifying"},
+    {"streams"},
     {"api"},
     {"testing", "absence"},
     {"calling"},
@@ -46,7 +48,7 @@ LAYERS = [
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
     "errors", "memo", "waiting", "cache_folder", "arguments", "patience", "telemetry", "options", "callbacks",
-    "kernels", "schema", "given_prompts", "json_text",
+    "kernels", "schema", "given_prompts", "json_text", "model_settings",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
     "tools", "chat", "rendering", "porting", "phrases", "trace",

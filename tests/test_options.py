@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,13 @@ from pydantic import BaseModel
 from transformers import GenerationConfig
 
 import structgen as sg
-from structgen.decoding.request import CallOptions
-from structgen.options import _OPTIONS
-from structgen.testing import byte_vocabulary, scripted
+from structgen.batch_jobs.job_options import ExtractOptions, JobOptions
+from structgen.calling.conversation import RunOptions
+from structgen.calling.request import TurnOptions
+from structgen.classifying import ClassifyOptions
+from structgen.decoding.call_options import CallOptions, Options, StreamOptions
+from structgen.testing import byte_vocabulary, scripted, scripted_chat
+from structgen.tools.parameters import described
 
 VOCABULARY = byte_vocabulary()
 WRONG: list[tuple[Callable[[], Any], str]] = [
@@ -105,13 +110,13 @@ NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
     ({"context": {}}, "no option is called context=: there are tokenizer, "),
     ({"system": "Be brief."}, "as the first message: {'role': 'system', 'content': ...}"),
     ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
-    ({"limit": 3}, "no option is called limit=: the nearest is limits="),
-    ({"temperatur": 3}, "the nearest is sampling=sg.Sampling(temperature=...)"),
-    ({"schemas": 3}, "no option is called schemas=: the nearest is schema="),
-    ({"promt": 3}, "the nearest is prompt="),
-    ({"respons_model": 3}, "the nearest is schema="),
-    ({"max_token": 3}, "the nearest is limits=sg.Limits(max_new_tokens=...)"),
-    ({"xyzzy": 3}, "there are tokenizer, prompt_schema, examples, sampling"),
+    ({"limit": 3}, "no option is called limit=: did you mean limits=?"),
+    ({"temperatur": 3}, "did you mean sampling=sg.Sampling(temperature=...)?"),
+    ({"schemas": 3}, "no option is called schemas=: did you mean schema=?"),
+    ({"promt": 3}, "did you mean prompt=?"),
+    ({"respons_model": 3}, "did you mean schema=?"),
+    ({"max_token": 3}, "did you mean limits=sg.Limits(max_new_tokens=...)?"),
+    ({"xyzzy": 3}, "there are tokenizer, sampling, limits, whitespace"),
 ]
 
 
@@ -204,6 +209,64 @@ def test_suppressed_tokens_are_chosen_only_where_nothing_else_is_allowed():
     assert sg.generate(model, prompt, only, sampling=suppressing, fast_forward=False) == first.value
 
 
-def test_each_sampling_option_that_is_a_number_has_a_row_with_its_check():
-    numbers = [each.name for each in fields(sg.Sampling) if type(each.default) in (int, float)]
-    assert list(_OPTIONS) == numbers
+MISSPELT: list[tuple[Callable[[], Any], str]] = [
+    (lambda: sg.Sampling(temprature=1), "Sampling has no option temprature=: did you mean temperature=?"),
+    (lambda: sg.Limits(max_token=1), "Limits has no option max_token=: did you mean max_new_tokens=?"),
+    (lambda: sg.Thinking(max_token=1), "did you mean max_tokens=?"),
+    (lambda: sg.Beams(2, lenght_penalty=1), "did you mean length_penalty=?"),
+    (lambda: sg.Sampling(xyzzy=1), "Sampling has no option xyzzy=: there are temperature, top_k"),
+    (
+        lambda: sg.classify(scripted("x"), "x", ["a", "b"], mutli=True),
+        "classify has no option mutli=: did you mean multi",
+    ),
+    (lambda: sg.calibrate(scripted("x"), exmaples=[]), "calibrate has no option exmaples=: did you mean examples=?"),
+    (lambda: sg.extract_many(scripted("x"), ["x"], colums=["seed"]), "did you mean columns=?"),
+    (lambda: sg.run(scripted_chat("x"), "x", [len], max_turn=1), "did you mean max_turns=?"),
+    (lambda: sg.call(scripted_chat("x"), "x", [len], paralel=True), "did you mean parallel=?"),
+    (lambda: sg.stream_call(scripted_chat("x"), "x", [len], baned=["x"]), "did you mean banned=?"),
+]
+
+
+@pytest.mark.parametrize(("call", "told"), MISSPELT, ids=[told[:30] for _, told in MISSPELT])
+def test_a_misspelt_option_is_named_with_the_one_that_was_meant(call, told):
+    with pytest.raises(sg.OptionError) as found:
+        call()
+    assert told in str(found.value)
+
+
+def test_none_is_not_given_for_every_option_of_every_call():
+    model, chat = scripted('{"name": "Rome"}'), scripted_chat("Three.")
+    nones = dict.fromkeys(Options.__annotations__)
+    assert sg.generate(model, "x", City, details=None, **nones) == City(name="Rome")
+    *_, last = sg.stream(model, "x", City, **dict.fromkeys(StreamOptions.__annotations__))
+    assert last.result.value == City(name="Rome")
+    assert (
+        sg.call(chat, "x", [add], choice=None, details=None, **dict.fromkeys(TurnOptions.__annotations__)) == "Three."
+    )
+    assert sg.run(chat, "x", [add], details=None, **dict.fromkeys(RunOptions.__annotations__)) == "Three."
+    job = sg.extract_many(model, ["x"], City, **dict.fromkeys(ExtractOptions.__annotations__))
+    assert job.values == [City(name="Rome")]
+    words = sg.classify(model, "x", ["a", "b"], **dict.fromkeys(ClassifyOptions.__annotations__))
+    assert words.label in ("a", "b")
+
+
+def test_what_type_checkers_know_is_what_calls_take():
+    """Each option of the records is in the typed dict of those that take it, and the other way round."""
+    call, job = ({each.name for each in fields(kind)} for kind in (CallOptions, JobOptions))
+    before = {"tokenizer", "prompt_schema", "examples"}
+    assert StreamOptions.__annotations__.keys() == call | before
+    assert Options.__annotations__.keys() == call | before | {"reask"}
+    assert ExtractOptions.__annotations__.keys() == call | job | before | {"out"}
+    for function, options in ((sg.classify, ClassifyOptions), (sg.generate, Options), (sg.run, RunOptions)):
+        own = {name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY}
+        assert own - {"schema", "details"} <= options.__annotations__.keys()
+
+
+def test_each_option_has_a_check_and_a_description():
+    for record in (sg.Sampling, sg.Limits, sg.Thinking, sg.Beams):
+        told = described(record).parameters
+        assert [each.name for each in fields(record) if "check" not in each.metadata or each.name not in told] == []
+
+
+def add(a: int, b: int) -> int:
+    return a + b

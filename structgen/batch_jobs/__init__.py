@@ -7,6 +7,7 @@ goes on with, and `report` describes it. The run itself is `decoding`'s.
 
 from structgen.batch_jobs.inputs import read_inputs
 from structgen.batch_jobs.job import Extraction, extract_many
+from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import InputRow
 
-__all__ = ["Extraction", "InputRow", "extract_many", "read_inputs"]
+__all__ = ["Extraction", "InputRow", "JobOptions", "extract_many", "read_inputs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from os import PathLike
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from typing_extensions import TypeVar
 
-from structgen.arguments import require
+from structgen.arguments import flag_of, require
 from structgen.batch_jobs.inputs import Inputs, read_inputs
 from structgen.batch_jobs.job_files import JobFiles, Outcome, Places, is_of_a_job
-from structgen.batch_jobs.job_options import JobOptions
+from structgen.batch_jobs.job_options import ExtractOptions, JobOptions
 from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.report import CUT
 from structgen.batch_jobs.rows import InputRow, Prompt, require_fields
@@ -28,13 +28,11 @@ from structgen.decoding.stream import in_one_run
 from structgen.errors import OptionError, Stopped, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
-from structgen.patience import CancelEvent
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, Unpack
 
-    from structgen.api import Text
-    from structgen.api_options import ExtractOptions
+    from structgen.streams import Text
 
 log = logging.getLogger("structgen.jobs")
 FIRST = 100
@@ -99,30 +97,15 @@ def extract_many(
 @overload
 def extract_many(model: Any, inputs: Any, schema: TypeForm[T], **options: Unpack[ExtractOptions]) -> Extraction[T]: ...
 @overload
-def extract_many(
-    model: Any, inputs: Any, schema: Callable[..., object], **options: Unpack[ExtractOptions]
-) -> Extraction[dict[str, Any]]: ...
-@overload
 def extract_many(model: Any, inputs: Any, schema: object, **options: Unpack[ExtractOptions]) -> Extraction[Any]: ...
 def extract_many(
     model: Any,
     inputs: Any,
     schema: Any = None,
     *,
-    out: str | PathLike[str] | None = None,
     prompt: Prompt = None,
-    chat: bool = False,
-    resume: bool = False,
-    progress: bool = False,
-    prompt_schema: bool = False,
-    keep: bool | Sequence[str] = (),
-    columns: Sequence[str] = (),
-    several: int = 1,
-    encoding: str | None = None,
-    max_failures: int | None = None,
-    cancel: CancelEvent | None = None,
-    on_entry: Callable[[dict[str, Any]], object] | None = None,
-    escape_formulas: bool = True,
+    out: str | PathLike[str] | None = None,
+    resume: bool | None = False,
     **options: Any,
 ) -> Extraction[Any]:
     """Generates a value for each of many inputs, and writes each as soon as it is complete.
@@ -138,47 +121,32 @@ def extract_many(
             or `.parquet` file; a table (pandas, polars, Arrow, a dataset of Hugging Face); or an iterable of texts,
             dicts, chat messages or token ids.
         schema: as for `generate`.
+        prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
+            takes the field `text` as it is, or chat messages in a field `messages`.
         out: a file. It gets a line of JSON for each input: `id`, `value`, `finish`; or it is a table, if it ends in
             `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` behind its name. None keeps
             all results in memory.
-        prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
-            takes the field `text` as it is, or chat messages in a field `messages`.
-        chat: send each prompt through the chat template, as a message of the user.
         resume: go on where an earlier job with this `out` was ended; failed inputs are tried again, and so are those
             that have changed. Model, schema, prompt and options must be those of that job.
-        progress: show a bar on the standard error.
-        keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
-        columns: what each result says beside its value: "confidence" (of each member of an object, the probability of
-            the scalar that the model was least sure of), "truncated" (JSON pointers of what limits have cut), "seed",
-            "tokens", "seconds", "places" (of quotes; they are there anyway if the schema has some), "source" (the texts
-            that are quoted, for the page `quotes.html`).
-        several: how many values each input gets, with a seed each. Their ids are that of the input with `#1`, `#2`, ...
-            behind it, and they have `input_id` and `sample`. A job may go on with a larger number.
-        encoding: of files; None for UTF-8, or what a byte order mark says.
-        max_failures: the most inputs that may fail before the job ends.
-        cancel: ends the job when it is set, from another thread or a signal's handler.
-        on_entry: is called with each entry as it comes.
-        escape_formulas: in `.csv` and `.tsv`, write `'` before a text that a spreadsheet would execute, as `=1+1`: ids,
-            fields and values may be chosen by whoever wrote the inputs. False writes texts as they are.
-        prompt_schema, options: as for `generate`, with one `sampling`, `limits` and `guards` for all inputs. A seed of
-            `sampling` gives each value its own, which follows from it and the value's id.
+        options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
+            `prompt_schema`, `examples`. What a result says: `keep`, `columns`, `several`, `escape_formulas`. The course
+            of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`, with one
+            `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own, which
+            follows from it and the value's id.
 
     Raises:
         RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
         Stopped: `max_failures` were exceeded, `cancel` was set, or the iterable of inputs has raised an error. The
             results so far are written, and in `error.report`.
     """
+    resume = flag_of("resume", resume)
     require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can go on")
-    owner = as_model(model, options.pop("tokenizer", None))
-    job, call = JobOptions.split({
-        "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "prompt_schema": prompt_schema,
-        "keep": keep, "columns": columns, "several": several, "encoding": encoding, "max_failures": max_failures,
-        "cancel": cancel, "on_entry": on_entry, "escape_formulas": escape_formulas, **options,
-    })  # fmt: skip
+    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options})
+    owner = as_model(model, options.get("tokenizer"))
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call))  # raises what is wrong for every input
     rows = job_inputs(inputs, out, job)
     settings = job_settings(owner, schema, job, call)
-    files = None if out is None else JobFiles(out, settings, resume=resume, escape_formulas=escape_formulas)
+    files = None if out is None else JobFiles(out, settings, resume=resume, escape_formulas=job.escape_formulas)
     return collect(ExtractionJob(owner, schema, job, call).outcomes, rows, files, job)
 
 

@@ -3,50 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from os import PathLike
 from typing import Any
 
-from structgen.arguments import is_listed, require, require_count, require_flag
+from structgen.arguments import (
+    allowing,
+    check_options,
+    count_from,
+    is_listed,
+    option,
+    optional,
+    options_with,
+    require,
+    require_flag,
+    without_nones,
+)
 from structgen.batch_jobs.columns import require_columns
 from structgen.batch_jobs.rows import InputRow, Prompt, require_template
-from structgen.decoding.call_options import CallOptions
+from structgen.decoding.call_options import CallOptions, StreamOptions, require_known
 from structgen.errors import OptionError
+from structgen.few_shot import example_turns, pairs
 from structgen.given_prompts import GivenPrompts, PlainText
 from structgen.options import Sampling
 from structgen.patience import CancelEvent
 from structgen.rendering import schema_text
 
 
+class ExtractOptions(StreamOptions, total=False):
+    """The options of `extract_many`, which explains them."""
+
+    out: str | PathLike[str] | None
+    prompt: Prompt
+    chat: bool | None
+    resume: bool | None
+    progress: bool | None
+    keep: bool | Sequence[str] | None
+    columns: Sequence[str] | None
+    several: int | None
+    encoding: str | None
+    max_failures: int | None
+    on_entry: Callable[[dict[str, Any]], object] | None
+    escape_formulas: bool | None
+
+
+_KEEP = allowing(lambda value: isinstance(value, bool) or is_listed(value, str), "True, or a list of names of fields")
+_EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
+
+
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """What `extract_many` explains; the same for jobs on Ray."""
+    """The options of a job with their checks and defaults. `extract_many` explains `prompt`, `out` and `resume`.
 
-    prompt: Prompt = None
-    chat: bool = False
-    prompt_schema: bool = False
-    keep: bool | Sequence[str] = ()
-    columns: Sequence[str] = ()
-    several: int = 1
-    encoding: str | None = None
-    max_failures: int | None = None
-    cancel: CancelEvent | None = None
-    on_entry: Callable[[dict[str, Any]], object] | None = None
-    resume: bool = False
-    progress: bool = False
-    escape_formulas: bool = True
+    Of the metadata, an option that `decides` must be equal where a job goes on, and one of the `driver` is not for
+    Ray's actors.
+
+    Attributes:
+        chat: send each prompt through the chat template, as a message of the user.
+        progress: show a bar on the standard error.
+        keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
+        columns: what each result says beside its value: "confidence" (of each member of an object, the probability of
+            the scalar that the model was least sure of), "truncated" (JSON pointers of what limits have cut), "seed",
+            "tokens", "seconds", "places" (of quotes; they are there anyway if the schema has some), "source" (the texts
+            that are quoted, for the page `quotes.html`).
+        several: how many values each input gets, with a seed each. Their ids are that of the input with `#1`, `#2`, ...
+            behind it, and they have `input_id` and `sample`. A job may go on with a larger number.
+        encoding: of files; None for UTF-8, or what a byte order mark says.
+        max_failures: the most inputs that may fail before the job ends.
+        cancel: ends the job when it is set, from another thread or a signal's handler.
+        on_entry: is called with each entry as it comes.
+        escape_formulas: in `.csv` and `.tsv`, write `'` before a text that a spreadsheet would execute, as `=1+1`: ids,
+            fields and values may be chosen by whoever wrote the inputs. False writes texts as they are.
+        prompt_schema, examples: as for `generate`.
+    """
+
+    prompt: Prompt = field(default=None, metadata=option(lambda _, prompt: require_template(prompt), decides=True))
+    chat: bool = field(default=False, metadata=option(require_flag, decides=True))
+    prompt_schema: bool = field(default=False, metadata=option(require_flag, decides=True))
+    keep: bool | Sequence[str] = field(default=(), metadata=option(_KEEP, decides=True, driver=True))
+    columns: Sequence[str] = field(
+        default=(), metadata=option(lambda _, columns: require_columns(columns), decides=True)
+    )
+    examples: Sequence[tuple[str, Any]] = field(default=(), metadata=option(lambda _, examples: pairs(examples)))
+    several: int = field(default=1, metadata=option(count_from(1), driver=True))
+    encoding: str | None = field(default=None, metadata={"driver": True})
+    max_failures: int | None = field(default=None, metadata=option(optional(count_from(0)), driver=True))
+    cancel: CancelEvent | None = field(default=None, metadata=option(_EVENT, driver=True))
+    on_entry: Callable[[dict[str, Any]], object] | None = field(default=None, metadata={"driver": True})
+    resume: bool = field(default=False, metadata=option(require_flag, driver=True))
+    progress: bool = field(default=False, metadata=option(require_flag, driver=True))
+    escape_formulas: bool = field(default=True, metadata=option(require_flag, driver=True))
 
     def __post_init__(self) -> None:
-        for name in ("chat", "resume", "progress", "prompt_schema", "escape_formulas"):
-            require_flag(name, getattr(self, name))
-        require_template(self.prompt)
-        listed = isinstance(self.keep, bool) or is_listed(self.keep, str)
-        require(listed, "keep", self.keep, "True, or a list of names of fields")
-        object.__setattr__(self, "columns", require_columns(self.columns))
-        require_count("several", self.several, 1)
-        is_event = self.cancel is None or hasattr(self.cancel, "is_set")
-        require(is_event, "cancel", self.cancel, "a threading.Event")
-        if self.max_failures is not None:
-            require_count("max_failures", self.max_failures, 0)
+        check_options(self)
+        object.__setattr__(self, "columns", tuple(self.columns))
 
     @classmethod
     def split(cls, given: Mapping[str, Any]) -> tuple[JobOptions, CallOptions]:
@@ -55,9 +105,10 @@ class JobOptions:
         Raises:
             OptionError: one is unknown or wrong, or they do not go together.
         """
-        own = {each.name for each in fields(cls)}
+        require_known(given, ExtractOptions.__annotations__)
+        own, given = {each.name for each in fields(cls)}, without_nones(given)
         job = cls(**{name: value for name, value in given.items() if name in own})
-        call = CallOptions.of({name: value for name, value in given.items() if name not in own}, sorted(own))
+        call = CallOptions.of({name: given[name] for name in given if name not in (*own, "out", "tokenizer")})
         require(call.beams.count == 1, "beams", call.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
         greedy = isinstance(call.sampling, Sampling) and call.sampling.greedy
         drawn = job.several == 1 or not greedy
@@ -67,12 +118,13 @@ class JobOptions:
     @property
     def deciding(self) -> dict[str, Any]:
         """Those that must be equal where a job goes on. More values of each input may be added to several."""
-        names = "prompt", "chat", "prompt_schema", "keep", "columns"
-        return {name: getattr(self, name) for name in names} | {"several": self.several > 1}
+        deciding = {name: getattr(self, name) for name in options_with(JobOptions, "decides")}
+        return deciding | {"several": self.several > 1} | ({"examples": self.examples} if self.examples else {})
 
-    def prompts_for(self, schema: Any) -> Callable[[InputRow], GivenPrompts]:
+    def prompts_for(self, schema: Any, call: CallOptions) -> Callable[[InputRow], GivenPrompts]:
         """Makes the prompt of an input."""
         behind = schema_text(schema) if self.prompt_schema else ""
+        turns = example_turns(self.examples, schema, call.whitespace, call.order) if self.examples else []
 
         def prompts(row: InputRow) -> GivenPrompts:
             prompt = row.prompt(self.prompt)
@@ -81,6 +133,8 @@ class JobOptions:
             made = GivenPrompts.of(prompt)
             if made.many:
                 raise OptionError("the prompt of an input is a list of prompts: expected one")
+            if turns:
+                made = made.mapped(lambda each: each.with_examples(turns))
             return made.mapped(lambda each: each.with_schema(behind)) if behind else made
 
         return prompts

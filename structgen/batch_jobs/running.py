@@ -51,7 +51,7 @@ class ExtractionJob:
 
     def __init__(self, model: Model, schema: Any, job: JobOptions, options: CallOptions) -> None:
         self._model, self._schema, self._job, self._options = model, schema, job, options
-        self._prompts = job.prompts_for(schema)
+        self._prompts = job.prompts_for(schema, options)
         if options.source is not None:
             raise OptionError("source=: a job quotes the fields that its prompt is made of")
         self._quotes = quotes_a_source(model, schema, options)

@@ -15,8 +15,6 @@ from structgen.schema.python.types import from_type
 
 MODEL = "model"
 """The one setting that may be unknown."""
-WITHOUT_EFFECT = "batch_size", "fast_forward"
-"""Options that change no result."""
 DEEPEST = 50
 
 
@@ -29,7 +27,7 @@ def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions)
     module = getattr(model, "module", model)
     name = module if isinstance(module, str) else getattr(module, "name_or_path", "")
     described = from_type(schema)[0] if callable(schema) or hasattr(schema, "__origin__") else schema
-    deciding = {each.name: getattr(options, each.name) for each in fields(options) if each.name not in WITHOUT_EFFECT}
+    deciding = {each.name: getattr(options, each.name) for each in fields(options) if "speed" not in each.metadata}
     named = {MODEL: os.path.basename(name.rstrip("/")), "schema": described, **job.deciding, **deciding}
     if not name:
         del named[MODEL]

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from structgen.arguments import require_flag
-from structgen.calling.conversation import Conversation, Given, ToolLoop, deadline_of, limits_of, reads_images
+from structgen.arguments import flag_of
+from structgen.calling.conversation import (
+    Conversation,
+    Given,
+    ToolLoop,
+    deadline_of,
+    limits_of,
+    reads_images,
+    run_options,
+)
 from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
@@ -19,12 +27,12 @@ from structgen.waiting import waiting
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
 
-    from structgen.api import AnyModel, Text
     from structgen.calling.conversation import RunOptions
     from structgen.calling.request import TurnOptions
-    from structgen.calling.turns import Conversations, Parallels
+    from structgen.calling.turns import Conversations
+    from structgen.streams import AnyModel, Text
 
-    NO = Literal[False]
+    NO = Literal[False] | None
     YES = Literal[True]
     T = TypeVar("T", default=Any)
     R = TypeVar("R")
@@ -33,52 +41,52 @@ if TYPE_CHECKING:
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Callable[..., R],
-    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[R]]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Literal["required"],
-    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | str: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[str]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | T: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[T]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | str]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | T]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object = None,
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[Any]]: ...  # fmt: skip
 @overload
 async def acall(
     model: AnyModel, messages: Messages | Conversations, tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallels = False, details: bool = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: bool = False, **options: Unpack[TurnOptions],
 ) -> Any: ...  # fmt: skip
 async def acall(
     model: Any,
@@ -86,9 +94,8 @@ async def acall(
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Any = False,
     schema: Any = None,
-    details: bool = False,
+    details: bool | None = False,
     **options: Any,
 ) -> Any:
     """`call` for async code: it runs in a thread, and the event loop goes on meanwhile.
@@ -99,12 +106,10 @@ async def acall(
     A cancelled call ends after the model's present step, and concurrent calls share forward passes, as for `agenerate`.
     Arguments, results and errors are those of `call`.
     """
-    require_flag("details", details)
+    details = flag_of("details", details)
 
     def called() -> Any:
-        asked = prepared(
-            model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options,
-        )  # fmt: skip
+        asked = prepared(model, messages, tools, choice=choice, schema=schema, options=options)
         return asked, replies(asked, record=details)
 
     with waiting("generating"):
@@ -115,7 +120,7 @@ async def acall(
 @overload
 async def arun(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> str: ...  # fmt: skip
 @overload
 async def arun(
@@ -123,29 +128,19 @@ async def arun(
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-async def arun(  # type: ignore[overload-overlap]
+async def arun(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
-async def arun(  # type: ignore[overload-overlap]
+async def arun(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
 @overload
 async def arun(
-    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[False] = False, **options: Unpack[RunOptions],
-) -> dict[str, Any]: ...  # fmt: skip
-@overload
-async def arun(
-    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[True], **options: Unpack[RunOptions],
-) -> Conversation[dict[str, Any]]: ...  # fmt: skip
-@overload
-async def arun(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> Any: ...  # fmt: skip
 @overload
 async def arun(
@@ -158,12 +153,12 @@ async def arun(
     tools: Sequence[Any],
     *,
     schema: Any = None,
-    max_turns: int = 8,
-    max_errors: int = 3,
+    max_turns: int | None = 8,
+    max_errors: int | None = 3,
     confirm: Confirm | None = None,
-    text_before_calls: bool = False,
+    text_before_calls: bool | None = False,
     choice: Any = "auto",
-    details: bool = False,
+    details: bool | None = False,
     **options: Any,
 ) -> Any:
     """`run` for async code: async tools run in this event loop, others in threads, and nothing blocks it.
@@ -172,10 +167,10 @@ async def arun(
 
     Arguments, results and errors are those of `run`. If it is cancelled, the `CancelledError` has the `conversation`.
     """
-    require_flag("details", details)
+    details = flag_of("details", details)
     require_asyncio("arun")
     loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls, choice)
-    options = {"parallel": True, **options, "details": True}
+    options = run_options(options)
     images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
     with loop.resumable():
         for turn in loop.turns():

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
-from structgen.arguments import require, require_count, require_flag
-from structgen.calling.request import Parallel
+from structgen.arguments import flag_of, require, require_count, without_nones
+from structgen.calling.request import TurnOptions
 from structgen.calling.results import INTERRUPTED, Confirm, Result, cut, failure, results, unmade
 from structgen.calling.turns import Reply, call
 from structgen.chat.history import as_messages
 from structgen.chat.messages import shows_images, turn_message
 from structgen.chat.templates import Message
+from structgen.decoding.call_options import require_known
 from structgen.errors import PromptTooLong, RunError, ValidationFailed, excerpt, quoted
 from structgen.models.model import as_model
 from structgen.options import Limits
@@ -24,24 +25,23 @@ from structgen.tools import Tool, ToolCall
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
 
-    from structgen.api import AnyModel, Text
-    from structgen.calling.request import TurnOptions
+    from structgen.streams import AnyModel, Text
 
     T = TypeVar("T", default=Any)
-
-    class RunOptions(TurnOptions, total=False):
-        """The keyword arguments that every form of `run` takes."""
-
-        max_turns: int
-        max_errors: int
-        parallel: Parallel
-        confirm: Confirm | None
-        text_before_calls: bool
-        choice: Any
 else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+
+class RunOptions(TurnOptions, total=False):
+    """The options that every form of `run` takes; `run` explains them."""
+
+    max_turns: int | None
+    max_errors: int | None
+    confirm: Confirm | None
+    text_before_calls: bool | None
+    choice: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ Given = str | Sequence[Message] | Conversation[Any]
 @overload
 def run(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Text | None = None,
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> str: ...  # fmt: skip
 @overload
 def run(
@@ -83,29 +83,19 @@ def run(
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-def run(  # type: ignore[overload-overlap]
+def run(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
-def run(  # type: ignore[overload-overlap]
+def run(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
 @overload
 def run(
-    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[False] = False, **options: Unpack[RunOptions],
-) -> dict[str, Any]: ...  # fmt: skip
-@overload
-def run(
-    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
-    details: Literal[True], **options: Unpack[RunOptions],
-) -> Conversation[dict[str, Any]]: ...  # fmt: skip
-@overload
-def run(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,
-    details: Literal[False] = False, **options: Unpack[RunOptions],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> Any: ...  # fmt: skip
 @overload
 def run(
@@ -118,13 +108,12 @@ def run(
     tools: Sequence[Any],
     *,
     schema: Any = None,
-    max_turns: int = 8,
-    max_errors: int = 3,
-    parallel: Parallel = True,
+    max_turns: int | None = 8,
+    max_errors: int | None = 3,
     confirm: Confirm | None = None,
-    text_before_calls: bool = False,
+    text_before_calls: bool | None = False,
     choice: Any = "auto",
-    details: bool = False,
+    details: bool | None = False,
     **options: Any,
 ) -> Any:
     """Lets a model call tools until it answers: call, execute, feed the result back, again.
@@ -163,19 +152,30 @@ def run(
     Whatever ends a run that has begun, even `KeyboardInterrupt`, has the `Conversation` up to there as its
     `conversation`. Each call in it has a result: that of an interrupted one says so.
     """
-    require_flag("details", details)
+    details = flag_of("details", details)
     loop = ToolLoop(messages, tools, schema, max_turns, max_errors, confirm, text_before_calls, choice)
+    options = run_options(options)
     for each in loop.tools:
         each.invoking.require_other_home()
     images, deadline = reads_images(model, options.get("tokenizer")), deadline_of(options)
     with loop.resumable():
         for turn in loop.turns():
-            turn |= {**options, **limits_of(options, deadline), "parallel": parallel, "details": True}
+            turn |= {**options, **limits_of(options, deadline)}
             with loop.refusals():
                 loop.take(call(model, loop.messages, loop.tools, **turn))
             for result in results([*loop.open], confirm, images=images, deadline=deadline):
                 loop.take_result(result)
     return loop.outcome if details else loop.outcome.answer
+
+
+def run_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of each turn of a run.
+
+    Raises:
+        OptionError: one is unknown.
+    """
+    require_known(given, RunOptions.__annotations__)
+    return {"parallel": True, **without_nones(given), "details": True}
 
 
 def deadline_of(options: Mapping[str, Any]) -> Deadline:
@@ -204,13 +204,15 @@ class ToolLoop:
         messages: Given,
         tools: Sequence[Any],
         schema: Any,
-        max_turns: int,
-        max_errors: int,
+        max_turns: int | None,
+        max_errors: int | None,
         confirm: Confirm | None,
-        text_before_calls: bool,
+        text_before_calls: bool | None,
         choice: Any,
     ) -> None:
-        require_flag("text_before_calls", text_before_calls)
+        text_before_calls = flag_of("text_before_calls", text_before_calls)
+        max_turns, max_errors = 8 if max_turns is None else max_turns, 3 if max_errors is None else max_errors
+        choice = "auto" if choice is None else choice
         require_count("max_turns", max_turns, 1)
         forced = choice not in ("auto", "none")
         require(max_turns > 1 or not forced, "max_turns", max_turns, "2 or more where choice= asks for a call")

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
-from structgen.arguments import is_whole, require, require_flag
+from structgen.arguments import is_whole, require, require_flag, without_nones
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
@@ -25,7 +25,7 @@ from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
 from structgen.constraints.compositions import Composable
 from structgen.constraints.quotes import KEYWORD
-from structgen.decoding.call_options import CallOptions
+from structgen.decoding.call_options import CallOptions, StreamOptions, require_known
 from structgen.decoding.confidence import quotes_in
 from structgen.decoding.generation import Generation
 from structgen.decoding.grammars import grammar_for
@@ -48,19 +48,19 @@ from structgen.schema.places import NOTHING_QUOTES, quotes
 from structgen.tools import Tool, ToolCall
 from structgen.vocabulary import spelled
 
-if TYPE_CHECKING:
-    from structgen.api_options import StreamOptions
-
-    class TurnOptions(StreamOptions, total=False):
-        """The keyword arguments that every form of `call`, `stream_call` and `run` takes."""
-
-        template_options: Mapping[str, Any] | None
-        call_format: str | CallFormat | None
-
-
 Choice = Any
 """`"auto"`, `"required"`, `"none"`, or a tool that must be called."""
 Parallel = bool | tuple[int, int]
+
+
+class TurnOptions(StreamOptions, total=False):
+    """The options that every form of `call`, `stream_call` and `run` takes; `call` explains them."""
+
+    template_options: Mapping[str, Any] | None
+    call_format: str | CallFormat | None
+    parallel: Parallel | list[Parallel] | None
+
+
 LEAD_BESIDE_TOOLS = "If you call no tool, answer with JSON of this form:"
 
 
@@ -160,17 +160,18 @@ def prepared(
     tools: Sequence[Any],
     *,
     choice: Choice,
-    parallel: Parallel | Sequence[Parallel],
     schema: Any,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
 ) -> CallRequest:
     """Returns the request of the turns. `call` documents the arguments."""
-    options, many = dict(options), not is_conversation(messages)
+    require_known(options, TurnOptions.__annotations__)
+    options, many = without_nones(options), not is_conversation(messages)
+    choice, parallel = "auto" if choice is None else choice, options.pop("parallel", False)
     owner = as_model(model, options.pop("tokenizer", None))
     conversations = _conversations(messages, many=many)
     count = len(conversations)
     require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")
-    template_options = options.pop("template_options", None) or {}
+    template_options = options.pop("template_options", {})
     require(isinstance(template_options, Mapping), "template_options", template_options, "a dict")
     chat = named_chat(owner.tokenizer, owner.vocabulary, options.pop("call_format", None))
     shown, examples = options.pop("prompt_schema", True), pairs(options.pop("examples", ()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
+from structgen.calling.request import CallRequest, TurnRequest, prepared
 from structgen.calling.turns import Reply, reply
 from structgen.chat.history import Messages
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece, ThoughtPiece, TurnEvent
@@ -26,8 +26,8 @@ from structgen.waiting import first_waited
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from structgen.api import AnyModel
     from structgen.calling.request import TurnOptions
+    from structgen.streams import AnyModel
 
 
 class TurnWatch:
@@ -112,7 +112,6 @@ def stream_call(
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Parallel | list[Parallel] = False,
     schema: Any = None,
     **options: Unpack[TurnOptions],
 ) -> Iterator[CallEvent]:
@@ -123,7 +122,7 @@ def stream_call(
                 print(event.call.invoke())
 
     Args:
-        model, messages, tools, choice, parallel, schema, options: as for `call`. Of a list of conversations, the events
+        model, messages, tools, choice, schema, options: as for `call`. Of a list of conversations, the events
             of all of them come as they happen.
 
     Warns:
@@ -136,7 +135,7 @@ def stream_call(
         RequestError: at once. A search of beams has no text before its end: it is refused, too.
         RunError: by the iterator, for a single conversation. For a list, the `reply` of its last event has the error.
     """
-    return _warned(_request(model, messages, tools, choice, parallel, schema, dict(options)))
+    return _warned(_request(model, messages, tools, choice, schema, options))
 
 
 def astream_call(
@@ -145,7 +144,6 @@ def astream_call(
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Parallel | list[Parallel] = False,
     schema: Any = None,
     **options: Unpack[TurnOptions],
 ) -> AsyncIterator[CallEvent]:
@@ -157,14 +155,14 @@ def astream_call(
 
     Arguments, events and errors are those of `stream_call`.
     """
-    return _warned_in_thread(_request(model, messages, tools, choice, parallel, schema, dict(options)))
+    return _warned_in_thread(_request(model, messages, tools, choice, schema, options))
 
 
 def _request(
-    model: Any, messages: Any, tools: Any, choice: Any, parallel: Any, schema: Any, options: dict[str, Any]
+    model: Any, messages: Any, tools: Any, choice: Any, schema: Any, options: Mapping[str, Any]
 ) -> CallRequest:
     """Returns the request of a stream."""
-    asked = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options)
+    asked = prepared(model, messages, tools, choice=choice, schema=schema, options=options)
     if asked.request.beams is not None:
         raise OptionError("beams= in a stream of calls: a search has no calls before its end; use `call`")
     in_one_run(asked.request)

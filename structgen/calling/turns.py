@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 from pydantic import ValidationError
 
-from structgen.arguments import require_flag
-from structgen.calling.request import CallRequest, Parallel, TurnRequest, prepared
+from structgen.arguments import flag_of
+from structgen.calling.request import CallRequest, TurnRequest, prepared
 from structgen.chat.history import Messages
 from structgen.chat.parser import CallCut, CallEnded, TextPiece, ThoughtPiece
 from structgen.chat.spellings import begun_length
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypeForm, TypeVar, Unpack
 
-    from structgen.api import AnyModel, Text
     from structgen.calling.request import TurnOptions
+    from structgen.streams import AnyModel, Text
 
     Conversations = list[str] | Sequence[Sequence[Message]]
-    Parallels = Parallel | list[Parallel]
-    NO = Literal[False]
+    NO = Literal[False] | None
     YES = Literal[True]
     T = TypeVar("T", default=Any)
     R = TypeVar("R")
@@ -74,92 +73,82 @@ class Reply(Generic[T]):
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Callable[..., R],
-    parallel: Parallel = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[R]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any], *, choice: Literal["required"],
-    parallel: Parallel = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | str: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[str]: ...  # fmt: skip
 @overload
-def call(  # type: ignore[overload-overlap]
+def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | T: ...  # fmt: skip
 @overload
-def call(  # type: ignore[overload-overlap]
+def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[T]: ...  # fmt: skip
 @overload
 def call(
-    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
-) -> list[ToolCall[Any]] | dict[str, Any]: ...  # fmt: skip
-@overload
-def call(
-    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
-    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
-) -> Reply[dict[str, Any]]: ...  # fmt: skip
-@overload
-def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallel = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | Any: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallel = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[Any]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any], *, choice: Callable[..., R],
-    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[R]]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any], *, choice: Literal["required"],
-    parallel: Parallels = False, schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
+    schema: object = None, details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | str]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: Text | None = None,
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[str]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | T]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: TypeForm[T],
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[T]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallels = False, details: NO = False, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[list[ToolCall[Any]] | Any]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Conversations, tools: Sequence[Any] = (), *, schema: object,
-    choice: Any = "auto", parallel: Parallels = False, details: YES, **options: Unpack[TurnOptions],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> list[Reply[Any]]: ...  # fmt: skip
 def call(
     model: Any,
@@ -167,9 +156,8 @@ def call(
     tools: Sequence[Any] = (),
     *,
     choice: Any = "auto",
-    parallel: Any = False,
     schema: Any = None,
-    details: bool = False,
+    details: bool | None = False,
     **options: Any,
 ) -> Any:
     """Lets a model call tools, or answer: one turn, in the format that it was trained on.
@@ -207,10 +195,8 @@ def call(
         RunError: the run failed in another way. A failed conversation of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its `Reply`'s `error` instead.
     """
-    require_flag("details", details)
-    asked = prepared(
-        model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=options,
-    )  # fmt: skip
+    details = flag_of("details", details)
+    asked = prepared(model, messages, tools, choice=choice, schema=schema, options=options)
     return values(asked, replies(asked, record=details), details=details)
 
 

@@ -17,19 +17,18 @@ from structgen.cli.named import registry_of, schema_of
 from structgen.cli.parameters import (
     MODEL,
     SCHEMA,
-    Budget,
     Chat,
     Device,
     ModelName,
     OptionalSchema,
     Registry,
     SchemaName,
-    Seed,
-    Temperature,
+    with_options,
 )
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
 from structgen.console import SafeConsole
 from structgen.errors import OptionError, not_installed, quoted
+from structgen.options import Limits, Sampling
 from structgen.waiting import each_waited, waiting
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -71,6 +70,7 @@ def demo(
 
 
 @app.command()
+@with_options(sampling=Sampling, limits=Limits)
 def generate(
     model: ModelName,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
@@ -79,13 +79,12 @@ def generate(
     regex: Annotated[str | None, typer.Option(help="A regular expression for the whole text.")] = None,
     choice: Annotated[list[str] | None, typer.Option(help="One of these texts; give it several times.")] = None,
     chat: Chat = False,
-    max_new_tokens: Budget = 512,
-    temperature: Temperature = 0.0,
-    top_p: Annotated[float, typer.Option(help="Nucleus sampling.")] = 1.0,
-    seed: Seed = None,
-    beams: Annotated[int, typer.Option(help="Search for the likeliest text with so many beams; 1 is greedy.")] = 1,
+    beams: Annotated[int, typer.Option(help="Search for the likeliest text with this many beams; 1 is greedy.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line: value, text, finish, caps, costs.")] = False,
     device: Device = None,
+    *,
+    sampling: Sampling,
+    limits: Limits,
 ) -> None:
     """Generate a value and print it: JSON for a schema, text otherwise."""
     from pydantic_core import to_jsonable_python
@@ -94,7 +93,6 @@ def generate(
     with one_line_errors():
         given = _prompt(prompt, chat=chat)
         wanted = _wanted(schema, registry, regex, choice)  # before the model, which takes long to load
-        sampling, limits = sg.Sampling(temperature=temperature, top_p=top_p, seed=seed), sg.Limits(max_new_tokens)
         loaded = sg.load(model, device=device)
         run = sg.generate(loaded, given, wanted, sampling=sampling, limits=limits, beams=beams, details=True)
         value = to_jsonable_python(run.value)
@@ -110,17 +108,18 @@ def generate(
 
 
 @app.command()
+@with_options(sampling=Sampling, limits=Limits)
 def trace(
     source: Annotated[str, typer.Argument(help=f"{MODEL} Or a trace that was saved, FILE.json.")],
     prompt: Annotated[str | None, typer.Argument(help="The prompt; - reads it from standard input.")] = None,
     schema: OptionalSchema = None,
     banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
     chat: Chat = False,
-    max_new_tokens: Budget = 512,
-    temperature: Temperature = 0.0,
-    seed: Seed = None,
     out: Annotated[Path | None, typer.Option(help="A page, FILE.html, or data, FILE.json; else it is printed.")] = None,
     device: Device = None,
+    *,
+    sampling: Sampling,
+    limits: Limits,
 ) -> None:
     """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
     import_engine()
@@ -131,7 +130,6 @@ def trace(
     with one_line_errors():
         if prompt is not None:
             given, wanted = _prompt(prompt, chat=chat), _wanted(schema, None, None, None)
-            sampling, limits = sg.Sampling(temperature=temperature, seed=seed), sg.Limits(max_new_tokens)
             options: dict[str, Any] = {"banned": banned or [], "sampling": sampling, "limits": limits}
             report = sg.generate(sg.load(source, device=device), given, wanted, details=True, **options).report()
         elif source.lower().endswith(".json"):

@@ -23,6 +23,8 @@ from structgen.explanation import explain
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.known import is_known
+from structgen.models.loading import load
+from structgen.models.model import Model
 from structgen.models.quiet import quietly
 from structgen.options import Limits
 from structgen.vocabulary import Vocabulary
@@ -44,7 +46,7 @@ def examine_format(console: Console, source: str) -> bool:
     try:
         with waiting("reading the chat template"), quietly():
             if path.suffix == ".gguf" or is_known(source):
-                model = api.load(source)
+                model = load(source)
                 format_ = call_format(model.tokenizer, model.vocabulary)
             elif path.is_file():
                 format_ = call_format(path.read_text(encoding="utf-8"))
@@ -78,7 +80,7 @@ class Finding:
         return f"{self.state:<5}  {self.part}: {self.told}"
 
 
-def diagnose(model: api.Model, schema: Any) -> Iterator[Finding]:
+def diagnose(model: Model, schema: Any) -> Iterator[Finding]:
     """Yields the findings about a model, its tokenizer and a schema."""
     for part, examine in _PARTS.items():
         try:
@@ -90,7 +92,7 @@ def diagnose(model: api.Model, schema: Any) -> Iterator[Finding]:
 Told = Iterator[tuple[str, str]]
 
 
-def _tokenizer(model: api.Model, schema: Any) -> Told:
+def _tokenizer(model: Model, schema: Any) -> Told:
     vocabulary = model.vocabulary
     yield FINE, f"{type(model.tokenizer).__name__}, {len(vocabulary):,} ids, {vocabulary.width:,} columns of logits"
     try:
@@ -99,17 +101,17 @@ def _tokenizer(model: api.Model, schema: Any) -> Told:
         yield NOTE, f"canonical= cannot be used: {excerpt(error)}"
 
 
-def _ends(model: api.Model, schema: Any) -> Told:
+def _ends(model: Model, schema: Any) -> Told:
     names = {token: name for name, token in model.vocabulary.special_names.items()}
     yield FINE, ", ".join(f"{names.get(token, 'unnamed')} ({token})" for token in model.vocabulary.end_ids)
 
 
-def _template(model: api.Model, schema: Any) -> Told:
+def _template(model: Model, schema: Any) -> Told:
     has = getattr(model.tokenizer, "chat_template", None) or hasattr(model.tokenizer, "apply_chat_template")
     yield (FINE, "there is one") if has else (NOTE, "none: prompts are texts, not messages")
 
 
-def _calls(model: api.Model, schema: Any) -> Told:
+def _calls(model: Model, schema: Any) -> Told:
     try:
         format_ = call_format(model.tokenizer, model.vocabulary)
     except OptionError as error:
@@ -123,7 +125,7 @@ def _calls(model: api.Model, schema: Any) -> Told:
         yield NOTE, "no tags of thinking in the template: plan='free' lets the model work an answer out first"
 
 
-def _cache(model: api.Model, schema: Any) -> Told:
+def _cache(model: Model, schema: Any) -> Told:
     with evaluating(model.module):
         forward = forward_for(model.module)
     yield FINE if not forward.why_slow else NOTE, forward.kind + (f": {forward.why_slow}" if forward.why_slow else "")
@@ -131,7 +133,7 @@ def _cache(model: api.Model, schema: Any) -> Told:
     yield FINE, "a context without a known end" if context is None else f"a context of {context:,} tokens"
 
 
-def _coverage(model: api.Model, schema: Any) -> Told:
+def _coverage(model: Model, schema: Any) -> Told:
     explanation = explain(schema)
     counts = {how: sum(rule.how == how for rule in explanation.rules) for how in ("masked", "checked", "not enforced")}
     yield FINE, ", ".join(f"{count} {how}" for how, count in counts.items())
@@ -140,7 +142,7 @@ def _coverage(model: api.Model, schema: Any) -> Told:
             yield NOTE, f"{rule.pointer}: {rule.why}"
 
 
-def _cliffs(model: api.Model, schema: Any) -> Told:
+def _cliffs(model: Model, schema: Any) -> Told:
     cliffs = explain(schema).cliffs
     yield from ((NOTE, f"{cliff.pointer or '/'}: {cliff.what}") for cliff in cliffs)
     began = time.perf_counter()
@@ -152,14 +154,14 @@ def _cliffs(model: api.Model, schema: Any) -> Told:
     yield NOTE if slow else FINE, f"compiled in {1000 * read:.0f} ms, the first mask in {1000 * first:.1f} ms"
 
 
-def _value(model: api.Model, schema: Any) -> Told:
+def _value(model: Model, schema: Any) -> Told:
     began = time.perf_counter()
     run = api.generate(model, "Answer in JSON.", schema, limits=Limits(64), details=True)
     took, cost = time.perf_counter() - began, run.stats
     yield FINE, f"{cost.tokens} tokens in {took:.2f} s, {cost.fast_forwarded} of them forced; {excerpt(run.text)}"
 
 
-_PARTS: dict[str, Callable[[api.Model, Any], Told]] = {
+_PARTS: dict[str, Callable[[Model, Any], Told]] = {
     "tokenizer": _tokenizer,
     "end tokens": _ends,
     "chat template": _template,

@@ -13,14 +13,16 @@ import typer
 import structgen as sg
 from structgen.cli.interrupts import stopped_by_signals
 from structgen.cli.named import object_of, schema_of
-from structgen.cli.parameters import SCHEMA, Device, ModelName, Seed, Temperature
+from structgen.cli.parameters import SCHEMA, Device, ModelName, with_options
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
+from structgen.options import Limits, Sampling
 
 INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
 COLUMN = "What a result says beside its value: confidence, truncated, seed, tokens, seconds. Give it several times."
 
 
+@with_options(sampling=Sampling, limits=Limits)
 def extract(
     model: ModelName,
     inputs: Annotated[str, typer.Argument(help=INPUTS)],
@@ -50,11 +52,10 @@ def extract(
     ] = True,
     progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
     batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens of one value.")] = 512,
-    seconds: Annotated[float | None, typer.Option(help="For one input, after which its value is closed.")] = None,
-    temperature: Temperature = 0.0,
-    seed: Seed = None,
     device: Device = None,
+    *,
+    sampling: Sampling,
+    limits: Limits,
 ) -> None:
     """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
     import_engine()
@@ -65,8 +66,7 @@ def extract(
         text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
-            "limits": sg.Limits(max_new_tokens, seconds=seconds),
-            "sampling": sg.Sampling(temperature=temperature, seed=seed), "several": several,
+            "limits": limits, "sampling": sampling, "several": several,
             "columns": [*(column or ()), *(["places", "source"] if html else [])],
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "guards": _guards(wanted, guard or (), banned_pattern or ()),

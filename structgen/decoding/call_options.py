@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, TypedDict
 
-from structgen.arguments import is_whole, require, require_flag
+from structgen.arguments import (
+    allowing,
+    check_options,
+    is_whole,
+    option,
+    optional,
+    options_with,
+    require,
+    require_flag,
+    without_nones,
+)
 from structgen.decoding.loop import ROWS
 from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
-from structgen.options import FILTERS, Beams, Limits, Sampling, Thinking, Whitespace
+from structgen.options import Beams, Limits, Sampling, Thinking, Whitespace
 from structgen.patience import CancelEvent
 from structgen.phrases.kinds import Wanted
 from structgen.schema.reader import require_order
 from structgen.schema.written import inner_path
 
-CANONICAL = "off", "prefer", "strict"
 GREEDY = Sampling()
 LIMITS = Limits()
 
@@ -41,8 +50,6 @@ _SCHEMAS = {
 """What to pass as `schema=` instead of an option of another library."""
 _ARGUMENTS = "prompt", "schema", "details", "reask"
 """Arguments of some calls, which a misspelt option may mean."""
-_BESIDE = "tokenizer", "prompt_schema", "examples"
-"""Options of every call that are used before its `CallOptions`."""
 _DIVERSE = (
     "beams are not held apart: for different texts draw, [prompt] * 4 with sg.Sampling(temperature=0.7).several(4)"
 )
@@ -89,62 +96,148 @@ _INSTEAD = {
 """What to do instead of passing an option."""
 
 
+class StreamOptions(TypedDict, total=False):
+    """The options of every call that generates, as they are given: one that is None is not.
+
+    `generate` explains the dozen that everyone meets first, `CallOptions` the others.
+    """
+
+    tokenizer: Any
+    sampling: Sampling | Sequence[Sampling] | None
+    limits: Limits | Sequence[Limits] | None
+    whitespace: Whitespace | None
+    order: str | Sequence[str] | None
+    fast_forward: bool | None
+    batch_size: int | None
+    guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] | None
+    banned: Sequence[str] | Sequence[Sequence[str]] | None
+    thinking: bool | Thinking | Sequence[bool | Thinking | None] | None
+    beams: int | Beams | None
+    canonical: bool | Literal["off", "prefer", "strict"] | None
+    token_healing: bool | None
+    phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] | None
+    plan: Literal["free"] | None
+    source: Any
+    absent: Literal["ask"] | float | Mapping[str, float] | None
+    prompt_schema: bool | None
+    examples: Sequence[tuple[str, Any]] | None
+    cancel: CancelEvent | None
+
+
+class Options(StreamOptions, total=False):
+    """The options of `generate`.
+
+    Attributes:
+        prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
+            The mask says only what is allowed; a model that was not told the names has to guess them.
+        reask: how often a value that the type's own validators refused to the end (`Limits(validations=...)`) is
+            generated again, with the value and the validators' messages as new turns behind the prompt, which is a
+            string or chat messages. Only refused rows are. `Generation.reasked` has these turns.
+    """
+
+    reask: int | None
+
+
+def _check_beams(name: str, value: Any) -> None:
+    require(isinstance(value, Beams) or is_whole(value, 1), name, value, "a count of at least 1, or Beams(...)")
+
+
+def _check_canonical(name: str, value: Any) -> None:
+    known = isinstance(value, bool) or value in ("off", "prefer", "strict")
+    require(known, name, value, 'True, False, "off", "prefer" or "strict"')
+
+
+_BATCH_SIZE = allowing(lambda value: is_whole(value, 1), "a count of at least 1")
+_WHITESPACE = allowing(lambda value: isinstance(value, Whitespace), "Whitespace(...)")
+_PLAN = allowing(lambda value: value in (None, "free"), '"free" or None')
+_EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
+
+
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """The options of `generate` and `stream`, explained by `generate`."""
+    """The options of a call with their checks and defaults; what a row may have of its own is checked for each row.
 
-    sampling: Sampling | Sequence[Sampling] = GREEDY
-    limits: Limits | Sequence[Limits] = LIMITS
-    whitespace: Whitespace = Whitespace.SPACED
-    order: str | Sequence[str] = "schema"
-    fast_forward: bool = True
-    batch_size: int = ROWS
+    Of the metadata, an option that is `remote` works where the model is remote, and one of `speed` changes no result.
+    `generate` explains those that are not described here.
+
+    Attributes:
+        whitespace: the white space in JSON; that of `json.dumps` by default.
+        order: of an object's keys: "schema", "any", or a list of names.
+        beams: search for the likeliest text with so many beams, or with the options of `Beams(...)`;
+            `Generation.beams` has the best texts. 1 takes the likeliest token each time.
+        phrases: what the text must contain, found with `beams=` or `Sampling(exact=True)`: texts, `Phrase`, `AnyOf`,
+            `Ordered`, `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
+        canonical: allow only the tokens that the tokenizer would make of the text, as the model has learned it.
+            Where no such token is left, "prefer" (or True) allows others and counts the step in
+            `Stats.canonical_relaxed`, and "strict" raises `DeadEnd`.
+        token_healing: choose the prompt's last token again, together with the first characters of the answer, if it
+            ends within a line (`Generation.healed`); the default is to do so with canonical tokens where possible.
+        plan: "free": the model first answers in its own words, then gives the value, in one run. For answers that have
+            to be worked out, such as a number or a choice alone. `Generation.plan` has the text, a stream tells it as
+            thinking, and `Limits(max_plan_tokens=...)` bounds it.
+        absent: decide for each member that may be null whether it is, by the probability of null against all values
+            together, and a threshold: "ask" for 0.5, a number, or a dict of numbers by JSON pointer, as
+            `absence_thresholds` finds it. Such members are always written. `Generation.absences` has what was decided.
+            A quote whose source does not have what the model wanted to write becomes null, too.
+        fast_forward: feed text that must come next without asking the model for each of its tokens.
+        batch_size: how many prompts of a list are decoded at once; the others take the rows that become free.
+        cancel: a `threading.Event`: the call ends with `Stopped` as soon as it is set, after the model's step in
+            progress. `Limits(seconds=...)` ends a call in time.
+    """
+
+    sampling: Sampling | Sequence[Sampling] = field(default=GREEDY, metadata={"remote": True})
+    limits: Limits | Sequence[Limits] = field(default=LIMITS, metadata={"remote": True})
+    whitespace: Whitespace = field(default=Whitespace.SPACED, metadata=option(_WHITESPACE, remote=True))
+    order: str | Sequence[str] = field(
+        default="schema", metadata=option(lambda _, order: require_order(order), remote=True)
+    )
+    fast_forward: bool = field(default=True, metadata=option(require_flag, speed=True))
+    batch_size: int = field(default=ROWS, metadata=option(_BATCH_SIZE, remote=True, speed=True))
     guards: Sequence[Guard[Any]] | Sequence[Sequence[Guard[Any]]] = ()
-    banned: Sequence[str] | Sequence[Sequence[str]] = ()
+    banned: Sequence[str] | Sequence[Sequence[str]] = field(default=(), metadata={"remote": True})
     thinking: bool | Thinking | Sequence[bool | Thinking | None] | None = None
-    beams: int | Beams = 1
-    canonical: bool | str = "off"
-    token_healing: bool | None = None
+    beams: int | Beams = field(default=Beams(1), metadata=option(_check_beams))
+    canonical: bool | str = field(default="off", metadata=option(_check_canonical, remote=True))
+    token_healing: bool | None = field(default=None, metadata=option(optional(require_flag)))
     phrases: Sequence[str | Wanted] | Sequence[Sequence[str | Wanted]] = ()
-    plan: str | None = None
-    source: Any = None
-    absent: str | float | Mapping[str, float] | None = None
-    cancel: CancelEvent | None = None
+    plan: str | None = field(default=None, metadata=option(_PLAN))
+    source: Any = field(default=None, metadata={"remote": True})
+    absent: str | float | Mapping[str, float] | None = field(
+        default=None, metadata=option(lambda _, absent: thresholds_of(absent))
+    )
+    cancel: CancelEvent | None = field(default=None, metadata=option(_EVENT))
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not isinstance(self.beams, Beams):
-            require(is_whole(self.beams, 1), "beams", self.beams, "a count of at least 1, or Beams(...)")
             object.__setattr__(self, "beams", Beams(self.beams))
-        require(is_whole(self.batch_size, 1), "batch_size", self.batch_size, "a count of at least 1")
-        require_flag("fast_forward", self.fast_forward)
-        if self.token_healing is not None:
-            require_flag("token_healing", self.token_healing)
-        require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
-        require_order(self.order)
-        require(self.plan in (None, "free"), "plan", self.plan, '"free" or None')
-        thresholds_of(self.absent)
-        mode = ("prefer" if self.canonical else "off") if isinstance(self.canonical, bool) else self.canonical
-        require(mode in CANONICAL, "canonical", mode, 'True, False, "off", "prefer" or "strict"')
-        object.__setattr__(self, "canonical", mode)
+        if isinstance(self.canonical, bool):
+            object.__setattr__(self, "canonical", "prefer" if self.canonical else "off")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], beside: Iterable[str] = ()) -> CallOptions:
-        """The options of a call, by name.
+    def of(cls, given: Mapping[str, Any], takes: Iterable[str] = StreamOptions.__annotations__) -> CallOptions:
+        """The options of a call, by name; one that is None is not given.
 
         Args:
-            beside: further names that the caller takes, for the message.
+            takes: the names that the caller takes, for the message.
 
         Raises:
             OptionError: an option is unknown.
         """
-        known = [field.name for field in fields(cls)]
-        unknown = {name: value for name, value in given.items() if name not in known}
-        if unknown:
-            raise unknown_options(unknown, [*beside, *_BESIDE, *known])
-        return cls(**given)
+        known = [each.name for each in fields(cls)]
+        if unknown := {name: value for name, value in given.items() if name not in known}:
+            raise unknown_options(unknown, [*takes])
+        return cls(**without_nones(given))
 
 
 DEFAULTS = CallOptions()
+
+
+def require_known(given: Mapping[str, Any], takes: Iterable[str]) -> None:
+    """Refuses options that a call does not take; the message shows the right call, or the nearest name."""
+    known = [*takes]
+    if unknown := {name: value for name, value in given.items() if name not in known}:
+        raise unknown_options(unknown, known)
 
 
 def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionError:
@@ -167,7 +260,7 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
             advice.append(_INSTEAD[name].format(quoted(value)))
         else:
             near = get_close_matches(name, [*known, *_ARGUMENTS, *_FIELDS, *_RENAMED, *_SCHEMAS], 1, 0.75)
-            advice.append(f"the nearest is {_where(near[0])}" if near else f"there are {', '.join(known)}")
+            advice.append(f"did you mean {_where(near[0])}?" if near else f"there are {', '.join(known)}")
     calls = [f"{option}=sg.{_CLASSES[option].__name__}({_arguments(each)})" for option, each in values.items()]
     advice = [f"pass {', '.join(calls)}", *advice] if calls else advice
     return OptionError(f"no option is called {', '.join(f'{name}=' for name in given)}: {'; '.join(advice)}")
@@ -175,7 +268,9 @@ def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionErr
 
 def _arguments(given: dict[str, Any]) -> str:
     """The arguments of `Sampling`, `Limits`, `Beams` or `Thinking`, with others that they need to have an effect."""
-    if not given.keys().isdisjoint((*FILTERS, "seed")):  # these have no effect on greedy decoding
+    if not given.keys().isdisjoint(
+        (*options_with(Sampling, "filters"), "seed")
+    ):  # these have no effect on greedy decoding
         given = {"temperature": 1.0, **given}
     elif given.keys() & {"length_penalty", "early_stopping"}:
         given = {"count": 4, **given}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structgen.arguments import is_number, require, require_count
+from structgen.arguments import is_number, options_with, require, require_count
 from structgen.batch_jobs import Extraction, InputRow, extract_many
 from structgen.batch_jobs.inputs import Inputs
 from structgen.batch_jobs.job import collect, job_inputs
@@ -80,17 +80,7 @@ def extract_on_ray(
     })  # fmt: skip
     rows = job_inputs(inputs, out, job)
     files = JobFiles(out, job_settings(model, schema, job, call), resume=resume, escape_formulas=job.escape_formulas)
-    of_driver = (
-        "resume",
-        "progress",
-        "max_failures",
-        "encoding",
-        "several",
-        "on_entry",
-        "cancel",
-        "keep",
-        "escape_formulas",
-    )
+    of_driver = options_with(JobOptions, "driver")
     arguments = {"prompt": prompt, "chat": chat, "batch_size": rows_per_call, **options}
     constructor = model, schema, {name: each for name, each in arguments.items() if name not in of_driver}
     share = {"num_cpus": num_cpus, "num_gpus": num_gpus, "compute": ray.data.ActorPoolStrategy(size=actors)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import SequenceBiasLogitsProcessor
 
+from structgen.arguments import options_with, without_nones
 from structgen.calling.request import TurnRequest, prepared
 from structgen.chat.known import call_format, thinking_tags_of
 from structgen.chat.proof import require_proved
@@ -23,7 +24,7 @@ from structgen.decoding.request import prepare
 from structgen.errors import OptionError, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
-from structgen.options import BEYOND_OPENAI, Limits, Sampling, Thinking, Whitespace
+from structgen.options import Limits, Sampling, Thinking, Whitespace
 from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wanted
 from structgen.rendering import schema_text
 from structgen.server.conversation import chat_messages
@@ -113,8 +114,8 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     options |= effort_options(model, request, options)
     turns = []
     for sampling in _samplings(model, request, settings):
-        own = {**options, "sampling": sampling}
-        call = prepared(model, messages, tools, choice=choice, parallel=parallel, schema=schema, options=own)
+        own = {**options, "sampling": sampling, "parallel": parallel}
+        call = prepared(model, messages, tools, choice=choice, schema=schema, options=own)
         turns.append(call.turns[0])
     logprobs = _top_logprobs(request, "top_logprobs", request.logprobs)
     return _with_first_masks(Asked(turns, top_logprobs=logprobs, losses=request.extras.losses))
@@ -258,13 +259,12 @@ def _options(request: Common, settings: Settings, also: int | None = None, *, fr
         stop = []
         request._ignored.append("stop")
     budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
+    _require_fewer("structgen.budget.max_plan_tokens", budget.max_plan_tokens, settings, Limits().max_plan_tokens)
     spaces, thinking = extras.whitespace, extras.thinking
     return {
         "limits": budget,
         "canonical": extras.canonical,
-        "thinking": Thinking(**thinking.model_dump(exclude_none=True))
-        if isinstance(thinking, ThinkingField)
-        else thinking,
+        "thinking": Thinking(**dict(thinking)) if isinstance(thinking, ThinkingField) else thinking,
         "plan": extras.plan,
         "source": [extras.source] if isinstance(extras.source, list) else extras.source,
         "banned": extras.banned,
@@ -298,9 +298,9 @@ def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
     return wanted
 
 
-def _require_fewer(name: str, wanted: int, settings: Settings) -> None:
-    """Refuses a limit of tokens above the server's own."""
-    if wanted > settings.max_tokens:
+def _require_fewer(name: str, wanted: int, settings: Settings, default: int = 0) -> None:
+    """Refuses a limit of tokens above the server's own, but for the option's default."""
+    if wanted > max(settings.max_tokens, default):
         message = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
         raise Problem(400, message, "invalid_value", param=name)
 
@@ -322,18 +322,11 @@ def _samplings(model: Model, request: Common, settings: Settings) -> Sequence[Sa
     if is_searched and (request.n or 1) > 1:
         raise invalid("n", "a beam search finds one text, the likeliest")
     drawn_at = 0.0 if is_searched else settings.temperature
-    given = {
-        "top_p": request.top_p,
-        "frequency_penalty": request.frequency_penalty,
-        "presence_penalty": request.presence_penalty,
-        "seed": None if request.seed is None else request.seed % 2**64,
-    }
-    sampling = Sampling(
-        temperature=drawn_at if request.temperature is None else request.temperature,
-        processors=_biases(model, request.logit_bias),
-        **{name: getattr(extras, name) for name in BEYOND_OPENAI},
-        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
-    )
+    given = without_nones({name: getattr(request, name) for name in options_with(Sampling, "openai")})
+    if request.seed is not None:
+        given["seed"] = request.seed % 2**64
+    given |= {name: getattr(extras, name) for name in options_with(Sampling, "extra")}
+    sampling = Sampling(processors=_biases(model, request.logit_bias), **{"temperature": drawn_at, **given})
     count = request.n or 1
     return [sampling] * count if sampling.greedy or count == 1 else sampling.several(count)
 

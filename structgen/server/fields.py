@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from structgen.arguments import options_with
 from structgen.errors import quoted
+from structgen.options import Sampling
 from structgen.server.problems import Problem, invalid
 
 IGNORED = {
@@ -65,10 +67,7 @@ RENAMED = {
     "guided_grammar": "grammar",
     "ebnf": "grammar",
     "grammar": "grammar",
-    "min_p": "min_p",
-    "repetition_penalty": "repetition_penalty",
-    "top_k": "top_k",
-    "typical_p": "typical_p",
+    **{name: name for name in options_with(Sampling, "vllm")},
 }
 """Fields of vLLM's, SGLang's and llama.cpp's interfaces -> the options of the field `structgen` that mean the same."""
 

@@ -73,8 +73,8 @@ def _chat_ids(
     require_calls(model, tools, settings)
     messages, _ = chat_messages(model, given)
     declared = [tool.model_dump(exclude_none=True) for tool in tools]
-    own = {**options, "call_format": settings.call_format, "limits": Limits(1)}
-    call = prepared(model, messages, declared, choice="none", parallel=True, schema=None, options=own)
+    own = {**options, "call_format": settings.call_format, "limits": Limits(1), "parallel": True}
+    call = prepared(model, messages, declared, choice="none", schema=None, options=own)
     return list(call.turns[0].session.prompt)
 
 

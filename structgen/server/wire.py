@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -17,11 +18,13 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    create_model,
     model_validator,
 )
 from pydantic_core import from_json
 
 from structgen.errors import excerpt, quoted
+from structgen.options import Limits, Sampling, Thinking
 from structgen.server.fields import translated
 from structgen.server.problems import Problem
 
@@ -59,26 +62,38 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
-class ThinkingField(Strict):
-    """The attributes of `Thinking`; missing ones are the chat template's, or the defaults of the class."""
+def _made_of(record: type[Any]) -> Any:
+    """The options of a record that a request may have, each with its type and default, as a part of a request."""
+    hints, given = get_type_hints(record), dict[str, Any]()
+    for each in (each for each in fields(record) if each.metadata.get("extra")):
+        hint = hints[each.name]
+        given[each.name] = hint if get_origin(hint) is Literal else Annotated[hint, Field(strict=True)], each.default
+    return create_model(
+        f"{record.__name__}Fields", __base__=Options, __doc__=f"Options of `{record.__name__}`.", **given
+    )
 
-    opening: StrictStr | None = None
-    closing: StrictStr | None = None
-    max_tokens: StrictInt | None = None
-    answer_share: Number | None = None
+
+class Options(Strict):
+    """A part of a request in which null is not given, but where an option has a meaning for it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        hints = {name: each.annotation for name, each in cls.model_fields.items()}
+        return {
+            name: value for name, value in given.items()
+            if value is not None or name not in hints or type(None) in get_args(hints[name])
+        }  # fmt: skip
 
 
-class Budget(Strict):
-    """The attributes of `Limits` but `max_new_tokens` and `stop`."""
-
-    strict: StrictBool = False
-    rollbacks: StrictInt = 256
-    max_digits: StrictInt | None = 20
-    max_blanks: StrictInt | None = 128
-    max_repeated: StrictInt | None = 256
-    max_items: StrictInt | None = 16_384
-    max_depth: StrictInt = 128
-    max_characters: StrictInt | None = 65_536
+if TYPE_CHECKING:
+    SamplingFields = Options
+    ThinkingField = Options
+    Budget = Options
+else:
+    SamplingFields, ThinkingField, Budget = map(_made_of, (Sampling, Thinking, Limits))
 
 
 class GapField(Strict):
@@ -108,8 +123,8 @@ class PhraseField(Strict):
         return {"text": given} if isinstance(given, str) else given
 
 
-class Extras(Strict):
-    """The field `structgen`: what OpenAI's interface has no field for.
+class Extras(SamplingFields):
+    """The field `structgen`: what OpenAI's interface has no field for, the options of `Sampling` among it.
 
     Attributes:
         regex, choice, grammar: a constraint other than a JSON Schema; `grammar` is in Lark's, llama.cpp's or xgrammar's
@@ -123,14 +138,13 @@ class Extras(Strict):
         source: what `x-quote` in a schema quotes; None: the user's last message.
         prompt_schema: write the schema behind the prompt, too.
         losses: tell what the model wanted to write and could not.
-        top_k, min_p, typical_p, repetition_penalty, penalties: as in `Sampling`.
     """
 
     regex: StrictStr | None = None
     choice: list[StrictStr] | None = None
     grammar: StrictStr | None = None
-    banned: list[StrictStr] = []
-    phrases: list[PhraseField] = []
+    banned: list[StrictStr] = Field([])
+    phrases: list[PhraseField] = Field([])
     beams: Annotated[StrictInt, Field(ge=1)] | None = None
     canonical: StrictBool | Literal["off", "prefer", "strict"] = "off"
     order: StrictStr | list[StrictStr] = "schema"
@@ -139,14 +153,9 @@ class Extras(Strict):
     thinking: StrictBool | ThinkingField | None = None
     plan: Literal["free"] | None = None
     source: StrictStr | list[StrictStr] | dict[str, StrictStr] | None = None
-    template_options: dict[str, Any] = {}
+    template_options: dict[str, Any] = Field({})
     prompt_schema: StrictBool = False
     losses: StrictBool = False
-    top_k: StrictInt = 0
-    min_p: Number = 0.0
-    typical_p: Number = 1.0
-    repetition_penalty: Number = 1.0
-    penalties: Literal["free", "all"] = "free"
 
     @property
     def beam_count(self) -> int:

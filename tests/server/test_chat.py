@@ -6,17 +6,19 @@ Covers `answers`, `asking`, `wire`, `problems` and `settings`.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import jsonschema
 import openai
 import pytest
 
 import structgen as sg
+from structgen.arguments import options_with
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
-from structgen.options import BEYOND_OPENAI, Sampling
+from structgen.options import Limits, Sampling
 from structgen.server import Settings
-from structgen.server.wire import Extras
+from structgen.server.wire import Budget, Extras
 from structgen.testing import scripted_chat
 from tests.support.calling_models import random_chat
 from tests.support.serving import served
@@ -145,11 +147,24 @@ def test_log_probabilities_spell_the_text(chat):
     assert refused(chat, logprobs=True, top_logprobs=21)["param"] == "top_logprobs"
 
 
-def test_the_extra_fields_have_each_sampling_option_that_openai_lacks():
-    assert BEYOND_OPENAI == ("top_k", "min_p", "typical_p", "repetition_penalty", "penalties")
-    assert {name: getattr(Extras(), name) for name in BEYOND_OPENAI} == {
-        name: getattr(Sampling(), name) for name in BEYOND_OPENAI
-    }
+def test_the_extra_fields_are_made_of_the_options():
+    names = options_with(Sampling, "extra")
+    assert names == ("top_k", "min_p", "typical_p", "repetition_penalty", "penalties")
+    assert {name: getattr(Extras(), name) for name in names} == {name: getattr(Sampling(), name) for name in names}
+    assert {**dict(Budget()), "max_new_tokens": 512, "stop": ()} == asdict(Limits())
+    assert Extras(top_k=None, min_p=None, banned=None) == Extras()
+    assert Extras(budget={"max_digits": None, "rollbacks": None}).budget == Budget(max_digits=None)
+
+
+def test_a_plan_is_bounded_by_the_budget(chat):
+    def planned(most):
+        budget = {"max_plan_tokens": most}
+        return chat(extra_body={"structgen": {"choice": ["yes", "no"], "plan": "free", "budget": budget}})
+
+    assert planned(3).choices[0].message.content in ("yes", "no")
+    assert planned(3).usage.completion_tokens < 30
+    with pytest.raises(openai.BadRequestError, match=r"structgen.budget.max_plan_tokens=1,000,000: this server gives"):
+        planned(1_000_000)
 
 
 def test_the_field_for_what_openai_has_no_field_for(chat):

@@ -111,15 +111,15 @@ def of_a_variable(kind: type[City], some: Any, anything: object, call: Callable[
     assert_type(sg.generate(model, "p", kind), City)
     assert_type(sg.generate(model, "p", some), Any)
     assert_type(sg.generate(model, "p", anything), Any)
-    assert_type(sg.generate(model, "p", call), dict[str, Any])
+    assert_type(sg.generate(model, "p", call), Any)
 
 
 def of_no_type() -> None:
     """Functions, JSON Schemas, constraints, plain text."""
-    assert_type(sg.generate(model, "p", weather), dict[str, Any])
-    assert_type(sg.generate(model, "p", ask), dict[str, Any])
-    assert_type(sg.generate(model, "p", Shop().sell), dict[str, Any])
-    assert_type(sg.generate(model, "p", Shop()), dict[str, Any])
+    assert_type(sg.generate(model, "p", weather), Any)
+    assert_type(sg.generate(model, "p", ask), Any)
+    assert_type(sg.generate(model, "p", Shop().sell), Any)
+    assert_type(sg.generate(model, "p", Shop()), Any)
     assert_type(sg.generate(model, "p", {"type": "object"}), Any)
     assert_type(sg.generate(model, "p", schema), Any)
     assert_type(sg.generate(model, "p", sg.JsonSchema(City)), Any)
@@ -145,7 +145,7 @@ def of_every_prompt(images: Mapping[str, Any], module: PreTrainedModel) -> None:
     assert_type(sg.generate(model, ["p"]), list[str])
     assert_type(sg.generate(model, ["p"], Literal["a", "b"]), list[Literal["a", "b"]])
     assert_type(sg.generate(model, ["p"], City | None), list[City | None])
-    assert_type(sg.generate(model, ["p"], weather), list[dict[str, Any]])
+    assert_type(sg.generate(model, ["p"], weather), list[Any])
     assert_type(sg.generate(model, ["p"], schema), list[Any])
     assert_type(sg.generate(model, ["p", "q"], [City, None]), list[Any])
 
@@ -159,7 +159,7 @@ def with_options() -> None:
     assert_type(sg.generate(model, "p", details=True), sg.Generation[str])
     assert_type(sg.generate(model, "p", City, details=True), sg.Generation[City])
     assert_type(sg.generate(model, "p", Literal["a"], details=True), sg.Generation[Literal["a"]])
-    assert_type(sg.generate(model, "p", weather, details=True), sg.Generation[dict[str, Any]])
+    assert_type(sg.generate(model, "p", weather, details=True), sg.Generation[Any])
     assert_type(sg.generate(model, "p", schema, details=True), sg.Generation[Any])
     assert_type(sg.generate(model, ["p"], City | Point, details=True), list[sg.Generation[City | Point]])
     assert_type(sg.generate(model, ["p"], sg.Regex("a"), details=True), list[sg.Generation[str]])
@@ -175,7 +175,7 @@ async def of_streams(some: Any) -> None:
     assert_type(sg.stream(model, "p", City), Iterator[sg.Event[City]])
     assert_type(sg.stream(model, ["p"], City | None), Iterator[sg.Event[City | None]])
     assert_type(sg.stream(model, "p", Literal["a"]), Iterator[sg.Event[Literal["a"]]])
-    assert_type(sg.stream(model, "p", weather), Iterator[sg.Event[dict[str, Any]]])
+    assert_type(sg.stream(model, "p", weather), Iterator[sg.Event[Any]])
     assert_type(sg.stream(model, "p", schema), Iterator[sg.Event[Any]])
     assert_type(sg.stream(model, "p"), Iterator[sg.Event[str]])
     assert_type(next(sg.stream(model, "p", some)).partial, Any)
@@ -214,7 +214,7 @@ def of_calls() -> None:
     assert_type(sg.call(model, "p", [forecast], schema=City | None), list[sg.ToolCall[Any]] | City | None)
     assert_type(sg.call(model, "p", [forecast], schema=Literal["a"]), list[sg.ToolCall[Any]] | Literal["a"])
     assert_type(sg.call(model, "p", [forecast], schema=sg.Regex("a")), list[sg.ToolCall[Any]] | str)
-    assert_type(sg.call(model, "p", [forecast], schema=weather), list[sg.ToolCall[Any]] | dict[str, Any])
+    assert_type(sg.call(model, "p", [forecast], schema=weather), list[sg.ToolCall[Any]] | Any)
     assert_type(sg.call(model, "p", [forecast], schema=schema), list[sg.ToolCall[Any]] | Any)
     assert_type(sg.call(model, "p", [forecast], choice="required", parallel=True), list[sg.ToolCall[Any]])
     assert_type(sg.call(model, "p", [forecast], choice=forecast), list[sg.ToolCall[Point]])
@@ -248,7 +248,7 @@ def of_conversations() -> None:
         sg.run(model, "p", [forecast], schema=City | Point, confirm=lambda each: each.name != "x"), City | Point
     )
     assert_type(sg.run(model, "p", [forecast], schema=sg.Choice(["a"])), str)
-    assert_type(sg.run(model, "p", [forecast], schema=weather), dict[str, Any])
+    assert_type(sg.run(model, "p", [forecast], schema=weather), Any)
     assert_type(sg.run(model, "p", [forecast], schema=schema), Any)
     assert_type(sg.run(model, "p", [forecast], details=True).answer, str)
     assert_type(sg.run(model, "p", [forecast], schema=City, details=True).answer, City)
@@ -292,6 +292,16 @@ def mistakes() -> None:
     sg.run(model, "p", [], reask=2)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     sg.stream_call(model, "p", temperature=0.7)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     sg.call(5, "p", [forecast])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    sg.classify(model, "p", ["a"], exmaples=[])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    sg.Sampling(temprature=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    sg.Limits(max_token=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def of_nothing() -> None:
+    """None is not given."""
+    assert_type(sg.generate(model, "p", City, sampling=None, beams=None, order=None, details=None), City)
+    assert_type(sg.call(model, "p", [forecast], parallel=None, limits=None), list[sg.ToolCall[Any]] | str)
+    assert_type(sg.classify(model, "p", ["a", "b"], multi=None), sg.Classification[str])
 
 
 def of_jobs() -> None:
@@ -305,7 +315,7 @@ def of_jobs() -> None:
     assert_type(sg.extract_many(model, ["p"], Literal["a"], keep=True), sg.Extraction[Literal["a"]])
     assert_type(sg.extract_many(model, ["p"]), sg.Extraction[str])
     assert_type(sg.extract_many(model, ["p"], sg.Regex("a"), several=2), sg.Extraction[str])
-    assert_type(sg.extract_many(model, ["p"], weather), sg.Extraction[dict[str, Any]])
+    assert_type(sg.extract_many(model, ["p"], weather), sg.Extraction[Any])
     assert_type(sg.extract_many(model, ["p"], schema), sg.Extraction[Any])
     for entry in job:
         assert_type(entry, dict[str, Any])
