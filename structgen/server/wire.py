@@ -143,8 +143,8 @@ class Extras(SamplingFields):
     regex: StrictStr | None = None
     choice: list[StrictStr] | None = None
     grammar: StrictStr | None = None
-    banned: list[StrictStr] = Field([])
-    phrases: list[PhraseField] = Field([])
+    banned: list[StrictStr] = Field(default=[])
+    phrases: list[PhraseField] = Field(default=[])
     beams: Annotated[StrictInt, Field(ge=1)] | None = None
     canonical: StrictBool | Literal["off", "prefer", "strict"] = "off"
     order: StrictStr | list[StrictStr] = "schema"
@@ -153,7 +153,7 @@ class Extras(SamplingFields):
     thinking: StrictBool | ThinkingField | None = None
     plan: Literal["free"] | None = None
     source: StrictStr | list[StrictStr] | dict[str, StrictStr] | None = None
-    template_options: dict[str, Any] = Field({})
+    template_options: dict[str, Any] = Field(default={})
     prompt_schema: StrictBool = False
     losses: StrictBool = False
 
