@@ -21,11 +21,12 @@ export PYTHONDONTWRITEBYTECODE :=
 
 environment: $(STAMP)
 
-# torch comes first and alone, pinned by the lock, so that no other package pulls in another build of it.
+# torch comes first and alone, pinned by the lock, so that no other package pulls in another build of it. Its hash is not
+# asked for: builds for one device only are published elsewhere. All other packages have to have a hash of the lock.
 $(LOCKED):
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements-dev.lock)"
-	$(BIN)/python -m pip install --quiet --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet "$$(grep -oE '^torch==[^ ]+' requirements-dev.lock)"
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements-dev.lock
 	touch $(LOCKED)
 
 $(STAMP): $(LOCKED) pyproject.toml setup.py $(wildcard kernel_build/*.py) $(KERNELS)
@@ -81,7 +82,7 @@ wheels: $(STAMP)
 # The newest packages that pyproject.toml permits, whatever the lock says: how models are read, in how many forward passes,
 # and one run of each engine that installs in seconds (llama-cpp-python is built for ten minutes). torch alone is the lock's:
 # the index gives the newest one with CUDA's libraries, gigabytes of them. NEWEST_TORCH=torch takes it all the same.
-NEWEST_TORCH ?= $(shell grep '^torch==' requirements-dev.lock)
+NEWEST_TORCH ?= $(shell grep -oE '^torch==[^ ]+' requirements-dev.lock)
 NEWEST_READING := tests/models/test_ways_of_reading.py tests/models/test_forward.py
 NEWEST_ENGINES := tests/integrations/transformers/test_logits_processor.py \
   tests/models/hosts/test_onnx_genai.py::test_logits_are_those_of_transformers_behind_every_token \

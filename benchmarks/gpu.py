@@ -31,7 +31,7 @@ wheels of 11 MB for Python 3.12 where torch, triton, transformers, numpy, rich, 
     needs="$needs|lark|llguidance|xgrammar|apache-tvm-ffi"
     pip download --no-deps --only-binary=:all: --python-version 3.12 --implementation cp --abi cp312 --abi abi3 \
         --abi none --platform manylinux_2_31_x86_64 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
-        --platform manylinux2014_x86_64 -d wheels $(grep -E "^($needs)==" requirements-dev.lock)
+        --platform manylinux2014_x86_64 -d wheels $(grep -oE "^($needs)==[^ ]+" requirements-dev.lock)
 
 There, in commands of ten minutes at most, the more important ones first, each with this before it (10 s):
 
