@@ -34,7 +34,6 @@ from report import machine
 from structgen.errors import StructgenError
 from structgen.memo import BoundedCache
 from structgen.schema.reader import SchemaReader
-from structgen.values.objects import ObjectWriter
 from tokenizer_files import unpacked
 
 RESULTS = Path(__file__).parent / "results" / "second-ways.md"
@@ -44,21 +43,7 @@ RUNS = 2
 Off = Callable[[], AbstractContextManager[Any]]
 
 
-def without_plain_objects() -> AbstractContextManager[Any]:
-    """Objects with declared members are written as all others are. Any object is what automata begin with."""
-    plain = ObjectWriter._plain
-
-    def undeclared(writer: ObjectWriter, choice: Any, living: Any, depth: int) -> Any:
-        return None if any(lane.part.properties for _, lane in living) else plain(writer, choice, living, depth)
-
-    return patch.object(ObjectWriter, "_plain", undeclared)
-
-
 SCHEMA_WAYS: dict[str, tuple[str, Off]] = {
-    "`values/plain_objects.py`": (
-        "objects of which only the order of members matters",
-        without_plain_objects,
-    ),
     "`needs` in `schema/reader.py`": (
         "whether a schema has values, told by its keywords",
         lambda: patch.object(SchemaReader, "needs", lambda _, place: None),

@@ -155,11 +155,6 @@ class Tables:
         """Is the state still to be expanded?"""
         return self._state_bytes[32 * state] & 15 == STUB
 
-    def stubs(self, first: int, maximum: int) -> int:
-        """How many of `maximum` states from `first` on are stubs, up to the first that is none."""
-        kinds = bytes(self._state_bytes[32 * first : 32 * (first + maximum) : 32])
-        return maximum - len(kinds.lstrip(bytes((STUB,))))
-
     def _grow(self, name: str, need: int) -> None:
         """Replace an array by one with at least `need` rows."""
         self._replace(**{name: _grown(getattr(self, name), need)})
@@ -287,13 +282,11 @@ class Tables:
             state, row = target, self.row(target)
         return bytes(text), state
 
-    def call(self, callee: int, ret: int) -> int:
-        """A state that enters `callee` on arrival and comes back to `ret` (negative: see `Automaton.returns`)."""
-        state = self.n_states
-        if state == self._room_states:
-            self.reserve(states=1)
-        _ROW.pack_into(self._state_bytes, 32 * state, RANGES, 0, 0, CALL | EAGER, callee, ret, 0, UNBOUNDED)
-        self.n_states = state + 1
+    def call(self, callee: int, ret: int, state: int = 0) -> int:
+        """Expand `state`, or a new one: it enters `callee` on arrival and comes back to `ret` (negative: see
+        `Automaton.returns`). Returns the state."""
+        state = state or self.stub()
+        self._write(state, RANGES, 0, 0, CALL | EAGER, callee, ret, 0, UNBOUNDED)
         return state
 
     def bound(self, state: int, mode: int, lo: int, hi: int) -> None:

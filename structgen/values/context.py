@@ -15,9 +15,8 @@ from typing import TypeVar
 
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
-from structgen.automaton.table_format import GOTO
+from structgen.automaton.table_format import GAP, GOTO, INC, ROOM
 from structgen.automaton.writing.literals import write_literals
-from structgen.automaton.writing.phases import write_calls, write_gap
 from structgen.memo import cached_method
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
@@ -27,6 +26,7 @@ from structgen.values.lockstep import Lockstep
 
 Read = TypeVar("Read", Node, Lockstep)
 Predicate = Callable[[str], bool]
+BLANKS = b" \n\r\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,16 +170,17 @@ class Context:
         """
         if not self.layout.bound:
             return target
-        return write_gap(self.tables, state or self.tables.stub(), (action, target, 0), self.layout.bound)
+        state = state or self.tables.stub()
+        blanks = [(byte, byte, state | INC | ROOM) for byte in BLANKS]
+        return self.tables.ranges(state, blanks, miss=(action, target, 0), mode=GAP, hi=self.layout.bound)
 
-    def write_members(self, first: int, callees: list[int], ret: int, colon: bytes = b"") -> None:
-        """Write states from `first` on, one for each callee. Each of them reads a colon and calls a value.
-
-        The first call returns to `ret`, each later call to the state after that of the call before it. If `colon` is
-        empty, the name was read with its colon; in a layout with free white space the colon is always read here.
-        """
-        bound = self.layout.bound
-        write_calls(self.automaton, first, callees, ret=ret, colon=b"" if bound else colon, bound=bound)
+    def write_member(self, state: int, callee: int, ret: int) -> None:
+        """Write the state that calls the value of a member: after the colon, or before it if white space is free."""
+        if not self.layout.bound:
+            self.tables.call(callee, ret, state)
+            return
+        value = self.gap(self.tables.call(callee, ret))
+        self.gap(self.tables.ranges(self.tables.stub(), [(0x3A, 0x3A, value)]), state)
 
     def write_behind_gap(self, state: int, literals: list[tuple[bytes, int]]) -> None:
         """Write a trie of literals at `state`, after free white space if the layout has any."""

@@ -1,4 +1,4 @@
-"""The writer of frames that read the name of a member, for objects with many names or with undeclared ones.
+"""The writer of frames that read the name of a member, for objects with many names or with rules for undeclared ones.
 
 The outcome of such a frame tells which name came. It is the rank of the name in a table of names. For a name outside
 the table it is the size of the table plus a number for the name's marks (see `names`). The frame knows nothing else of
@@ -87,8 +87,8 @@ class NameWriter:
     """Writes names.
 
     Attributes:
-        many_names: an object with more names than this calls a frame for them. So does each object that is not plain
-            and takes undeclared names.
+        many_names: an object with more names than this calls a frame for them. So does each object with rules for
+            undeclared names.
         at_once: the number of names of a frame that are written at once.
     """
 

@@ -9,23 +9,22 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.automaton.checks import FreshName
+from structgen.automaton.table_format import DEAD
 from structgen.json_text.lexer import spelled
 from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_method, cached_up_to
 from structgen.schema.normal import Objects
 from structgen.values.array_progress import uncovered
 from structgen.values.context import Context
-from structgen.values.lockstep import Lane, Lockstep
+from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameTable, NameWriter
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated
 from structgen.values.object_progress import Members, UnorderedMembers
 from structgen.values.owed_names import owed_names
-from structgen.values.plain_objects import PlainObject
 
-MAX_CLOSES = 16
-"""The number of results that are remembered for closing braces and for owed names. A state and its cheapest exit ask
-for the same result."""
+MAX_OWED = 16
+"""The number of results that are remembered for owed names: the exits of one state ask for the same one."""
 
 
 class _Between(NamedTuple):
@@ -59,8 +58,6 @@ class ObjectWriter:
         living = [(k, lane) for k, lane in enumerate(choice.objects.lanes) if not self._is_empty.objects(lane.part)]
         if not choice.objects.driven([k for k, _ in living]):
             return 0
-        if plain := self._plain(choice, living, depth):
-            return plain.open()
         # The order of names concerns drivers only: a watched set contains an object whatever its order.
         any_order = self._context.any_order
         members = tuple(
@@ -73,17 +70,6 @@ class ObjectWriter:
     @cached_property
     def _next(self) -> NextNames:
         return NextNames(self._is_empty)
-
-    def _plain(self, choice: Lockstep, living: list[tuple[int, Lane[Objects]]], depth: int) -> PlainObject | None:
-        """The frame of a plain object; None if the object is not plain, or has many names."""
-        if len(living) > 1:
-            return None
-        ((k, lane),) = living
-        part, can = lane.part, self._is_empty.inhabited(lane.part)
-        if not part.only("properties", "rest") or len(part.properties) > self._names.many_names:
-            return None
-        close = self._context.accept(choice, choice.objects.accepted((k,)))
-        return PlainObject(self._context, part, close=close, depth=depth, takes_others=bool(can.others))
 
     def _after_member(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state after a member, shared by equal progress."""
@@ -136,12 +122,11 @@ class ObjectWriter:
             return value + 1
         return value + len(self._layout.separator(depth)) + 2 + min(map(len, owed)) + value + 1
 
-    @cached_up_to(MAX_CLOSES)
+    @cached_up_to(MAX_OWED)
     def _must_come(self, choice: Lockstep, members: tuple[Members, ...]) -> frozenset[str]:
         """The owed names; none if the closing brace may come."""
         return frozenset() if self._close(choice, members) else frozenset(owed_names(choice, members))
 
-    @cached_up_to(MAX_CLOSES)
     def _close(self, choice: Lockstep, members: tuple[Members, ...]) -> int:
         """The state after the closing brace; 0 when it may not come yet."""
         closing = [progress.lane for progress in members if progress.may_close]
@@ -155,13 +140,32 @@ class ObjectWriter:
         free = [progress for progress in members if self._next.other_marks(progress)]
         if not choice.objects.driven([progress.lane for progress in free]):
             free = []
-        if free or sum([len(progress.objects.properties) for progress in members]) > self._names.many_names:
+        ruled = any(progress.objects.patterns or progress.objects.some for progress in free)
+        if ruled or sum([len(progress.objects.properties) for progress in members]) > self._names.many_names:
             if name := self._called_name(choice, members, free, depth):
                 literals.append(self._before_quote(before, name))
+        elif free:
+            literals.append(self._before_quote(before, self._any_name(choice, members, depth)))
         else:
             names = [name for progress in _driving(choice, members) for name in self._next.open_names(progress)]
             literals += self._before_names(choice, members, list(dict.fromkeys(names)), depth, before)
         self._context.write_behind_gap(state, literals)
+
+    def _any_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
+        """The state that reads a known name that may come, or any other name."""
+        other = self._names.free(self._behind_name(choice, self._next.others(members), depth))
+        known = dict.fromkeys(name for progress in members for name in self._next.known_names(progress.objects))
+        if not known:
+            return other
+        if len(members) == 1:
+            names = self._next.open_names(members[0])
+        else:
+            names = [name for name in known if _driven(choice, self._next.named(members, name))]
+        literals = self._literals_of(choice, members, names, depth, b"")
+        literals += [(spelled(name) + b'"', DEAD) for name in known.keys() - names]
+        return self._automaton.later(
+            lambda state: write_literals(self._automaton, state, literals, inner=other, other=other)
+        )
 
     def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
         """The literal before a name, and the state after it.
@@ -253,14 +257,14 @@ class ObjectWriter:
         return [(before + spelled(name) + behind, first + i) for i, name in enumerate(names)]
 
     def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
-        """Writes the state that calls the value: after the colon, or before it if white space is free."""
+        """Writes the state that calls the value (see `Context.write_member`)."""
         lanes = choice.objects.lanes
         callee, ret = self._context.call(
             [(each.node, lanes[each.after.lane].drives) for each in following],
             depth + 1,
             lambda living: self._after_member(choice, tuple(following[k].after for k in living), depth),
         )
-        self._context.write_members(state, [callee], ret)
+        self._context.write_member(state, callee, ret)
 
     def _behind_name(self, choice: Lockstep, following: NextMembers, depth: int) -> int:
         """The state after the closing quote of a name; 0 if the name is refused."""

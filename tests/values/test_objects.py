@@ -1,7 +1,4 @@
-"""Objects: random sets of them, walked at random, in both orders and every layout.
-
-Covers `plain_objects`.
-"""
+"""Objects: random sets of them, walked at random, in both orders and every layout."""
 
 from __future__ import annotations
 
@@ -12,12 +9,10 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsatisfiableSchema
-from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
-from structgen.values.objects import ObjectWriter
-from tests.support.matching import END, byte_vocabulary, rich_vocabulary
+from tests.support.matching import byte_vocabulary, rich_vocabulary
 from tests.support.thinning import thinned
-from tests.support.walking import assert_valid, random_walk, tokens_of
+from tests.support.walking import assert_valid, random_walk
 
 NAMES = ["a", "ab", "name", "names", 'q"x', "\u00e9", "back\\", "n\n", ""]
 VALUES: list[Any] = [{"const": 1}, {"type": "string"}, {"type": "object", "properties": {"age": {}}}, False]
@@ -68,44 +63,3 @@ def test_states_behind_names_are_written_when_a_text_has_the_name() -> None:
     stubs = sum(tables.is_stub(state) for state in range(tables.n_states))
     assert states[1] - stubs <= states[0] + in_trie + behind_names
     assert stubs <= 4 * (len(properties) + 1)
-
-
-def masks_along(grammar: Grammar, tokens: list[int], draw: random.Random | None = None) -> list[bytes]:
-    """The masks before each token; with `draw`, random tokens are taken first, and put to `tokens`."""
-    matcher, masks = grammar.matcher(), list[bytes]()
-    for step in range(60):
-        mask = matcher.mask()
-        masks.append(mask.tobytes())
-        allowed = [token for token in tokens_of(mask) if token != END]
-        if draw is not None and allowed:
-            tokens.append(draw.choice(allowed))
-        if step == len(tokens):
-            break
-        matcher.advance(tokens[step])
-    return masks
-
-
-@pytest.mark.parametrize("order", ["schema", "any"])
-def test_plain_objects_have_the_masks_of_all_others(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Written the one way and the other, along random tokens."""
-    plain, draw = ObjectWriter._plain, random.Random(order)
-
-    def undeclared(writer: ObjectWriter, choice: Any, living: Any, depth: int) -> Any:
-        """Objects without declared members stay plain: automata begin with some of them."""
-        return None if any(lane.part.properties for _, lane in living) else plain(writer, choice, living, depth)
-
-    taken = 0
-    for _ in range(40):
-        constraint = JsonSchema(
-            random_object(draw), order=order, whitespace=draw.choice([Whitespace.SPACED, Whitespace.FLEXIBLE])
-        )
-        tokens: list[int] = []
-        try:
-            masks = masks_along(constraint.compile(rich_vocabulary()), tokens, draw)
-        except UnsatisfiableSchema:
-            continue
-        with monkeypatch.context() as patched:
-            patched.setattr(ObjectWriter, "_plain", undeclared)
-            assert masks_along(constraint.compile(rich_vocabulary()), tokens) == masks, constraint
-        taken += len(tokens)
-    assert taken > 500
