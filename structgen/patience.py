@@ -1,7 +1,8 @@
 """Time limits: when a call must end, and how much work on the host a row may ask for.
 
-Long work of a row calls `check_patience` now and then, and work whose results other rows share, as on a schema,
-`check_deadline`. So no row of a server can block the others, and a call ends in time.
+Long work of a row calls `check_patience` now and then, and so does writing the states of an automaton: what is not
+written yet is written for the next row that comes there. Work that has another way out when a limit stops it, as on a
+pattern, calls `check_deadline`. So no row of a server can block the others, and a call ends in time.
 """
 
 from __future__ import annotations

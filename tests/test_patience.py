@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from contextlib import suppress
@@ -15,6 +16,7 @@ from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded, Stopped
 from structgen.given_prompts import GivenPrompts
 from structgen.patience import Deadline, Patience, check_deadline, check_patience
+from structgen.schema import containers
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
 
@@ -193,3 +195,39 @@ def test_each_block_may_add_time():
             work(0.015)
     with pytest.raises(LimitExceeded, match=r"0\.01 s"), patience:
         work(0.1)
+
+
+def branches(count: int) -> dict[str, object]:
+    """Arrays of arrays that are read against many rules at once: a step may ask for a product of all of them."""
+    draw = random.Random(count)
+
+    def item() -> dict[str, object]:
+        rule = {"enum": draw.sample(range(40), 3)}
+        return {"type": "array", "items": {"enum": draw.sample(range(40), 20)}, "uniqueItems": True, "contains": rule}
+
+    return {"anyOf": [{"type": "array", "items": item(), "contains": item(), "minContains": 2} for _ in range(count)]}
+
+
+def masks_along(constraint: sg.JsonSchema, text: bytes) -> None:
+    """Computes the mask before each byte of a text."""
+    matcher = constraint.compile(byte_vocabulary()).matcher()
+    for byte in text:
+        matcher.mask()
+        matcher.advance(byte)
+
+
+def test_a_product_of_alternatives_ends_with_the_patience():
+    """It took 20 s within a second's patience: states were written without asking for the time."""
+    began, patience = time.thread_time(), Patience(0.5)
+    with pytest.raises(LimitExceeded, match=r"0\.5 s"), patience:
+        masks_along(sg.JsonSchema(branches(12)), b"[[1], [2], [3], [4]]")
+    assert time.thread_time() - began < 2
+
+
+def test_the_conjunctions_of_a_schema_have_a_limit_of_bytes(monkeypatch):
+    kinds = [{"properties": {f"a{i}": {"minimum": i}, f"b{i}": {"type": "string"}}} for i in range(8)]
+    schema = {"allOf": [{"anyOf": [{"type": "object", **kind} for kind in kinds[i:]]} for i in range(3)]}
+    sg.JsonSchema(schema).compile(byte_vocabulary()).matcher().mask()
+    monkeypatch.setattr(containers, "MAX_BYTES", 1 << 16)
+    with pytest.raises(LimitExceeded, match="conjoined"):
+        sg.JsonSchema({"title": "anew", **schema}).compile(byte_vocabulary()).matcher().mask()

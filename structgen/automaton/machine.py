@@ -15,7 +15,7 @@ from structgen.automaton.table_format import (
     WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.quotes import Quotation
 
 MAX_AHEAD = 300
@@ -320,7 +320,7 @@ class Automaton:
         """Writes a stub's row. Does nothing if the state has a row."""
         if not self.tables.is_stub(state):
             return
-        check_deadline()
+        check_patience()
         expander = self._expanders.get(state)
         if expander is None:
             expander = self._block(state).expand

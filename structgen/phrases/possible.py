@@ -19,6 +19,7 @@ from structgen.endings.frame_search import KnownExits, moves
 from structgen.errors import RequestError
 from structgen.masks import Grammar
 from structgen.memo import BoundedCache, Numbering, cached_method
+from structgen.patience import check_patience
 from structgen.phrases.table import NEVER, PhraseTable
 
 MAX_NODES = 20_000
@@ -150,6 +151,7 @@ class Possible:
         try:
             self._automaton.expand(state)
         except RequestError:
+            check_patience()
             return  # no text can come there: the run would be refused
         _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
         if n_edges:

@@ -18,6 +18,7 @@ from structgen.errors import RequestError
 from structgen.masks import Grammar
 from structgen.masks.words import Words, ids_of
 from structgen.memo import Numbering, once_per_object
+from structgen.patience import check_patience
 from structgen.phrases.progress import PhraseSet, Progress
 from structgen.phrases.table import NEVER
 from structgen.vocabulary import Vocabulary
@@ -106,6 +107,7 @@ class PhraseRoom:
             try:
                 row = self._steps.successors(self._positions.things[number], answer)
             except RequestError:  # no text can come there: the run would be refused
+                check_patience()
                 asked = True
             if asked or len(self._positions) > 4 * MAX_POSITIONS:
                 self._rows[number] = UNKNOWN

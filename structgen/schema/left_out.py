@@ -6,7 +6,7 @@ The schema is not scanned again, and reading is lazy, so a try costs only the pl
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -25,12 +25,9 @@ class LeftOut(SchemaReader):
 
     Args:
         rules: the keywords to leave out.
-        changed: arguments that replace those of keywords.
     """
 
-    def __init__(
-        self, other: SchemaReader, rules: Iterable[Rule] = (), changed: Mapping[Rule, Any] | None = None
-    ) -> None:
+    def __init__(self, other: SchemaReader, rules: Iterable[Rule] = ()) -> None:
         algebra = Algebra(other.algebra.ranks)
         super().__init__(other.scan, dict(other._targets), algebra, other._scopes, formats=other.formats)
         self._drafts = dict(self._drafts)  # of its own: copies are added
@@ -38,8 +35,6 @@ class LeftOut(SchemaReader):
         self._instead: dict[int, dict[str, Any]] = {}
         for place, keyword in rules:
             self._copy(place.schema).pop(keyword, None)
-        for (place, keyword), argument in (changed or {}).items():
-            self._copy(place.schema)[keyword] = argument
 
     def _copy(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The copy that is read instead of a schema, in the same draft and with the same target."""

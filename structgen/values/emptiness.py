@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.values.sets.numbers import number_is_empty
 from structgen.values.sets.strings import string_is_empty
@@ -129,7 +129,7 @@ class Emptiness:
         """Runs a generator that asks which nodes are empty, and returns its result."""
         answer: bool | None = None
         while True:
-            check_deadline()
+            check_patience()
             try:
                 wanted = next(asking) if answer is None else asking.send(answer)
             except StopIteration as stop:
@@ -148,7 +148,7 @@ class Emptiness:
         places: dict[Node | None, int] = {subject: 0}
         answer: bool | None = None
         while True:
-            check_deadline()
+            check_patience()
             question, subject = stack[-1]
             try:
                 wanted = next(question) if answer is None else question.send(answer)
