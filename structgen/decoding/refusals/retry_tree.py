@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,6 +75,7 @@ class Refusal:
         error: makes the error to raise if no other text is left.
         pointer: of the JSON value that a validator refuses; None for any other reason.
         instead: texts to go on from before any other place is tried, as tokens.
+        idle: the indexes of the tokens whose change cannot help.
     """
 
     tokens: tuple[int, ...]
@@ -83,6 +84,7 @@ class Refusal:
     error: Callable[[], StructgenError]
     pointer: str | None = None
     instead: Sequence[Sequence[int]] = ()
+    idle: Collection[int] = ()
 
 
 class RetryTree:

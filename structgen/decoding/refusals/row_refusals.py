@@ -144,6 +144,7 @@ class RowRefusals:
         measured = min(refusal.depths, default=0) if self.ledger else nearest
         chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
         chances[measured:] = [self._chance(index) for index in range(measured, count)]
+        chances = [None if index in refusal.idle else chance for index, chance in enumerate(chances)]
         self.retries.add(refusal.tokens, entries[:count], chances)
         self._go_to_first(refusal, self.retries.places(refusal))
 

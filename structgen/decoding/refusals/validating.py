@@ -7,9 +7,10 @@ First it looks only within the last scalar value, which is the refused field its
 on: a rule about two fields may need the first one changed. If nothing but the refused value decides, the row stays
 within it as long as anything else is allowed there.
 
-A rule over a container may see how long its lists are. From the `LIST_PATIENCE`-th refusal of a container on, its lists
-are ended sooner where the validators accept the text so far with such a list; after every `PATIENCE` refusals also
-where they do not, since what follows is then written anew.
+The verdict on a container depends on the fields that its rules read, and on no others (`Validators.unread`): only those
+are written anew. From the `MENDING`-th refusal of a container on, the row is given texts that the validators accept
+(`mending`): a list ends sooner, or a value that is read becomes another one that the text itself suggests. After every
+`PATIENCE` refusals a list also ends sooner where the text so far is not accepted, since what follows is written anew.
 
 The retries end: each is a new text, and there are at most `Limits(validations=...)`. And the result was accepted: no
 row is done before its whole value was judged.
@@ -17,8 +18,11 @@ row is done before its whole value was judged.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from structgen.decoding.refusals.mending import CONTAINERS, Mending, values_read
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
@@ -33,14 +37,11 @@ from structgen.vocabulary import Vocabulary
 PATIENCE = 8
 """Refused values before the row goes back further."""
 
-LIST_PATIENCE = 4
-"""Refused values of a container before its lists are ended sooner."""
+MENDING = 4
+"""Refused values of a container before texts are tried that its validators accept, and again after as many more."""
 
-MOST_ENDS = 16
-"""The ends of lists that the validators are asked about for one refused value."""
-
-CONTAINERS = b"{["
-"""The first bytes of containers."""
+MOST_MENDED = 4
+"""The accepted texts that are kept for one refused value: all but the first were tried before."""
 
 
 class Validating(RowCheck):
@@ -83,44 +84,51 @@ class Validating(RowCheck):
         judged = bytes(text.said[: veto.end])
         self._note(veto, judged)
         error = self._error(veto, judged.decode("utf-8", errors="replace"), retries, cut)
-        spans = [*(reader := PointerReader()).feed(judged), *reader.finish()]
-        starts = [span.start for span in spans if judged[span.start] not in CONTAINERS]
+        spans, unread = values_read(self._validators, judged, veto)
+        scalars = [span for span in spans if judged[span.start] not in CONTAINERS]
+        starts = [span.start for span in scalars if span.path not in unread]
         if not starts or starts[-1] < veto.offset:
             starts.append(veto.offset)
         retries.refused_values[veto.pointer] += 1
         own = sum(start >= veto.offset for start in starts) if veto.is_alone else len(starts)
         widths = _widths(retries.refused_values[veto.pointer], len(starts), own)
         depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
-        refused, ends = retries.refused_values[veto.pointer], list[Sequence[int]]()
-        if not veto.is_alone and refused >= LIST_PATIENCE:
-            ends = self._sooner_ends(veto, judged, spans, text, unaccepted=refused % PATIENCE == 0)
-        return Refusal(self._vetoed(text), depths, veto.message, lambda: error, veto.pointer, ends)
+        refused, instead = retries.refused_values[veto.pointer], list[Sequence[int]]()
+        if not veto.is_alone and refused % MENDING == 0:
+            instead = self._mended(veto, judged, text, unaccepted=refused % PATIENCE == 0)
+        idle = [span for span in scalars if span.path in unread]
+        tokens = self._vetoed(text)
+        return Refusal(tokens, depths, veto.message, lambda: error, veto.pointer, instead, self._within(tokens, idle))
 
-    def _sooner_ends(
-        self, veto: ValueVeto, judged: bytes, spans: Sequence[Span], text: Transcript, *, unaccepted: bool
-    ) -> list[Sequence[int]]:
-        """Texts in which a list of the refused value has fewer items, the longest first, up to the end of the list.
+    def _within(self, tokens: Sequence[int], spans: Sequence[Span]) -> set[int]:
+        """The indexes of the tokens that lie within one of the values."""
+        inside, place, waiting = set[int](), 0, deque(spans)
+        for index, token in enumerate(tokens):
+            end = place + len(self._vocabulary.token(token))
+            while waiting and waiting[0].end <= place:
+                waiting.popleft()
+            if waiting and waiting[0].start <= place and end <= waiting[0].end:
+                inside.add(index)
+            place = end
+        return inside
+
+    def _mended(self, veto: ValueVeto, judged: bytes, text: Transcript, *, unaccepted: bool) -> list[Sequence[int]]:
+        """The tokens of texts to go on from, see `Mending`.
 
         Args:
             judged: the text up to the end of the refused value.
-            spans: its values.
-            unaccepted: also a text that the validators refuse as it is.
+            unaccepted: also one that the validators refuse.
         """
-        ends = list[tuple[int, bytes, bytes]]()  # where the list is cut, its end, and what follows
-        for array in spans:
-            if judged[array.start] == ord("[") and array.start >= veto.offset:
-                items = [each for each in spans if each.around == array.start and each.path != array.path]
-                closing = judged[items[-1].end : array.end] if items else b""
-                ends += [(item.end, closing, judged[array.end :]) for item in items[:-1]]
-                ends += [(array.start + 1, b"]", judged[array.end :])] if items else []
-        found, others = list[Sequence[int]](), list[Sequence[int]]()
-        for place, closing, rest in sorted(ends, reverse=True)[:MOST_ENDS]:
-            shorter = judged[:place] + closing
-            accepted = not isinstance(ValueGuard(self._validators).feed(PointerReader(), shorter + rest), Veto)
-            tokens = _spelled(text, shorter, place) if accepted or (unaccepted and not others) else None
-            if tokens is not None:
-                (found if accepted else others).append(tokens)
-        return [*found, *others]
+        mending = Mending(self._validators)
+        found, empty = list[Sequence[int]](), list[Sequence[int]]()
+        for mend in mending.accepted(judged, veto):
+            if tokens := _spelled(text, mend.shown):
+                (empty if mend.is_empty else found).append(tokens)
+            if len(found) == MOST_MENDED:
+                break
+        ends = mending.ends(judged, veto) if unaccepted else ()
+        others = filter(None, (_spelled(text, end.shown) for end in ends if not end.is_empty))
+        return [*found, *islice(others, 1), *empty]
 
     def _note(self, veto: ValueVeto, judged: bytes) -> None:
         """Keeps the refused value if it is the best so far: a whole one, and then one that fails fewer rules."""
@@ -149,16 +157,17 @@ class Validating(RowCheck):
         return ValidationFailed(told, rules[0][0], text, veto.message, candidate=candidate, rules=rules)
 
 
-def _spelled(text: Transcript, shorter: bytes, place: int) -> Sequence[int] | None:
-    """The tokens of a text that begins as the transcript does, up to a place; None if they are not allowed."""
+def _spelled(text: Transcript, other: bytes) -> Sequence[int] | None:
+    """The tokens of a text, those of the transcript as far as both are the same; None if they are not allowed."""
     matcher, kept, length = text.matcher, 0, 0
     assert matcher is not None, "only values of a grammar are judged"
     vocabulary = matcher.grammar.vocabulary
     for token in text.tokens:
-        if (length_with := length + len(vocabulary.token(token))) > place:
+        piece = vocabulary.token(token)
+        if length + len(piece) >= len(other) or not other.startswith(piece, length):
             break
-        kept, length = kept + 1, length_with
-    more = Closing.of(matcher.grammar).speller.spelled(shorter[length:])
+        kept, length = kept + 1, length + len(piece)
+    more = Closing.of(matcher.grammar).speller.spelled(other[length:])
     tokens, walk = [*text.tokens[:kept], *(more or ())], matcher.grammar.matcher()
     try:
         for token in tokens:

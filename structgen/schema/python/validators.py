@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydantic_core import SchemaValidator, from_json
 from structgen.errors import StructgenError, ValidatorError
 from structgen.memo import cached_up_to, kept_where_hashable
 from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
+from structgen.schema.python.fields_read import FieldsRead
 from structgen.schema.python.object_fields import fields_of, with_fields
 from structgen.schema.python.types import from_type
 
@@ -82,6 +84,7 @@ class Validators:
         self._core = CoreParts(adapter.core_schema)
         self._is_tagged = self._core.is_tagged
         self._validators: dict[tuple[int, frozenset[str]], SchemaValidator] = {}
+        self._reads: dict[int, FieldsRead] = {}
 
     @property
     def exist(self) -> bool:
@@ -119,6 +122,36 @@ class Validators:
         except ValidationError as error:
             return [(each["loc"], each["msg"]) for each in error.errors(include_url=False, include_input=False)]
         return []
+
+    def unread(self, path: Path, text: bytes, inner: Sequence[Path], begun: bytes = b"") -> set[Path]:
+        """The values within a refused value that its verdict does not depend on: those of fields that no code reads.
+
+        Args:
+            inner: the paths of the values within it, those around others first.
+            begun: as for `refusal`.
+        """
+        parts = self._described(path, begun) if path else [self._core.root]
+        if len(parts) != 1 or (parts[0].owner is not None and self._core.wants_data(parts[0].node)):
+            return set()
+        watched, read, unread = self._watched(parts[0]), set[tuple[type, str]](), set[Path]()
+        with suppress(ValidationError, StructgenError), users_code(self._name, "", text):
+            watched.note(text, read)
+        for each in inner:
+            if each[:-1] in unread:
+                unread.add(each)
+                continue
+            described = self._described(each, begun + text)
+            owners = [(part.owner, part.name) for part in described if part.owner is not None]
+            is_read = any(watched.is_read(owner, name, read) for owner, name in owners)
+            if described and len(owners) == len(described) and not is_read:
+                unread.add(each)
+        return unread
+
+    def _watched(self, part: ValuePart) -> FieldsRead:
+        key = id(part.node)  # nodes are dictionaries, which have no hash
+        if key not in self._reads:
+            self._reads[key] = FieldsRead(part.node, self._core.definitions, part.config)
+        return self._reads[key]
 
     def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
         """The reason why a complete value is refused; None where nothing refuses it yet.

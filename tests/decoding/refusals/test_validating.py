@@ -24,6 +24,7 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
     WrapValidator,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -499,6 +500,97 @@ def test_a_list_ends_sooner_where_a_rule_sees_its_length(indent: int | None, sam
         assert found.get("total") == value.get("total"), "what was written before the list stays"
         assert run.stats.rollbacks <= 6
         assert run.stats.forwards < 2 * len(json.dumps(value, indent=indent))
+
+
+class Bill(BaseModel):
+    lines: list[Line]
+    total: int
+    note: str
+
+    @model_validator(mode="after")
+    def fits(self) -> Bill:
+        if sum(line.price for line in self.lines) != self.total:
+            raise ValueError("the total is wrong")
+        return self
+
+
+class Position(BaseModel):
+    name: str
+    quantity: int
+    price: float
+
+
+class Order3(BaseModel):
+    positions: list[Position]
+    count: int
+    subtotal: float
+    tax: float
+    total: float
+
+    @model_validator(mode="after")
+    def fits(self) -> Order3:
+        if abs(sum(each.quantity * each.price for each in self.positions) - self.subtotal) > 0.001:
+            raise ValueError("the subtotal is wrong")
+        if self.subtotal + self.tax != self.total:
+            raise ValueError(f"the total is {self.subtotal + self.tax}")
+        if self.count != len(self.positions):
+            raise ValueError("the count is wrong")
+        return self
+
+
+class Twice(BaseModel):
+    password: str
+    note: str
+    again: str
+
+    @model_validator(mode="after")
+    def same(self) -> Twice:
+        if self.again != self.password:
+            raise ValueError("they differ")
+        return self
+
+
+LINES: Any = INVOICE["lines"]
+POSITIONS = [{"name": "lamp", "quantity": 2, "price": 12.5}, {"name": "desk", "quantity": 1, "price": 100.25}]
+ORDER = {"positions": POSITIONS, "count": 3, "subtotal": 120.0, "tax": 10.0, "total": 140.0}
+MENDED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (Bill, {"lines": LINES, "total": 99, "note": ""}, {"total": 21}),
+    (Bill, {"lines": LINES, "total": 0, "note": ""}, {"total": 21}),
+    (Bill, {"lines": [{"description": "a", "price": 10**19}], "total": 2, "note": ""}, {"total": 10**19}),
+    (Order3, ORDER, {"count": 2, "subtotal": 125.25}),
+    (Twice, {"password": "hunter2", "note": "a long note", "again": "hunter3"}, {"again": "hunter2"}),
+]
+
+
+@pytest.mark.parametrize(("tp", "value", "wanted"), MENDED)
+def test_a_value_that_a_rule_reads_becomes_one_that_fits(tp: Any, value: Any, wanted: dict[str, Any]) -> None:
+    """A total after its lines is their sum: no list is emptied for it, and nothing that no rule reads is changed."""
+    limits = sg.Limits(max_new_tokens=2000)
+    run = sg.generate(scripted(json.dumps(value)), "x", tp, limits=limits, details=True)
+    found = run.value.model_dump()
+    assert found.keys() == value.keys()
+    assert {name: found[name] for name in wanted} == wanted
+    assert all(found[name] == value[name] for name in ("lines", "positions", "password") if name in value)
+    assert run.stats.rollbacks <= 8
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_what_no_rule_reads_is_not_written_anew(after: bool) -> None:
+    """All tries differ in a price or a total; no description is tried in other words for them."""
+
+    def never(self: Any) -> Any:
+        tried.append((self.total, *(line.price for line in self.lines)))
+        raise ValueError("never")
+
+    fields: dict[str, Any] = {"lines": (list[Line], ...), "total": (int, ...)}
+    fields = fields if after else dict(reversed(fields.items()))
+    tp = create_model("Never", __validators__={"never": model_validator(mode="after")(never)}, **fields)
+    tried = list[tuple[int, ...]]()
+    value = {"lines": LINES, "total": 8} if after else {"total": 8, "lines": LINES}
+    with pytest.raises(sg.ValidationFailed, match="fails 1: the whole value: Value error, never") as refused:
+        sg.generate(scripted(json.dumps(value)), "x", tp, limits=sg.Limits(validations=12))
+    assert json.loads(refused.value.candidate) == value
+    assert '"aaaaa"' in refused.value.text
 
 
 def test_the_error_has_the_best_value_and_the_rules_that_it_fails() -> None:
