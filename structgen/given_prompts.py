@@ -241,4 +241,4 @@ def _prompt(given: Any, name: str) -> GivenPrompt | None:
 
 def is_id(given: Any) -> bool:
     """Is it a whole number, as the id of a token is?"""
-    return isinstance(given, Integral) and not isinstance(given, bool)
+    return type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))

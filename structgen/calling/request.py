@@ -14,6 +14,7 @@ from structgen.arguments import is_whole, require, require_flag, without_nones
 from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
+from structgen.chat.control_tokens import ids_behind
 from structgen.chat.history import EXPECTED, Messages, as_messages, is_conversation
 from structgen.chat.json_values import json_values
 from structgen.chat.messages import prompt_ids, turn_message
@@ -162,8 +163,11 @@ def prepared(
     choice: Choice,
     schema: Any,
     options: Mapping[str, Any],
+    begun: str = "",
 ) -> CallRequest:
-    """Returns the request of the turns. `call` documents the arguments."""
+    """Returns the request of the turns. `call` documents the arguments; `begun` is a text with which the model's turn
+    begins, and behind which it goes on.
+    """
     require_known(options, TurnOptions.__annotations__)
     options, many = without_nones(options), not is_conversation(messages)
     choice, parallel = "auto" if choice is None else choice, options.pop("parallel", False)
@@ -201,9 +205,10 @@ def prepared(
         switched = thought_options(chat.tokenizer, owner.vocabulary, thinks, template_options)
         told = chat.messages(prompt.given, plan.declared)
         tools_shown = () if chat.tells else plan.declared
-        prompts.append(
-            prompt_ids(chat.tokenizer, told, tools_shown, plan.format, switched, where=name, processor=owner.processor)
+        ids = prompt_ids(
+            chat.tokenizer, told, tools_shown, plan.format, switched, where=name, processor=owner.processor
         )
+        prompts.append([*ids, *ids_behind(chat.tokenizer, begun)] if begun and isinstance(ids, list) else ids)
     guards = options.get("guards", ())
     require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
     options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)

@@ -103,6 +103,12 @@ def plain_ids(tokenizer: Any, text: str, data: Sequence[Span], *, special: bool 
     return [*before, *ids, *behind]
 
 
+def ids_behind(tokenizer: Any, text: str) -> list[int]:
+    """Returns the ids of data that goes on behind other text."""
+    ids = plain_ids(tokenizer, text, [(0, len(text))], special=False)
+    return _piece(tokenizer, text, first=False) if ids is None else ids
+
+
 def _spelled(tokenizer: Any, names: re.Pattern[str], name: str, *, first: bool) -> list[int]:
     """Returns the name of a control token in two halves, each of them text."""
     for middle in range(1, len(name)):

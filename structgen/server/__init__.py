@@ -4,11 +4,14 @@
 `responses_wire` and `messages_wire` read requests; `answers`, `responses_answers` and `messages_answers` write replies.
 `service` takes a request from admission to its answer and knows no HTTP; `asking` makes its turns. `compiling`
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
-`fields` translates what clients send; `tokens` counts the tokens of prompts; `observing` has metrics and the log.
+`fields` translates what clients send, `offered_tools` reads their tools, and `notes` says what was not taken as it was
+sent; `client_lines` are for clients' configurations; `tokens` counts the tokens of prompts; `observing` has metrics and
+the log.
 """
 
 from structgen.server.app import create_app
+from structgen.server.client_lines import CLIENTS, client_lines
 from structgen.server.process import require_free, serve
 from structgen.server.settings import Settings
 
-__all__ = ["Settings", "create_app", "require_free", "serve"]
+__all__ = ["CLIENTS", "Settings", "client_lines", "create_app", "require_free", "serve"]

@@ -7,10 +7,12 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from secrets import token_hex
 from typing import Any
+
+from pydantic_core import from_json
 
 from structgen.calling.request import TurnRequest
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, CallEnded, TextPiece, ThoughtPiece, TurnEvent
@@ -19,8 +21,11 @@ from structgen.decoding.generation import Generation
 from structgen.regular.quotes import Place
 from structgen.server.asking import Asked
 from structgen.server.engine import News
+from structgen.server.notes import Notes
+from structgen.server.offered_tools import OfferedTool
 from structgen.server.problems import Problem
 from structgen.server.wire import Common
+from structgen.tools.parameters import INPUT
 from structgen.tools.tool import new_id
 
 Body = dict[str, Any]
@@ -39,6 +44,7 @@ class ChoiceText:
         generation: None until the text is complete.
         tokens, choices: the tokens so far, and the measurements of their choices.
         losses: does the answer tell them?
+        notes: see `Asked.notes`.
         quotes: where each stands, by JSON pointer; those of calls behind the number of the call, as `/0/name`.
     """
 
@@ -49,10 +55,16 @@ class ChoiceText:
     tokens: list[int] = field(default_factory=list)
     choices: list[ChosenToken | None] = field(default_factory=list)
     losses: bool = False
+    notes: Notes = field(default_factory=Notes)
     quotes: dict[str, tuple[Place, ...]] = field(default_factory=dict)
 
-    def add(self, event: TurnEvent) -> Body:
-        """Takes an event. Returns the delta that a stream sends of it; an empty one means none."""
+    def add(self, event: TurnEvent, tool: OfferedTool | None) -> Body:
+        """Takes an event. Returns the delta that a stream sends of it; an empty one means none.
+
+        Args:
+            tool: the one that is called.
+        """
+        kind, key = ("custom", INPUT) if tool is not None and tool.custom else ("function", "arguments")
         if isinstance(event, ThoughtPiece):
             self.reasoning += event.text
             return {"reasoning_content": event.text}
@@ -60,12 +72,12 @@ class ChoiceText:
             self.content += event.text
             return {"content": event.text}
         if isinstance(event, CallBegun):
-            call: Body = {"id": new_id(), "type": "function", "function": {"name": event.name, "arguments": ""}}
+            call: Body = {"id": new_id(), "type": kind, kind: {"name": event.name, key: ""}}
             self.calls.append(call)
-            return {"tool_calls": [{"index": event.index, **call, "function": {**call["function"]}}]}
+            return {"tool_calls": [{"index": event.index, **call, kind: {**call[kind]}}]}
         if isinstance(event, ArgumentsPiece):
-            self.calls[event.index]["function"]["arguments"] += event.text
-            return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
+            self.calls[event.index][kind][key] += event.text
+            return {"tool_calls": [{"index": event.index, kind: {key: event.text}}]}
         assert isinstance(event, (CallEnded, CallCut))
         return {}
 
@@ -88,9 +100,25 @@ class ChoiceText:
             "seed": self.generation.seed,
             "forced_tokens": stats.fast_forwarded,
             "rollbacks": stats.rollbacks,
+            **self.notes.told(),
             **({"losses": list(map(asdict, self.generation.losses))} if self.losses else {}),
             **({"quotes": {each: list(map(asdict, places)) for each, places in quotes.items()}} if quotes else {}),
         }
+
+
+@dataclass
+class _Called:
+    """The call that a text is writing.
+
+    Attributes:
+        tool: the one that is called.
+        written: the JSON of its arguments so far; of a custom tool only.
+        text: the text of `INPUT` in it.
+    """
+
+    tool: OfferedTool | None = None
+    written: str = ""
+    text: str = ""
 
 
 class Answer(ABC):
@@ -98,7 +126,8 @@ class Answer(ABC):
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._texts = [ChoiceText(losses=asked.losses) for _ in asked.turns]
+        self._texts = [ChoiceText(losses=asked.losses, notes=asked.notes) for _ in asked.turns]
+        self._called: list[_Called] = [_Called() for _ in asked.turns]
 
     @property
     def is_over(self) -> bool:
@@ -111,7 +140,8 @@ class Answer(ABC):
         start = len(text.tokens)
         text.tokens += news.tokens
         text.choices += news.choices
-        pieces = [piece for event in news.events for piece in self._pieces(news.index, event)]
+        told = [seen for event in news.events for seen in self._seen(news.index, event)]
+        pieces = [piece for event in told for piece in self._pieces(news.index, event)]
         turn = self._asked.turns[news.index]
         for event in news.events:
             if isinstance(event, CallEnded):
@@ -124,6 +154,24 @@ class Answer(ABC):
             text.quotes |= {} if text.calls else turn.quotes(text.content)
             pieces += self._last_pieces(news.index)
         return pieces
+
+    def _seen(self, index: int, event: TurnEvent) -> Iterator[TurnEvent]:
+        """Yields an event as the client sees it: of a custom tool's arguments the text of `INPUT`, without JSON."""
+        called = self._called[index]
+        if isinstance(event, CallBegun):
+            called.tool, called.written, called.text = self._asked.tools.get(event.name), "", ""
+            yield replace(event, name=event.name if called.tool is None else called.tool.name)
+        elif called.tool is not None and called.tool.custom and isinstance(event, (ArgumentsPiece, CallEnded)):
+            whole = isinstance(event, CallEnded)
+            called.written = event.arguments if isinstance(event, CallEnded) else called.written + event.text
+            text = from_json(called.written, allow_partial=False if whole else "trailing-strings").get(INPUT, "")
+            if text != called.text:
+                yield ArgumentsPiece(event.index, text[len(called.text) :])
+                called.text = text
+            if isinstance(event, CallEnded):
+                yield replace(event, arguments=text)
+        else:
+            yield event
 
     def _measured(self, index: int, pieces: list[Body], entries: list[Body]) -> list[Body]:
         """Returns the pieces with the log-probabilities of their tokens; by default without."""
@@ -224,7 +272,7 @@ class Completion(Answer):
         self._head = {"id": f"{self.prefix}-{token_hex(12)}", "created": int(time.time()), "model": request.model}
 
     def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
-        delta = self._texts[index].add(event)
+        delta = self._texts[index].add(event, self._called[index].tool)
         return [self._chunk_choice(index, delta)] if delta else []
 
     def _measured(self, index: int, pieces: list[Body], entries: list[Body]) -> list[Body]:

@@ -7,7 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any, TypeVar
@@ -40,9 +40,7 @@ PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
 SEND = 30
 """Seconds that a client may take to read a piece of a stream."""
-ID_HEADER, IGNORED_HEADER, REPAIRED_HEADER = "X-Request-Id", "X-Structgen-Ignored", "X-Structgen-Repaired"
-REPAIRED = 1000
-"""The characters of the header at most."""
+ID_HEADER = "X-Request-Id"
 
 
 def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
@@ -59,24 +57,34 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
         reason = await asyncio.to_thread(calls_refused, model, settings)
         if reason is not None:
             logger.warning("requests with tools are refused: %s", reason)
-        app.state.service = Service(model, settings)
-        try:
+        service = app.state.service = Service(model, settings)
+        async with AsyncExitStack() as at_end:
+            at_end.push_async_callback(service.close)
+            if settings.metrics_port is not None:
+                at_end.callback(service.metrics.serve(settings.metrics_port))
             yield
-        finally:
-            await app.state.service.close()
 
     app = FastAPI(title="structgen", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    Routes(app, settings)
+    Routes(app, settings, model.context)
     return app
 
 
 class Routes:
-    """Adds the routes to an application; its `state.service` answers."""
+    """Adds the routes to an application; its `state.service` answers.
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
-        self._app, self._settings = app, settings
+    Args:
+        context: the tokens of the model's context; None if it has no bound.
+    """
+
+    def __init__(self, app: FastAPI, settings: Settings, context: int | None) -> None:
+        self._app, self._settings, self._context = app, settings, context
         self._began = int(time.time())
-        for path, answer in (("/health", self.health), ("/ready", self.ready), ("/metrics", self.metrics)):
+        for path, answer in (
+            ("/", self.health),
+            ("/health", self.health),
+            ("/ready", self.ready),
+            ("/metrics", self.metrics),
+        ):
             app.add_api_route(path, answer, methods=["GET", "HEAD"])
         app.add_api_route("/v1/models", self.models, methods=["GET"])
         app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
@@ -134,7 +142,10 @@ class Routes:
         """Returns what clients of OpenAI and of Anthropic read of a model."""
         began = datetime.fromtimestamp(self._began, timezone.utc)
         about = {"type": "model", "display_name": name, "created_at": began.isoformat(), "lifecycle": "active"}
-        return {"id": name, "object": "model", "created": self._began, "owned_by": "structgen", **about}
+        bounds = [each for each in (self._context, self._settings.max_tokens) if each is not None]
+        sizes = {"context_length": self._context, "max_model_len": self._context, "max_input_tokens": self._context}
+        head = {"id": name, "object": "model", "created": self._began, "owned_by": "structgen"}
+        return {**head, **about, **sizes, "max_tokens": min(bounds, default=None)}
 
     def _require_key(self, request: Request, keys: Sequence[str] | None) -> None:
         """Refuses a request without one of the keys."""
@@ -181,12 +192,9 @@ class Routes:
             except Problem:
                 metrics.over(exchange)
                 raise
-            headers = {IGNORED_HEADER: ", ".join(asked._ignored)} if asked._ignored else {}
-            for repaired in asked._repaired:
+            for repaired in asked._notes.repaired:
                 logger.warning("request %s: %s", exchange.id, repaired)
-            if asked._repaired:
-                told = "; ".join(asked._repaired)[:REPAIRED].replace("\x7f", " ")
-                headers[REPAIRED_HEADER] = told.encode("ascii", "backslashreplace").decode()
+            headers = asked._notes.headers()
             if asked.stream:
                 return _Stream(run, lambda: metrics.over(exchange), headers)
             try:

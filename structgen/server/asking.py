@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import SequenceBiasLogitsProcessor
@@ -21,7 +21,7 @@ from structgen.constraints.languages import grammar_of
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.choosing.measure import ALTERNATIVES
 from structgen.decoding.request import prepare
-from structgen.errors import OptionError, quoted
+from structgen.errors import LimitExceeded, OptionError, SchemaError, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling, Thinking, Whitespace
@@ -29,16 +29,16 @@ from structgen.phrases.kinds import AnyOf, Gap, Ordered, Phrase, Template, Wante
 from structgen.rendering import schema_text
 from structgen.server.conversation import chat_messages
 from structgen.server.messages_wire import MessagesRequest
+from structgen.server.notes import Notes
+from structgen.server.offered_tools import OfferedTool, chosen, offered_tools, relaxed
 from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import (
-    AllowedChoice,
     AnyRequest,
     ChatRequest,
     Common,
     GapField,
-    NamedChoice,
     PhraseField,
     SchemaFormat,
     TagFormat,
@@ -48,6 +48,8 @@ from structgen.server.wire import (
 
 MOST = 20
 """The most alternatives to a token that a request may ask for, as with OpenAI; there are `ALTERNATIVES` at most."""
+DEFAULT_TOKENS = 4096
+"""The limit of a text where neither the server nor the model's context has one."""
 _ID = re.compile(r"[0-9]+")
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
@@ -61,20 +63,29 @@ class Asked:
         prompts: the number of prompts.
         top_logprobs: the number of alternatives to each token in the answer; None for no log-probabilities at all.
         losses: does the answer tell what the model could not say?
+        tools: the tools by the names by which the model calls them.
+        notes: what of the request is read otherwise than it says.
     """
 
     turns: list[TurnRequest]
     prompts: int = 1
     top_logprobs: int | None = None
     losses: bool = False
+    tools: Mapping[str, OfferedTool] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
 
 
-def texts_of(request: AnyRequest) -> int:
-    """Returns how many texts a request asks for; each beam of a search counts as one."""
-    if not isinstance(request, Common):
-        return request.extras.beam_count
-    prompts = len(_prompts(request)) if isinstance(request, TextRequest) else 1
-    return prompts * (request.n or 1) * request.extras.beam_count
+def texts_of(request: AnyRequest, most: int) -> int:
+    """Returns how many texts a request asks for, and lowers its `n` to the `most` of them. Each beam of a search counts
+    as one."""
+    each = request.extras.beam_count * (len(_prompts(request)) if isinstance(request, TextRequest) else 1)
+    if not isinstance(request, Common) or request.n is None:
+        return each
+    bound = max(most // each, 1)
+    if request.n > bound:
+        request._notes.clamped.append(f"n={request.n}: {bound}")
+        request.n = bound
+    return each * request.n
 
 
 def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
@@ -85,40 +96,46 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     """
     _check_size(request, settings)
     messages, repaired = chat_messages(model, request.messages)
-    request._repaired += repaired
+    request._notes.repaired += repaired
     schema = _schema(request)
-    tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
-    given, parallel = request.tool_choice or "auto", request.parallel_tool_calls
-    choice: str = given.function.name if isinstance(given, NamedChoice) else given  # type: ignore[assignment]
-    if isinstance(given, AllowedChoice):
-        choice, allowed = given.allowed_tools.mode, {each.function.name for each in given.allowed_tools.tools}
-        known = [tool["function"]["name"] for tool in tools]
-        if unknown := sorted(allowed.difference(known)):
-            raise invalid(
-                "tool_choice.allowed_tools.tools", f"{quoted(unknown)} are not among the tools {quoted(known)}"
-            )
-        tools = [tool for tool in tools if tool["function"]["name"] in allowed]
-    if parallel is None:
-        parallel = not isinstance(given, NamedChoice)  # as with OpenAI's models
-    require_calls(model, tools, settings)
-    if not tools:
-        choice = "auto"  # some clients send a choice without tools
+    offered = offered_tools(request.tools or (), request._notes)
+    choice, only, own_parallel = chosen(
+        request.tool_choice if offered else None, offered
+    )  # some send one without tools
+    if only is not None:
+        offered = {name: tool for name, tool in offered.items() if name in only}
+    parallel = next((each for each in (request.parallel_tool_calls, own_parallel) if each is not None), True)
+    require_calls(model, [*offered], settings)
     options = {
         **_options(
-            request, settings, request.max_completion_tokens, free=schema is None and choice in ("auto", "none")
+            model, request, settings, request.max_completion_tokens, free=schema is None and choice in ("auto", "none")
         ),
         "call_format": settings.call_format,
         "template_options": request.extras.template_options,
         "prompt_schema": request.extras.prompt_schema,
     }
     options |= effort_options(model, request, options)
-    turns = []
-    for sampling in _samplings(model, request, settings):
-        own = {**options, "sampling": sampling, "parallel": parallel}
-        call = prepared(model, messages, tools, choice=choice, schema=schema, options=own)
-        turns.append(call.turns[0])
+    samplings = _samplings(model, request, settings)
+
+    def turns(tools: Mapping[str, OfferedTool]) -> list[TurnRequest]:
+        made, given = [], [each.tool for each in tools.values()]
+        for sampling in samplings:
+            own = {**options, "sampling": sampling, "parallel": parallel}
+            call = prepared(model, messages, given, choice=choice, schema=schema, options=own, begun=request._begun)
+            made.append(call.turns[0])
+        return made
+
+    try:
+        made = turns(offered)
+    except (SchemaError, LimitExceeded):
+        offered = relaxed(offered, model.vocabulary)
+        request._notes.unmasked += [f"{name}{at}" for name, tool in offered.items() for at in tool.unmasked]
+        if not request._notes.unmasked:
+            raise
+        made = turns(offered)
     logprobs = _top_logprobs(request, "top_logprobs", request.logprobs)
-    return _with_first_masks(Asked(turns, top_logprobs=logprobs, losses=request.extras.losses))
+    losses = request.extras.losses
+    return _with_first_masks(Asked(made, top_logprobs=logprobs, losses=losses, tools=offered, notes=request._notes))
 
 
 def calls_refused(model: Model, settings: Settings) -> str | None:
@@ -151,13 +168,12 @@ def effort_options(model: Model, request: ChatRequest, options: Mapping[str, Any
         limit = request._thinking_tokens
         own["thinking"] = effort != "none" if limit is None else Thinking(max_tokens=limit)
     if not own:
-        request._ignored.append("reasoning_effort")
+        request._notes.ignored.append("reasoning_effort")
     return own
 
 
 def ask_response(model: Model, request: ResponsesRequest, settings: Settings) -> Asked:
     """Prepares the turn of a request of `/v1/responses`, with its first mask."""
-    _require_fewer("max_output_tokens", request.max_output_tokens or 0, settings)
     return ask_chat(model, request.chat, settings)
 
 
@@ -170,7 +186,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     """Prepares the texts of a request without messages, with their first masks."""
     _check_size(request, settings)
     schema = _schema(request)
-    options = {**_options(request, settings, free=schema is None), "token_healing": False}
+    options = {**_options(model, request, settings, free=schema is None), "token_healing": False}
     prompts = GivenPrompts.of(_prompts(request))
     if request.extras.prompt_schema:
         shown = schema_text(schema)
@@ -187,6 +203,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
             len(prompts.each),
             _top_logprobs(request, "logprobs", request.logprobs is not None),
             losses=request.extras.losses,
+            notes=request._notes,
         )
     )
 
@@ -220,7 +237,7 @@ def _constraints(request: Common) -> Iterator[Any]:
     if isinstance(request.response_format, SchemaFormat):
         yield request.response_format.json_schema.schema_
     if isinstance(request, ChatRequest):
-        yield from (tool.function.parameters for tool in request.tools or () if tool.function.parameters)
+        yield from request.tools or ()
 
 
 def _schema(request: Common) -> Any:
@@ -246,7 +263,9 @@ def _schema(request: Common) -> Any:
     return constraints[0] if constraints else None
 
 
-def _options(request: Common, settings: Settings, also: int | None = None, *, free: bool) -> dict[str, Any]:
+def _options(
+    model: Model, request: Common, settings: Settings, also: int | None = None, *, free: bool
+) -> dict[str, Any]:
     """Returns the options of `generate` but `sampling`.
 
     Args:
@@ -257,9 +276,16 @@ def _options(request: Common, settings: Settings, also: int | None = None, *, fr
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     if stop and not free:
         stop = []
-        request._ignored.append("stop")
-    budget = Limits(max_new_tokens=_max_tokens(request, also, settings), stop=tuple(stop), **dict(extras.budget))
-    _require_fewer("structgen.budget.max_plan_tokens", budget.max_plan_tokens, settings, Limits().max_plan_tokens)
+        request._notes.ignored.append("stop")
+    bound = _bound(model, settings)
+    wanted = min((each for each in (request.max_tokens, also) if each is not None), default=bound)
+    given, default = dict(extras.budget), Limits().max_plan_tokens
+    planned = given.get("max_plan_tokens", default)
+    limits: dict[str, Any] = {
+        "max_new_tokens": _lowered(request, "max_tokens", wanted, bound),
+        "max_plan_tokens": _lowered(request, "structgen.budget.max_plan_tokens", planned, max(bound, default)),
+    }
+    budget = Limits(stop=tuple(stop), **{**given, **limits})
     spaces, thinking = extras.whitespace, extras.thinking
     return {
         "limits": budget,
@@ -291,18 +317,17 @@ def _phrase(given: PhraseField) -> Wanted:
     return kind(*parts, **options)
 
 
-def _max_tokens(request: Common, also: int | None, settings: Settings) -> int:
-    """Returns the limit of tokens of one text."""
-    wanted = min((each for each in (request.max_tokens, also) if each is not None), default=settings.max_tokens)
-    _require_fewer("max_tokens", wanted, settings)
-    return wanted
+def _bound(model: Model, settings: Settings) -> int:
+    """Returns the most tokens of one text: the server's, and no more than the model's context has."""
+    bounds = [each for each in (settings.max_tokens, model.context) if each is not None]
+    return min(bounds, default=DEFAULT_TOKENS)
 
 
-def _require_fewer(name: str, wanted: int, settings: Settings, default: int = 0) -> None:
-    """Refuses a limit of tokens above the server's own, but for the option's default."""
-    if wanted > max(settings.max_tokens, default):
-        message = f"{name}={wanted:,}: this server gives {settings.max_tokens:,} at most"
-        raise Problem(400, message, "invalid_value", param=name)
+def _lowered(request: Common, name: str, wanted: int, bound: int) -> int:
+    """Returns a limit of tokens, no larger than a bound; the notes say where it is lowered."""
+    if wanted > bound:
+        request._notes.clamped.append(f"{name}={wanted}: {bound}")
+    return min(wanted, bound)
 
 
 def _biases(model: Model, given: Mapping[str, float] | None) -> tuple[Any, ...]:
@@ -342,5 +367,5 @@ def _top_logprobs(request: ChatRequest | TextRequest, name: str, wanted: bool | 
         message = f"top_logprobs={top}: expected 0 to {MOST}, with logprobs"
         raise Problem(400, message, "invalid_value", param="top_logprobs")
     if (top or 0) > ALTERNATIVES:
-        request._ignored.append(f"{name} above {ALTERNATIVES}")
+        request._notes.ignored.append(f"{name} above {ALTERNATIVES}")
     return (top or 0) if wanted else None

@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 AGAIN = 0.05
 """Seconds until a thread that has not ended is interrupted again."""
+SHARE, LONGEST = 0.25, 50
+"""What each further schema adds to the time of a request, in times of the first one's; and the most that they add up
+to."""
 SHORTEST = 0.005
 """The shortest time between two looks at the clock of a thread, in seconds."""
 
@@ -63,16 +66,20 @@ class Compilers:
         self._large = ThreadPoolExecutor(1, "structgen-large")
         self._seconds, self._prompt_seconds = seconds, prompt_seconds
 
-    async def run(self, work: Callable[[], T], *, large: bool = False, times: dict[str, float] | None = None) -> T:
+    async def run(
+        self, work: Callable[[], T], *, large: bool = False, times: dict[str, float] | None = None, schemas: int = 0
+    ) -> T:
         """Runs a piece of work and returns its result.
 
         Args:
             large: the request is a large one.
             times: gets the seconds of its stages, see `_PooledWork.times`.
+            schemas: the number of its further schemas, as those of tools: each adds a `SHARE` of the time.
 
         Raises:
             Problem: it took too long, and was interrupted.
         """
+        seconds = self._seconds * min(1 + schemas * SHARE, LONGEST)
         piece = _PooledWork(work, asyncio.get_running_loop())
         future = asyncio.get_running_loop().run_in_executor(self._large if large else self._pool, piece.run)
         future.add_done_callback(piece.is_over)
@@ -80,7 +87,7 @@ class Compilers:
             await piece.begun.wait()
             while not future.done():
                 schema, prompt = piece.used()
-                left = min(self._seconds - schema, self._prompt_seconds - prompt)
+                left = min(seconds - schema, self._prompt_seconds - prompt)
                 if left <= 0:
                     break
                 await asyncio.wait([future], timeout=max(left, SHORTEST))
@@ -95,7 +102,7 @@ class Compilers:
             if prompt >= self._prompt_seconds:
                 message = f"reading the prompt takes more than {self._prompt_seconds:g} s of CPU time"
                 raise Problem(400, message, "prompt_too_slow")
-            message = f"reading and compiling the schemas takes more than {self._seconds:g} s of CPU time"
+            message = f"reading and compiling the schemas takes more than {seconds:g} s of CPU time"
             raise Problem(400, message, "schema_too_slow")
         return future.result()
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from structgen.arguments import options_with
@@ -16,16 +18,17 @@ from structgen.server.problems import Problem, invalid
 IGNORED = {
     "audio": "answers are text",
     "background_options": "there is no background mode",
-    "context_management": "the server keeps no context",
+    "client_metadata": "it is about the client",
+    "context_management": "a conversation is read as it is sent",
     "max_tool_calls": "the server calls no tools itself",
     "moderation": "nothing is moderated",
     "prediction": "forced text is predicted anyway",
-    "prompt_cache_options": "there is no cache of prompts",
+    "prompt_cache_options": "what is cached is the model's to say",
     "truncation": "a prompt that is too long is refused",
     "verbosity": "ask for it in the prompt",
     "access_programs": "there are none",
-    "cache_control": "there is no cache of prompts",
-    "diagnostics": "there is no cache of prompts",
+    "cache_control": "all of a prompt is cached",
+    "diagnostics": "there are none",
     "inference_geo": "the server is where it is",
     "speed": "there is one speed",
     "user_profile_id": "the server knows no users",
@@ -71,9 +74,30 @@ RENAMED = {
 }
 """Fields of vLLM's, SGLang's and llama.cpp's interfaces -> the options of the field `structgen` that mean the same."""
 
+_CONSTRAINTS = re.compile(
+    r"schema|grammar|regex|guided|structured|constrain|format|pattern|choice|tool|function|stop|logit|bias|penalt|ban"
+    r"|bad_words|force|beam|sampl|temperature|top_|min_|max_|^n$|^seed$|suffix|prefix|echo|continue",
+    re.IGNORECASE,
+)
+"""What the name of an unknown field has that may constrain the answer."""
+_CONSTRAINED = ("structgen", "response_format", "text", "output_config", "output_format", "thinking", "stream_options")
+"""Fields inside which all unknown ones are constraints."""
+_DESCRIBED = ("messages", "input", "system")
+"""Fields inside which none is: they say what was said."""
+
+
+def constrains(place: Sequence[str]) -> bool:
+    """May an unknown field say what the answer must be? Then it cannot be ignored.
+
+    Args:
+        place: the names and numbers on the way to it.
+    """
+    return place[0] in _CONSTRAINED or (place[0] not in _DESCRIBED and any(map(_CONSTRAINTS.search, place)))
+
+
 DATA = {
     "schema", "parameters", "arguments", "structgen", "json", "logit_bias", "metadata", "chat_template_kwargs",
-    "guided_json", "structured_outputs", "input_schema", "input_examples",
+    "guided_json", "structured_outputs", "input_schema", "input_examples", "client_metadata", "inputSchema",
 }  # fmt: skip
 """Fields whose content is the client's own: null may mean something there."""
 

@@ -42,7 +42,7 @@ class MessageAnswer(Answer):
                 self._content[-1][field] += event.text
                 yield self._delta({"type": delta, field: event.text})
         elif isinstance(event, CallBegun):
-            self._text.add(event)
+            self._text.add(event, None)
             yield from self._begin({"type": "tool_use", "id": f"toolu_{new_id()}", "name": event.name, "input": {}})
         elif isinstance(event, ArgumentsPiece):
             yield self._delta({"type": "input_json_delta", "partial_json": event.text})

@@ -11,14 +11,10 @@ from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
-    FunctionField,
-    FunctionName,
     Message,
-    NamedChoice,
     NamedSchema,
     SchemaFormat,
     Strict,
-    ToolField,
 )
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
@@ -118,28 +114,6 @@ class MessageTurn(Strict):
     content: StrictStr | list[Block]
 
 
-class MessagesTool(Strict):
-    """A tool of the client's own. The fields from `strict` on have no effect."""
-
-    name: StrictStr
-    description: StrictStr | None = None
-    input_schema: dict[str, Any]
-    type: Literal["custom"] | None = None
-    strict: StrictBool | None = None
-    eager_input_streaming: StrictBool | None = None
-    input_examples: Any = None
-    defer_loading: Literal[False] | None = None
-    allowed_callers: list[Literal["direct"]] | None = None
-
-
-class MessagesChoice(Strict):
-    """Which tools may be called, or must be."""
-
-    type: Literal["auto", "any", "none", "tool"]
-    name: StrictStr | None = None
-    disable_parallel_tool_use: StrictBool | None = None
-
-
 class ThinkingConfig(Strict):
     """Shall the model think? `display="omitted"` leaves the thoughts out of the answer."""
 
@@ -168,8 +142,8 @@ class CountRequest(AnyRequest):
 
     messages: Annotated[list[MessageTurn], Field(min_length=1)]
     system: StrictStr | list[TextBlock] | None = None
-    tools: list[MessagesTool] | None = None
-    tool_choice: MessagesChoice | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
     thinking: ThinkingConfig | None = None
     output_config: OutputConfig | None = None
     output_format: JsonFormat | None = None
@@ -185,17 +159,15 @@ class CountRequest(AnyRequest):
         if self.thread is not None:  # the `anthropic` package asks for one, and goes on without one after this error
             message = "thread: this server keeps no conversations: send all messages"
             raise Problem(400, message, "thread_unsupported_request", param="thread")
-        choice, config = self.tool_choice, self.output_config or OutputConfig()
+        config = self.output_config or OutputConfig()
         format_ = config.format or self.output_format
         named = None if format_ is None else NamedSchema(name=format_.name or "answer", schema=format_.schema_)
-        parallel = None if choice is None else choice.disable_parallel_tool_use
         chat = ChatRequest.model_construct(
             model=self.model,
             messages=[*self._messages()],
             response_format=None if named is None else SchemaFormat(type="json_schema", json_schema=named),
-            tools=[_tool(each) for each in self.tools or ()],
-            tool_choice=None if choice is None else _choice(choice),
-            parallel_tool_calls=None if parallel is None else not parallel,
+            tools=self.tools,
+            tool_choice=self.tool_choice,
             temperature=self.temperature,
             top_p=self.top_p,
             reasoning_effort=config.effort,
@@ -207,17 +179,18 @@ class CountRequest(AnyRequest):
         elif thinking is not None:
             chat.reasoning_effort = config.effort or "medium"
             chat._thinking_tokens = thinking.budget_tokens
-        chat._ignored, chat._repaired = self._ignored, self._repaired
+        chat._notes, last = self._notes, chat.messages[-1]
+        if last.role == "assistant" and isinstance(last.content, str) and last.content and not last.tool_calls:
+            if named is not None:
+                message = "a text cannot begin a value of a schema: ask for output_config.format alone"
+                raise invalid(f"messages.{len(self.messages) - 1}.role", message)
+            chat._begun = chat.messages.pop().content
+            chat.reasoning_effort = "none"
         return chat
 
     def _messages(self) -> Iterator[Message]:
         if self.system:
             yield Message(role="system", content=_text(self.system))
-        if self.messages[-1].role == "assistant":
-            message = (
-                "the last message is the assistant's: its text is not continued here; ask for output_config.format"
-            )
-            raise invalid(f"messages.{len(self.messages) - 1}.role", message)
         for place, turn in enumerate(self.messages):
             if isinstance(turn.content, str):
                 yield Message(role=turn.role, content=turn.content)
@@ -239,19 +212,6 @@ class MessagesRequest(CountRequest):
         chat = super().chat
         chat.max_tokens, chat.stop = self.max_tokens, self.stop_sequences
         return chat
-
-
-def _tool(tool: MessagesTool) -> ToolField:
-    function = FunctionField(name=tool.name, description=tool.description, parameters=tool.input_schema)
-    return ToolField(type="function", function=function)
-
-
-def _choice(choice: MessagesChoice) -> Literal["none", "auto", "required"] | NamedChoice:
-    if choice.type == "tool":
-        if choice.name is None:
-            raise invalid("tool_choice.name", "expected the name of the tool that must be called")
-        return NamedChoice(type="function", function=FunctionName(name=choice.name))
-    return "required" if choice.type == "any" else choice.type
 
 
 def _text(blocks: str | list[TextBlock]) -> str:

@@ -14,11 +14,20 @@ from functools import partial
 from secrets import token_hex
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+    start_http_server,
+)
 from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
 from structgen.server.engine import EngineJob
+from structgen.server.notes import Notes
 from structgen.server.problems import Problem, problem_of
 from structgen.telemetry import RequestSpan
 
@@ -69,6 +78,7 @@ class Exchange:
         job: on the model's thread; None before it.
         size: the bytes of the body.
         span: OpenTelemetry's.
+        notes: what of the request is read otherwise than it says.
 
     Args:
         headers: of the request; None for no span.
@@ -87,6 +97,7 @@ class Exchange:
     began: float = field(default_factory=time.perf_counter)
     headers: InitVar[Mapping[str, str] | None] = None
     span: RequestSpan = field(init=False)
+    notes: Notes = field(default_factory=Notes)
 
     def __post_init__(self, headers: Mapping[str, str] | None) -> None:
         operation = {} if self.route not in OPERATIONS else {"gen_ai.operation.name": OPERATIONS[self.route]}
@@ -133,6 +144,7 @@ class Exchange:
             "code": self.code,
             **({} if self.param is None else {"param": self.param[:LONGEST]}),
             **({"message": self.message} if self.message and records.isEnabledFor(logging.DEBUG) else {}),
+            **self.notes.told(),
             "prompt_tokens": sum(text.prompt_tokens for text in self.texts),
             "cached_tokens": sum(text.stats.cached for text in self.texts),
             "tokens": 0 if self.job is None else self.job.tokens,
@@ -200,6 +212,17 @@ class Metrics:
         self.first_token.observe(stats.prefill_seconds)
         if stats.completion_tokens > 1:
             self.between.observe(stats.decode_seconds / (stats.completion_tokens - 1))
+
+    def serve(self, port: int) -> Callable[[], None]:
+        """Serves the metrics at a port of this machine. Returns what ends it."""
+        server, thread = start_http_server(port, "127.0.0.1", self._registry)
+
+        def end() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return end
 
     def text(self) -> bytes:
         """Returns all metrics in Prometheus' format."""

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
 
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.server.answers import Answer, Body, Event
 from structgen.server.asking import Asked
+from structgen.server.offered_tools import OfferedTool
 from structgen.server.problems import Problem
-from structgen.server.responses_wire import ResponsesRequest
+from structgen.server.responses_wire import SEALED, THOUGHT, InputItem, ResponsesRequest
+from structgen.tools.parameters import INPUT
 from structgen.tools.tool import new_id
 
-_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc"}
+_PREFIXES = {"reasoning": "rs", "message": "msg", "function_call": "fc", "custom_tool_call": "ctc"}
+_CALLS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", INPUT),
+}
+"""The type of a call -> the name of its events, and the field that has its arguments."""
 _PARTS = {"reasoning": "reasoning_text", "message": "output_text"}
 """The type of an item -> the type of the part that has its text."""
 
@@ -24,12 +32,13 @@ class ResponseAnswer(Answer):
 
     def __init__(self, asked: Asked, request: ResponsesRequest) -> None:
         super().__init__(asked)
-        self._request, self._id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
-        self._output, self._text, self._number = _Output(), self._texts[0], 0
+        self._request, self.id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
+        sealed = SEALED in (request.include or ())
+        self._output, self._text, self._number = _Output(sealed=sealed), self._texts[0], 0
         self._waiting: list[Body] = []
 
     def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
-        return self._output.add(event)
+        return self._output.add(event, self._called[index].tool)
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
         return self._output.end(self._status, self._logprobs(0) or [])
@@ -62,6 +71,11 @@ class ResponseAnswer(Answer):
         return self.events([{"type": "response.failed", "response": failed}])
 
     @property
+    def items(self) -> list[InputItem]:
+        """The items of the answer, as a later request has them in its input."""
+        return [InputItem.model_validate(item) for item in self._output.items]
+
+    @property
     def _status(self) -> str:
         if self._text.generation is None:
             return "in_progress"
@@ -73,7 +87,7 @@ class ResponseAnswer(Answer):
         reason = {"reason": "max_output_tokens"} if status == "incomplete" else None
         given = request.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {
-            "id": self._id,
+            "id": self.id,
             "object": "response",
             "created_at": self._began,
             "completed_at": int(time.time()) if status == "completed" else None,
@@ -86,10 +100,10 @@ class ResponseAnswer(Answer):
             "model": request.model,
             "output": self._output.items,
             "parallel_tool_calls": request.parallel_tool_calls is not False,
-            "previous_response_id": None,
+            "previous_response_id": request.previous_response_id,
             "reasoning": {"effort": None, "summary": None, **given.get("reasoning", {})},
             "background": False,
-            "store": False,
+            "store": request.store is True,
             "temperature": request.temperature,
             "text": given.get("text", {"format": {"type": "text"}}),
             "tool_choice": given.get("tool_choice", "auto"),
@@ -115,14 +129,23 @@ class ResponseAnswer(Answer):
 
 
 class _Output:
-    """The items of an answer in their order; the last one may still grow. Its methods yield the events of a stream."""
+    """The items of an answer in their order; the last one may still grow. Its methods yield the events of a stream.
 
-    def __init__(self) -> None:
+    Args:
+        sealed: does the client ask for `reasoning.encrypted_content`, to send the model's thoughts back?
+    """
+
+    def __init__(self, *, sealed: bool) -> None:
         self.items: list[Body] = []
+        self._sealed = sealed
         self._open: Body | None = None
 
-    def add(self, event: TurnEvent) -> Iterator[Body]:
-        """Takes an event of the run."""
+    def add(self, event: TurnEvent, tool: OfferedTool | None) -> Iterator[Body]:
+        """Takes an event of the run.
+
+        Args:
+            tool: the one that is called.
+        """
         if isinstance(event, (ThoughtPiece, TextPiece)):
             kind = "reasoning" if isinstance(event, ThoughtPiece) else "message"
             if self._open is None or self._open["type"] != kind:
@@ -132,11 +155,16 @@ class _Output:
             yield self._of_text("delta", {"delta": event.text})
         elif isinstance(event, CallBegun):
             yield from self._close("completed")
-            yield self._begin("function_call", {"call_id": f"call_{new_id()}", "name": event.name, "arguments": ""})
+            kind = "custom_tool_call" if tool is not None and tool.custom else "function_call"
+            fields: Body = {"call_id": f"call_{new_id()}", "name": event.name, _CALLS[kind][1]: ""}
+            if tool is not None and tool.namespace is not None:
+                fields["namespace"] = tool.namespace
+            yield self._begin(kind, fields)
         elif isinstance(event, ArgumentsPiece):
             assert self._open is not None
-            self._open["arguments"] += event.text
-            yield self._told("response.function_call_arguments.delta", {"delta": event.text})
+            name, key = _CALLS[self._open["type"]]
+            self._open[key] += event.text
+            yield self._told(f"response.{name}.delta", {"delta": event.text})
         elif isinstance(event, CallEnded):
             yield from self._close("completed")
 
@@ -166,14 +194,16 @@ class _Output:
         item = self._open
         if item is None:
             return
-        if item["type"] == "function_call":
+        if item["type"] in _CALLS:
+            name, key = _CALLS[item["type"]]
             if status == "completed":
-                done = {"arguments": item["arguments"], "name": item["name"]}
-                yield self._told("response.function_call_arguments.done", done)
+                yield self._told(f"response.{name}.done", {key: item[key], "name": item["name"]})
         else:
             part = item["content"][0]
             if item["type"] == "message":
                 part["logprobs"] = list(logprobs)
+            elif self._sealed:
+                item["encrypted_content"] = THOUGHT + b64encode(part["text"].encode()).decode()
             yield self._of_text("done", {"text": part["text"]})
             yield self._told("response.content_part.done", {"content_index": 0, "part": part})
         item["status"] = status

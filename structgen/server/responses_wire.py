@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from structgen.errors import quoted
+from structgen.server.notes import Notes
+from structgen.server.offered_tools import joint_name
 from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
-    FunctionField,
-    FunctionName,
     Message,
-    NamedChoice,
     NamedSchema,
     PlainFormat,
     SchemaFormat,
     StreamFields,
     Strict,
-    ToolField,
 )
+from structgen.tools.parameters import INPUT
 
 Item = dict[str, Any]
 
 NOT_KEPT = {
-    "store": "this server keeps no answers",
-    "previous_response_id": "this server keeps no answers: send the items of the conversation as input",
     "conversation": "this server keeps no conversations: send their items as input",
     "background": "this server keeps no answers to be asked for later",
     "prompt": "this server keeps no prompts",
 }
-"""Fields that ask for what a server without a memory cannot do, and why."""
+"""Fields that ask for what a server with a small memory cannot do, and why."""
 
-LOGPROBS = "message.output_text.logprobs"
+LEFT_OUT = {
+    *(f"{name}_call" for name in ("web_search", "file_search", "computer", "image_generation", "code_interpreter")),
+    *("computer_call_output", "mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response"),
+    *("tool_search_call", "tool_search_output", "compaction", "program", "program_output", "multi_agent_call"),
+}
+"""Items of what a provider's servers did, or wrote for themselves: the model does not read them."""
+THOUGHT = "structgen:"
+"""The beginning of the `encrypted_content` of a thought: a client sends it back where it sends no thoughts as text."""
+
+LOGPROBS, SEALED = "message.output_text.logprobs", "reasoning.encrypted_content"
+"""What `include` may ask for; other names have no effect."""
 
 
 class SchemaText(NamedSchema):
@@ -54,18 +62,6 @@ class TextField(Strict):
         """The same for a chat request."""
         format_ = self.format
         return format_ if isinstance(format_, PlainFormat) else SchemaFormat(type="json_schema", json_schema=format_)
-
-
-class ResponsesTool(FunctionField):
-    """A tool; only functions are known."""
-
-    type: Literal["function"]
-
-
-class ResponsesChoice(FunctionName):
-    """This function must be called."""
-
-    type: Literal["function"]
 
 
 class ReasoningField(Strict):
@@ -96,15 +92,16 @@ class ResponsesRequest(AnyRequest):
     input: StrictStr | list[InputItem]
     instructions: StrictStr | None = None
     text: TextField | None = None
-    tools: list[ResponsesTool] | None = None
-    tool_choice: Literal["none", "auto", "required"] | ResponsesChoice | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
     parallel_tool_calls: StrictBool | None = None
     reasoning: ReasoningField | None = None
-    include: list[Literal["message.output_text.logprobs", "reasoning.encrypted_content"]] | None = None
+    include: list[StrictStr] | None = None
     top_logprobs: StrictInt | None = None
     max_output_tokens: StrictInt | None = None
     stream_options: StreamFields | None = None
-    previous_response_id: Any = None
+    store: StrictBool | None = None
+    previous_response_id: StrictStr | None = None
     conversation: Any = None
     background: Any = None
     prompt: Any = None
@@ -119,13 +116,12 @@ class ResponsesRequest(AnyRequest):
         for name, why in NOT_KEPT.items():
             if getattr(self, name) not in (None, False):
                 raise Problem(400, f"{name}: {why}", "unsupported_parameter", param=name)
-        choice = self.tool_choice
         chat = ChatRequest.model_construct(
             model=self.model,
             messages=self._messages(),
             response_format=None if self.text is None else self.text.chat,
-            tools=[ToolField(type="function", function=tool) for tool in self.tools or ()],
-            tool_choice=NamedChoice(type="function", function=choice) if isinstance(choice, FunctionName) else choice,
+            tools=[*(self.tools or ()), *self._later_tools()],
+            tool_choice=self.tool_choice,
             parallel_tool_calls=self.parallel_tool_calls,
             logprobs=LOGPROBS in (self.include or ()) or self.top_logprobs is not None,
             top_logprobs=self.top_logprobs,
@@ -135,12 +131,22 @@ class ResponsesRequest(AnyRequest):
             reasoning_effort=None if self.reasoning is None else self.reasoning.effort,
             structgen=self.structgen,
         )
-        chat._ignored, chat._repaired = self._ignored, self._repaired
+        chat._notes = self._notes
         return chat
 
-    def _messages(self) -> list[Message]:
+    @property
+    def items(self) -> list[InputItem]:
+        """The items of the input."""
         given = self.input
-        messages = [Message(role="user", content=given)] if isinstance(given, str) else list(_messages(given))
+        return [InputItem(role="user", content=given)] if isinstance(given, str) else given  # type: ignore[call-arg]
+
+    def _later_tools(self) -> list[Any]:
+        """Returns the tools that items have brought."""
+        extras = [each.model_extra or {} for each in self.items if each.type == "additional_tools"]
+        return [tool for each in extras if isinstance(each.get("tools"), list) for tool in each["tools"]]
+
+    def _messages(self) -> list[Message]:
+        messages = list(_messages(self.items, self._notes))
         if self.instructions:
             messages.insert(0, Message(role="system", content=self.instructions))
         if not messages:
@@ -148,17 +154,19 @@ class ResponsesRequest(AnyRequest):
         return messages
 
 
-def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
+def _messages(items: Sequence[InputItem], notes: Notes) -> Iterator[Message]:
     """Yields the messages of items. Neighbouring items of the model are one message."""
     turn: Item = {}
     for place, item in enumerate(items):
         fields = _ItemFields(item, f"input.{place}")
-        if item.type == "reasoning":
-            turn["reasoning_content"] = turn.get("reasoning_content", "") + fields.text("content", "reasoning_text")
-        elif item.type == "function_call":
-            function = {"name": fields.string("name"), "arguments": (item.model_extra or {}).get("arguments")}
-            call = {"id": fields.string("call_id"), "type": "function", "function": function}
-            turn["tool_calls"] = [*turn.get("tool_calls", ()), call]
+        if item.type in LEFT_OUT:
+            notes.left_out.append(item.type)
+        elif item.type == "additional_tools":
+            pass  # see `_later_tools`
+        elif item.type == "reasoning":
+            turn["reasoning_content"] = turn.get("reasoning_content", "") + fields.thought
+        elif item.type in ("function_call", "custom_tool_call"):
+            turn["tool_calls"] = [*turn.get("tool_calls", ()), fields.call]
         elif item.type == "message" and fields.role == "assistant":
             turn["content"] = turn.get("content", "") + fields.text("content", "output_text")
         else:
@@ -167,8 +175,8 @@ def _messages(items: Sequence[InputItem]) -> Iterator[Message]:
             turn = {}
             if item.type == "message":
                 yield Message(role=fields.role, content=fields.parts("content"))
-            elif item.type == "function_call_output":
-                output, call_id = fields.text("output", "input_text"), fields.string("call_id")
+            elif item.type in ("function_call_output", "custom_tool_call_output"):
+                output, call_id = fields.parts("output"), fields.string("call_id")
                 yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
             else:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
@@ -198,6 +206,26 @@ class _ItemFields:
         if not isinstance(given, str):
             raise self.problem(name, f"expected a text, found {quoted(given)}")
         return given
+
+    @property
+    def call(self) -> Item:
+        """A call of a function or of a custom tool, by the name by which the model called it."""
+        name, namespace = self.string("name"), self._fields.get("namespace")
+        called = name if not isinstance(namespace, str) else joint_name(namespace, name)
+        arguments = {INPUT: self.string(INPUT)} if INPUT in self._fields else self._fields.get("arguments")
+        return {
+            "id": self.string("call_id"),
+            "type": "function",
+            "function": {"name": called, "arguments": arguments},
+        }
+
+    @property
+    def thought(self) -> str:
+        """What the model thought: as text, or as this server has written it for a client that sends no such text."""
+        sealed = self._fields.get("encrypted_content")
+        if not self._fields.get("content") and isinstance(sealed, str) and sealed.startswith(THOUGHT):
+            return b64decode(sealed.removeprefix(THOUGHT)).decode("utf-8", errors="replace")
+        return self.text("content", "reasoning_text")
 
     @property
     def role(self) -> Any:

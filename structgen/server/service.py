@@ -8,10 +8,12 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TypeVar
 
+from structgen.calling.request import prepared
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.request import prepare
-from structgen.errors import RequestError
+from structgen.errors import RequestError, quoted
 from structgen.given_prompts import GivenPrompts
+from structgen.memo import BoundedCache
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
@@ -23,11 +25,13 @@ from structgen.server.messages_wire import MessagesRequest
 from structgen.server.observing import Exchange, Metrics
 from structgen.server.problems import Problem, ShuttingDown, problem_of
 from structgen.server.responses_answers import ResponseAnswer
-from structgen.server.responses_wire import ResponsesRequest
+from structgen.server.responses_wire import InputItem, ResponsesRequest
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_request
 
 T = TypeVar("T")
+KEPT = 32 << 20
+"""Characters of all conversations that are kept for `previous_response_id`."""
 LARGE = 256 << 10
 """Bytes of the body of a large request."""
 PAUSES, LONGEST_PAUSE = 9, 1.0
@@ -58,6 +62,7 @@ class Service:
         self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
         self.texts, self.ready, self.draining = 0, True, False
+        self._kept = BoundedCache[str, list[InputItem]](KEPT, lambda items: sum(len(str(each)) for each in items))
         self._reading, self._next_read = asyncio.Lock(), 0.0
 
     @property
@@ -107,12 +112,19 @@ class Service:
         run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics, exchange)
         run.at_end.callback(self._free, texts)
         try:
+            exchange.notes = request._notes
+            if isinstance(request, ResponsesRequest):
+                self._recall(request)
             ask, answer = _KINDS[type(request)]
             work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
-            asked = await self._compilers.run(work, large=exchange.size > LARGE, times=exchange.seconds)
+            tools = len(getattr(request, "tools", None) or ())
+            large = exchange.size > LARGE
+            asked = await self._compilers.run(work, large=large, times=exchange.seconds, schemas=tools)
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.losses or asked.top_logprobs is not None
             run.losses = asked.losses
+            if isinstance(request, ResponsesRequest) and request.store:
+                run.at_end.callback(self._keep, request, run.answer)
             tell = run.news.put_nowait
             context = exchange.span.context
             job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id, context=context)
@@ -127,13 +139,35 @@ class Service:
     def _free(self, texts: int) -> None:
         self.texts -= texts
 
+    def _recall(self, request: ResponsesRequest) -> None:
+        """Puts the items of an earlier answer, and of what it answered, before those of a request.
+
+        Raises:
+            Problem: the answer was not to be kept, or is forgotten.
+        """
+        name = request.previous_response_id
+        if name is None:
+            return
+        if name not in self._kept:
+            message = f"{quoted(name)} is not kept here: ask with store=true, or send all items of the conversation"
+            raise Problem(
+                404, f"previous_response_id: {message}", "previous_response_not_found", param="previous_response_id"
+            )
+        request.input = [*self._kept[name], *request.items]
+
+    def _keep(self, request: ResponsesRequest, answer: Answer) -> None:
+        """Keeps an answer that is complete, with what it answers."""
+        if isinstance(answer, ResponseAnswer) and answer.is_over:
+            self._kept.keep(answer.id, [*request.items, *answer.items])
+
     def _admitted(self, request: AnyRequest) -> int:
         """Takes a place in the queue for each text of a request. Returns their number.
 
         Raises:
             Problem: there are too few places, or the request is for another model.
         """
-        texts, settings = texts_of(request), self.settings
+        settings = self.settings
+        texts = texts_of(request, settings.max_choices)
         if self.draining:
             raise problem_of(ShuttingDown("the server is being stopped"))
         if not self.alive:
@@ -177,6 +211,10 @@ def warm_up(model: Model) -> None:
         options = CallOptions(limits=limits, sampling=Sampling(temperature=1.0, seed=0), canonical=canonical)
         with suppress(RequestError):  # a tokenizer whose canonical tokens are not known, a context that is too short
             prepare(model, GivenPrompts.of("x"), _WARM_UP, options).results(record=True)
+    tool = {"name": "look", "parameters": _WARM_UP}
+    with suppress(RequestError):  # a model without a chat template, or that writes no calls
+        own = {"limits": Limits(4), "parallel": True}
+        prepared(model, "x", [tool], choice="auto", schema=None, options=own).request.results(record=False)
 
 
 class RunningRequest:

@@ -21,13 +21,16 @@ class Settings:
         api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
             None lets everyone in.
         metrics_key: the only key that `/metrics` takes; None for the keys of requests.
+        metrics_port: a port of this machine that has the metrics alone, without a key; None for no such port.
         hosts: further names by which a server without a key may be called on this machine, as that of a proxy; or
             `("*",)`. See `Gate`.
         cors_origins: the origins of web pages that may send requests, or `("*",)`.
         rows: the number of texts that are decoded at once.
         queue: the number of further texts that may wait; a request beyond it is refused with status 429.
-        max_tokens: the largest number of tokens of one text, and the default of requests.
-        max_choices: the largest number of texts of one request, `n` times its prompts.
+        max_tokens: the largest number of tokens of one text, and the default of requests; None: what is left of the
+            model's context. A request for more gets so many, and the answer says so.
+        max_choices: the largest number of texts of one request, `n` times its prompts. A larger `n` is lowered, and the
+            answer says so.
         temperature: the default of requests; OpenAI's is 1.
         call_format: the name of the model's call format; None: as its chat template says.
         max_body_bytes: the largest size of a request.
@@ -49,11 +52,12 @@ class Settings:
     aliases: Sequence[str] = ()
     api_key: str | Sequence[str] | None = None
     metrics_key: str | None = None
+    metrics_port: int | None = None
     hosts: Sequence[str] = ()
     cors_origins: Sequence[str] = ()
     rows: int = 64
     queue: int = 256
-    max_tokens: int = 4096
+    max_tokens: int | None = None
     max_choices: int = 16
     temperature: float = 1.0
     call_format: str | None = None
@@ -97,7 +101,10 @@ class Settings:
         require(not isinstance(self.cors_origins, str), "cors_origins", self.cors_origins, "a list of origins")
         object.__setattr__(self, "api_key", None if self.api_key is None else tuple(keys))
         object.__setattr__(self, "cors_origins", tuple(self.cors_origins))
-        for count in ("rows", "max_tokens", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
+        for count in ("max_tokens", "metrics_port"):
+            if getattr(self, count) is not None:
+                require_count(count, getattr(self, count), 1)
+        for count in ("rows", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
             require_count(count, getattr(self, count), 1)
         require_count("queue", self.queue, 0)
         times = "body", "prompt", "schema", "row", "request", "drain", "grace"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
@@ -15,9 +15,10 @@ from structgen.options import Limits
 from structgen.server.asking import effort_options, require_calls
 from structgen.server.conversation import chat_messages
 from structgen.server.messages_wire import CountRequest
+from structgen.server.offered_tools import offered_tools
 from structgen.server.problems import invalid
 from structgen.server.settings import Settings
-from structgen.server.wire import AnyRequest, Message, ToolField
+from structgen.server.wire import AnyRequest, ChatRequest, Message
 from structgen.vocabulary import spelled
 
 
@@ -27,7 +28,7 @@ class TokenizeRequest(AnyRequest):
     model: StrictStr = ""
     prompt: StrictStr | None = None
     messages: Annotated[list[Message], Field(min_length=1)] | None = None
-    tools: list[ToolField] | None = None
+    tools: list[Any] | None = None
 
 
 class DetokenizeRequest(AnyRequest):
@@ -50,7 +51,7 @@ def tokenize(model: Model, request: TokenizeRequest, settings: Settings) -> dict
         ids = list(read_prompt(model, prompt).read)
     else:
         options = {"template_options": request.extras.template_options, "thinking": None}
-        ids = _chat_ids(model, request.messages, request.tools or (), settings, options)
+        ids = _chat_ids(model, request, settings, options)
     return {"count": len(ids), "max_model_len": model.context, "tokens": ids}
 
 
@@ -62,19 +63,20 @@ def count_tokens(model: Model, request: CountRequest, settings: Settings) -> dic
     """
     chat = request.chat
     options = {"template_options": chat.extras.template_options, "thinking": None}
-    ids = _chat_ids(model, chat.messages, chat.tools or (), settings, options | effort_options(model, chat, options))
+    ids = _chat_ids(model, chat, settings, options | effort_options(model, chat, options))
     return {"input_tokens": len(ids)}
 
 
 def _chat_ids(
-    model: Model, given: Sequence[Message], tools: Sequence[ToolField], settings: Settings, options: Mapping[str, Any]
+    model: Model, request: TokenizeRequest | ChatRequest, settings: Settings, options: Mapping[str, Any]
 ) -> list[int]:
     """Returns the tokens of a chat as the model reads them."""
+    tools = [each.tool for each in offered_tools(request.tools or (), request._notes).values()]
     require_calls(model, tools, settings)
-    messages, _ = chat_messages(model, given)
-    declared = [tool.model_dump(exclude_none=True) for tool in tools]
+    messages, _ = chat_messages(model, request.messages or ())
+    begun = request._begun if isinstance(request, ChatRequest) else ""
     own = {**options, "call_format": settings.call_format, "limits": Limits(1), "parallel": True}
-    call = prepared(model, messages, declared, choice="none", schema=None, options=own)
+    call = prepared(model, messages, tools, choice="none", schema=None, options=own, begun=begun)
     return list(call.turns[0].session.prompt)
 
 

@@ -1,4 +1,7 @@
-"""The requests of OpenAI's interface. A field that is not listed here is refused, never ignored."""
+"""The requests of OpenAI's interface.
+
+A field that is not listed here is ignored, and the answer says so; one that constrains the answer is refused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,8 @@ from pydantic_core import from_json
 
 from structgen.errors import excerpt, quoted
 from structgen.options import Limits, Sampling, Thinking
-from structgen.server.fields import translated
+from structgen.server.fields import constrains, translated
+from structgen.server.notes import Notes
 from structgen.server.problems import Problem
 
 Number = Annotated[float, Field(strict=True)]
@@ -193,49 +197,6 @@ class PlainFormat(Strict):
     type: Literal["json_object", "text"]
 
 
-class FunctionField(Strict):
-    """A function that may be called. `strict` has no effect: arguments always follow the schema."""
-
-    name: StrictStr
-    description: StrictStr | None = None
-    parameters: dict[str, Any] | None = None
-    strict: StrictBool | None = None
-
-
-class ToolField(Strict):
-    """A tool; only functions are known."""
-
-    type: Literal["function"]
-    function: FunctionField
-
-
-class FunctionName(Strict):
-    """The name of a function."""
-
-    name: StrictStr
-
-
-class AllowedTools(Strict):
-    """Only these tools may be called."""
-
-    mode: Literal["auto", "required"]
-    tools: Annotated[list[NamedChoice], Field(min_length=1)]
-
-
-class AllowedChoice(Strict):
-    """Only some tools may be called, or one of them must be."""
-
-    type: Literal["allowed_tools"]
-    allowed_tools: AllowedTools
-
-
-class NamedChoice(Strict):
-    """This function must be called."""
-
-    type: Literal["function"]
-    function: FunctionName
-
-
 class StreamFields(Strict):
     """Options of a stream. `include_obfuscation` has no effect: nothing is obfuscated."""
 
@@ -261,11 +222,11 @@ class AnyRequest(Strict):
     """The fields that all kinds of requests have.
 
     `user`, `metadata`, `store`, `service_tier`, `safety_identifier`, `prompt_cache_key` and `prompt_cache_retention`
-    have no effect. But `/v1/responses` refuses `store`.
+    have no effect. But `/v1/responses` keeps an answer with `store`, and all requests of one `prompt_cache_key` are a
+    session.
     """
 
-    _ignored: list[str] = PrivateAttr(default_factory=list)
-    _repaired: list[str] = PrivateAttr(default_factory=list)
+    _notes: Notes = PrivateAttr(default_factory=Notes)
     _thinking_tokens: int | None = PrivateAttr(default=None)
     model: StrictStr
     temperature: Number | None = None
@@ -306,9 +267,10 @@ class Common(AnyRequest):
 class ChatRequest(Common):
     """`/v1/chat/completions`."""
 
+    _begun: str = PrivateAttr(default="")
     messages: Annotated[list[Message], Field(min_length=1)]
-    tools: list[ToolField] | None = None
-    tool_choice: Literal["none", "auto", "required"] | NamedChoice | AllowedChoice | None = None
+    tools: list[Any] | None = None
+    tool_choice: Any = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     parallel_tool_calls: StrictBool | None = None
     logprobs: StrictBool | None = None
@@ -337,20 +299,44 @@ def read_request(kind: type[R], body: bytes) -> R:
         value, ignored = translated(given)
     except ValueError as error:
         raise Problem(400, f"the body: Invalid JSON: {excerpt(error)}", "invalid_value", param="") from None
-    try:
-        request = kind.model_validate(value)
-        request._ignored = ignored
-        return request
-    except ValidationError as refusal:
-        # A missing field is reported only if nothing else is wrong.
-        first = min(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
-        place = ".".join(_place(first["loc"], value))
-        if first["type"] == "extra_forbidden":
-            message = f"unknown field {quoted(place)}: {_instead(kind, place)}"
-            raise Problem(400, message, "unknown_parameter", param=place) from None
-        found = "" if first["type"] == "missing" else f", found {quoted(first['input'])}"
-        message = f"{excerpt(place) or 'the body'}: {first['msg']}{found}"
-        raise Problem(400, message, "invalid_value", param=place) from None
+    while True:
+        try:
+            request = kind.model_validate(value)
+        except ValidationError as refusal:
+            ignored += _left_out(kind, value, refusal)
+        else:
+            request._notes.ignored = ignored
+            return request
+
+
+def _left_out(kind: type[BaseModel], value: Any, refusal: ValidationError) -> list[str]:
+    """Leaves out unknown fields, if nothing else is wrong and they constrain nothing. Returns their places.
+
+    Raises:
+        Problem: a field has a wrong value, or an unknown one constrains the answer.
+    """
+    # A missing field is reported only if nothing else is wrong.
+    errors = sorted(refusal.errors(include_url=False), key=lambda error: error["type"] == "missing")
+    places = [[*_place(error["loc"], value)] for error in errors]
+    for error, parts in zip(errors, places, strict=True):
+        place = ".".join(parts)
+        if error["type"] != "extra_forbidden":
+            found = "" if error["type"] == "missing" else f", found {quoted(error['input'])}"
+            raise Problem(400, f"{excerpt(place) or 'the body'}: {error['msg']}{found}", "invalid_value", param=place)
+        remedy = _instead(kind, place)
+        if remedy or constrains(parts):
+            remedy = remedy or "this server does not know it, and ignores no constraint"
+            raise Problem(400, f"unknown field {quoted(place)}: {remedy}", "unknown_parameter", param=place)
+    for *way, name in places:
+        inside = value
+        for part in way:
+            inside = inside[int(part)] if isinstance(inside, list) else inside[part]
+        inside.pop(name, None)
+    return [".".join(part for part in parts if not part.isdigit())[:LONGEST] for parts in places]
+
+
+LONGEST = 80
+"""The characters of the place of an unknown field at most: its name is the client's."""
 
 
 def _place(location: Sequence[str | int], value: Any) -> Iterator[str]:
@@ -363,7 +349,7 @@ def _place(location: Sequence[str | int], value: Any) -> Iterator[str]:
 
 
 def _instead(kind: type[BaseModel], place: str) -> str:
-    """What to use instead of an unknown field."""
+    """What to use instead of an unknown field; an empty text if nothing comes near."""
     if place in _REFUSED:
         return _REFUSED[place]
     if place in Extras.model_fields:
@@ -371,4 +357,4 @@ def _instead(kind: type[BaseModel], place: str) -> str:
     group, dot, name = place.rpartition(".")
     names = Extras.model_fields if group == "structgen" else () if dot else kind.model_fields
     near = get_close_matches(name, names, 1)
-    return f"the nearest is {group}{dot}{near[0]}" if near else "this server does not know it and ignores nothing"
+    return f"the nearest is {group}{dot}{near[0]}" if near else ""

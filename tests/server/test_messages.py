@@ -187,11 +187,10 @@ def test_errors_have_anthropics_form_and_keys_its_header(create, client, demo):
     assert refused(max_tokens=0)[:3] == (400, "invalid_request_error", "max_tokens")
     assert "pass a tool of your own" in refused(container="c")[3]
     last = [*USER, {"role": "assistant", "content": "The answer is ("}]
-    assert refused(messages=last)[2] == "messages.1.role"
+    format_ = {"type": "json_schema", "schema": {"type": "integer"}}
+    assert refused(messages=last, output_config={"format": format_})[2] == "messages.1.role"
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
     assert refused(messages=[{"role": "user", "content": [image]}])[0] == 400
-    search = {"type": "web_search_20250305", "name": "web_search"}
-    assert refused(tools=[search])[0] == 400
     result = {"type": "tool_result", "tool_use_id": "x", "content": "y"}
     assert refused(messages=[{"role": "assistant", "content": [result]}, *USER])[2] == "messages.0.content.0.type"
     with served(scripted_chat("Hi."), Settings(name="m", api_key="secret")) as server:

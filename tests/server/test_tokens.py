@@ -46,7 +46,7 @@ def test_a_prompt_has_the_tokens_that_the_model_reads(post):
         ("/tokenize", {"prompt": "word " * 9000}, "context_length_exceeded"),
         ("/detokenize", {"tokens": [2048]}, "invalid_value"),
         ("/detokenize", {"tokens": "a"}, "invalid_value"),
-        ("/detokenize", {"tokens": [], "other": 1}, "unknown_parameter"),
+        ("/detokenize", {"tokens": [], "format": 1}, "unknown_parameter"),
     ],
 )
 def test_what_cannot_be_read_is_refused(post, route, body, code):
