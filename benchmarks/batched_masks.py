@@ -62,7 +62,7 @@ def structgen(tokenizer: Any, schemas: Sequence[dict[str, Any]]) -> Start:
     import structgen as sg
     from structgen.masks import find_masks
 
-    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
     known = {json.dumps(schema): sg.JsonSchema(schema).compile(vocabulary) for schema in schemas}
     grammars = [known[json.dumps(schema)] for schema in schemas]
     masks = np.zeros((len(schemas), -(-vocabulary.width // 32)), np.uint32)

@@ -88,7 +88,7 @@ def schemas(stride: int) -> list[dict[str, Any]]:
 
 def drawn(tokenizer: Tokenizer, stride: int) -> Drawn:
     """Texts of the schemas in a tokenizer's tokens."""
-    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
     texts, tokens, seconds, steps = 0, 0, [0.0, 0.0, 0.0], [0, 0, 0]
     wrong, relaxed = list[str](), Counter[str]()
 
@@ -122,7 +122,7 @@ def drawn(tokenizer: Tokenizer, stride: int) -> Drawn:
     return Drawn(texts, tokens, wrong, relaxed, first, again, second)
 
 
-def started(vocabulary: sg.Vocabulary, continuations: Continuations, prompt: Sequence[int]) -> CanonicalRow:
+def started(vocabulary: sg.engine.Vocabulary, continuations: Continuations, prompt: Sequence[int]) -> CanonicalRow:
     """A row behind a prompt."""
     row = CanonicalRow(vocabulary, continuations, strict=False)
     row.start(prompt)
@@ -147,7 +147,7 @@ def said(matcher: Matcher, row: CanonicalRow | None, ids: Sequence[int]) -> tupl
 
 
 def walk(
-    vocabulary: sg.Vocabulary, matcher: Matcher, row: CanonicalRow, draw: random.Random, prompt: Sequence[int]
+    vocabulary: sg.engine.Vocabulary, matcher: Matcher, row: CanonicalRow, draw: random.Random, prompt: Sequence[int]
 ) -> list[int]:
     """Draws a text, as far as it may be cut."""
     sizes, way = np.diff(vocabulary.offsets), draw.choice((None, min, max))
@@ -256,7 +256,7 @@ def main() -> None:
         with unpacked(DATA / folder) as files:
             tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
         begun = time.thread_time()
-        _ = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[0]).canonical
+        _ = sg.engine.Vocabulary.from_tokenizer(tokenizer, end_ids=[0]).canonical
         row = {"tokenizer": name, "seconds": time.thread_time() - begun, **drawn(tokenizer, options.stride)._asdict()}
         rows.append(row)
         print(row, flush=True)

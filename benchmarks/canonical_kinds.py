@@ -115,7 +115,7 @@ def kinds() -> Iterator[tuple[str, Tokenizer]]:
 
 def row(name: str, tokenizer: Tokenizer, texts: int) -> list[Any]:
     """The columns of the table."""
-    vocabulary, draw = sg.Vocabulary.from_tokenizer(tokenizer, end_ids=[1]), random.Random(44)
+    vocabulary, draw = sg.engine.Vocabulary.from_tokenizer(tokenizer, end_ids=[1]), random.Random(44)
     begun = time.process_time()
     canonical = vocabulary.canonical
     made, masks, steps, wrong, tokens = time.process_time() - begun, 0.0, 0, 0, 0

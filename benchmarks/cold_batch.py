@@ -47,7 +47,7 @@ Run = Callable[[int], None]
 
 def rows(data: Path, tokenizer: Any) -> Iterator[Row]:
     """Schemas that both engines compile, with the tokens of a document that both accept."""
-    vocabulary, other = sg.Vocabulary.from_tokenizer(tokenizer), LLGuidance(tokenizer)
+    vocabulary, other = sg.engine.Vocabulary.from_tokenizer(tokenizer), LLGuidance(tokenizer)
     with lzma.open(data / "maskbench-dev.jsonl.xz", "rt") as lines:
         for line in itertools.islice(lines, 0, None, 3):
             case = json.loads(line)
@@ -57,7 +57,7 @@ def rows(data: Path, tokenizer: Any) -> Iterator[Row]:
                 yield case["schema"], tokens
 
 
-def both_accept(schema: Any, tokens: list[int], vocabulary: sg.Vocabulary, other: LLGuidance) -> bool:
+def both_accept(schema: Any, tokens: list[int], vocabulary: sg.engine.Vocabulary, other: LLGuidance) -> bool:
     """Do both engines take the schema and these tokens?"""
     try:
         matcher = sg.JsonSchema(schema).compile(vocabulary).matcher()
@@ -77,7 +77,7 @@ def steps(matchers: list[Any], batch_rows: list[Row]) -> Iterator[list[tuple[Any
 
 def ours(tokenizer: Any, batch_rows: list[Row]) -> Callable[[], Run]:
     """structgen's `fill_masks`."""
-    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
     out = np.zeros((len(batch_rows), vocabulary.words), np.uint32)
 
     def made() -> Run:

@@ -155,7 +155,7 @@ def kinds(model: Any) -> dict[str, Call]:
         "new schema": lambda limits: made(new_schema())(limits),
         "heavy schema": lambda limits: made(heavy_schema())(limits),
         "stubborn validator": made(Stubborn),
-        "endless Machine": made(sg.Machine(Endless())),
+        "endless Machine": made(sg.constraints.Machine(Endless())),
         "three multipleOf": made(MULTIPLES),
         "guards": made(TAGS, guards=guards, banned=["lyon", "ada"]),
         "tools": lambda limits: sg.run(model, PROMPT, [wait], limits=limits, max_turns=50, sampling=HOT),

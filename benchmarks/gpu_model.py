@@ -70,7 +70,7 @@ def build(size: str, device: torch.device, dtype: torch.dtype) -> sg.Model:
 
     width = WIDTHS[size]
     tokens = tokens_of(width)
-    vocabulary = sg.Vocabulary.from_tokens([*tokens, None], end_ids=[width - 1], width=width)
+    vocabulary = sg.engine.Vocabulary.from_tokens([*tokens, None], end_ids=[width - 1], width=width)
     heads = {"num_key_value_heads": 4 if size == "tiny" else 8, "max_position_embeddings": 8192}
     config = LlamaConfig(vocab_size=width, eos_token_id=width - 1, **heads, **SIZES[size])
     torch.manual_seed(0)

@@ -154,7 +154,7 @@ class Clock:
 class Oracle(DeviceChooser):
     """Chooses as on a device, and is told each row's token: a random one of those that its mask allows."""
 
-    def __init__(self, vocabulary: sg.Vocabulary, device: torch.device, clock: Clock) -> None:
+    def __init__(self, vocabulary: sg.engine.Vocabulary, device: torch.device, clock: Clock) -> None:
         super().__init__(vocabulary, device)
         self._clock, self._random, self._ids = clock, random.Random(0), vocabulary.end_ids[0]
 
@@ -206,7 +206,7 @@ def models(size: str) -> tuple[sg.Model, sg.Model]:
     """A model of next to nothing with a real vocabulary, in the host's memory and on the "meta" device."""
     width = WIDTHS[size]
     tokens = tokens_of(width)
-    vocabulary = sg.Vocabulary.from_tokens([*tokens, None], end_ids=[width - 1], width=width)
+    vocabulary = sg.engine.Vocabulary.from_tokens([*tokens, None], end_ids=[width - 1], width=width)
     shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = LlamaConfig(vocab_size=width, max_position_embeddings=8192, **shape)
     module, tokenizer = LlamaForCausalLM(config).eval(), LongestMatch(tokens)

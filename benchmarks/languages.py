@@ -159,7 +159,7 @@ def timed(run: Callable[[], Any]) -> float:
 
 def ours(tokenizer: Any) -> Callable[[str], Run]:
     """Grammar to a function from tokens to microseconds, for structgen."""
-    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
 
     def make(grammar: str) -> Run:
         compiled = sg.Lark(grammar).compile(vocabulary)

@@ -41,8 +41,8 @@ PROMPTS = [
     "The little dog was", "Tom and his friend",
 ]  # fmt: skip
 SETS: list[list[Any]] = [
-    ["scared"], [sg.AnyOf("scream", "screams", "screamed", "screaming", whole_word=True)], ["big tree", "red"],
-    [sg.Ordered("sad", "happy")], ["elephant", "yellow", "cake"],
+    ["scared"], [sg.phrases.AnyOf("scream", "screams", "screamed", "screaming", whole_word=True)], ["big tree", "red"],
+    [sg.phrases.Ordered("sad", "happy")], ["elephant", "yellow", "cake"],
 ]  # fmt: skip
 BEAMS = 2, 4, 8, 16, 32
 LIMITS = sg.Limits(32)

@@ -52,8 +52,8 @@ SLOTS = [
     [" in the park.", " at home.", " near the river.", " in the morning.", " again."],
 ]  # fmt: skip
 SETS: list[list[Any]] = [
-    ["river"], ["bird"], [sg.AnyOf("tree", "ball"), "Tom"], ["mother", "morning"],
-    [sg.Ordered("girl", "food", "again")],
+    ["river"], ["bird"], [sg.phrases.AnyOf("tree", "ball"), "Tom"], ["mother", "morning"],
+    [sg.phrases.Ordered("girl", "food", "again")],
     [sg.Phrase("the", times=(0, 1)), "home"],
 ]  # fmt: skip
 HAS = [
@@ -78,7 +78,7 @@ def random_spaces(count: int) -> Iterator[Space]:
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     sets: list[tuple[list[Any], str]] = [
         (["ab"], "ab"), (["aba", "b"], "aba"), (["ac", "ca"], "aca|cac|ac.*ca|ca.*ac"),
-        ([sg.AnyOf("abc", "cc")], "abc|cc"), ([sg.Ordered("c", "a", "b")], "c.*a.*b"),
+        ([sg.phrases.AnyOf("abc", "cc")], "abc|cc"), ([sg.phrases.Ordered("c", "a", "b")], "c.*a.*b"),
         ([sg.Phrase("a", times=2), "c"], "^(?=.*c)[bc]*a[bc]*a[bc]*$"),
     ]  # fmt: skip
     texts = ["".join(letters) for n in range(6) for letters in product("abc", repeat=n)]

@@ -36,7 +36,7 @@ def main() -> None:
             started = time.perf_counter()
             try:
                 portable = sg.portable(row["schema"], provider)
-            except sg.RequestError as error:
+            except sg.errors.RequestError as error:
                 counts[f"refused: {type(error).__name__}"] += 1
                 print(provider, row["id"], str(error)[:160])
                 continue

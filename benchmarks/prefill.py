@@ -66,7 +66,7 @@ def runner(who: str, attention: str, window: int) -> Callable[[list[list[int]]],
     torch.manual_seed(1)
     config = MistralConfig(sliding_window=window, **SIZES) if window else LlamaConfig(**SIZES)
     module = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
-    vocabulary = sg.Vocabulary.from_tokens([b"%d " % i for i in range(WIDTH - 1)] + [None], end_ids=[WIDTH - 1])
+    vocabulary = sg.engine.Vocabulary.from_tokens([b"%d " % i for i in range(WIDTH - 1)] + [None], end_ids=[WIDTH - 1])
     model, limits = sg.Model(module, ByteTokenizer(), vocabulary), sg.Limits(max_new_tokens=1)
 
     def ours(prompts: list[list[int]]) -> list[int]:

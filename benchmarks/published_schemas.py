@@ -85,7 +85,7 @@ def row(model: sg.Model, file: Path, documents: int) -> list[str]:
     grammar, compiled = timed(lambda: grammar_for(JsonSchema(schema), model.vocabulary))
     matcher = grammar.matcher()
     _, mask = timed(matcher.mask)
-    _, closing = timed(lambda: sg.closing_tokens(matcher))
+    _, closing = timed(lambda: sg.engine.closing_tokens(matcher))
     ends, work, steps = zip(*(document(model, schema, seed) for seed in range(documents)), strict=True)
     told = ", ".join(f"{count} {end}" for end, count in Counter(ends).most_common())
     size = len(json.dumps(schema, separators=(",", ":")))

@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
             {"source": [text for text, _ in half]} if schema is QUOTES else {} for half in halves
         ]
         pairs = [(prompt, right) for prompt, (_, right) in zip(first, halves[0], strict=True)]
-        fitted = sg.absence_thresholds(model, pairs, schema, limits=LIMITS, **sources[0])
+        fitted = sg.absence.absence_thresholds(model, pairs, schema, limits=LIMITS, **sources[0])
         ways = dict(zip(WAYS, (None, "ask", fitted, NEVER), strict=True))
         told[kind] = {
             way: judged(

@@ -93,7 +93,7 @@ def groups(rows: Sequence[Judged]) -> list[tuple[float, float, int]]:
 
 
 def error(rows: Sequence[Judged]) -> float:
-    """The expected calibration error over the intervals of the picture; `sg.calibration_error` has ten."""
+    """The expected calibration error over the intervals of the picture; `sg.classifying.calibration_error` has ten."""
     return sum(abs(told - right) * count for told, right, count in groups(rows)) / len(rows)
 
 

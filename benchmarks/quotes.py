@@ -310,7 +310,7 @@ def cost(arguments: argparse.Namespace) -> None:
 
     with unpacked(arguments.data / "llama3-tokenizer") as folder:
         tokenizer = AutoTokenizer.from_pretrained(folder)
-    vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
     words = WordSource(random.Random("quotes"))
     document = " ".join(_made(words, "contact")[0] for _ in range(1_300))[:100_000]
     lead = tokenizer.encode('"', add_special_tokens=False)

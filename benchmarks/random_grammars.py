@@ -25,7 +25,7 @@ def disagreements(seed: int) -> list[str]:
     lark, gbnf = random_grammar(seed)
     found = []
     for lexer, constraint in (
-        ("dynamic_complete", sg.GBNF(gbnf, start="start")),
+        ("dynamic_complete", sg.constraints.GBNF(gbnf, start="start")),
         ("dynamic", sg.Lark(f"{lark}\n%llguidance {{}}\n")),
     ):
         wanted = verdicts_of_lark(lark, lexer)
@@ -47,7 +47,7 @@ def main() -> None:
     for seed in range(given.first, given.first + given.count):
         try:
             found = disagreements(seed)
-        except sg.LimitExceeded as error:
+        except sg.errors.LimitExceeded as error:
             COUNTS["refused"] += 1
             print(seed, "LimitExceeded", str(error)[:100])
             continue

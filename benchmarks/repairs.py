@@ -113,7 +113,7 @@ def counted(model: sg.Model, rows: Iterable[Row]) -> dict[str, Counter[str]]:
             try:
                 run = sg.generate(model, row.prompt, schema, details=True, **options)
                 after, refused, failed = run.value.model_dump() == row.right, bool(run.trace), False
-            except sg.RunError:
+            except sg.errors.RunError:
                 after, refused, failed = False, True, True
             counts.setdefault(rule, Counter()).update(
                 texts=1, before=before, after=after, refused=refused, repaired=refused and after, failed=failed,

@@ -65,11 +65,11 @@ LARK_WAYS: dict[str, tuple[str, Off]] = {
 class Case(NamedTuple):
     """A grammar and its texts."""
 
-    compiled: Callable[[], sg.Grammar | None]
+    compiled: Callable[[], sg.engine.Grammar | None]
     texts: list[list[int]]
 
 
-def compiled(constraint: Any, vocabulary: sg.Vocabulary) -> sg.Grammar | None:
+def compiled(constraint: Any, vocabulary: sg.engine.Vocabulary) -> sg.engine.Grammar | None:
     """The grammar; None where it is refused."""
     try:
         return constraint.compile(vocabulary)  # type: ignore[no-any-return]
@@ -88,7 +88,7 @@ def forget() -> None:
                     each.cache_clear()
 
 
-def walk(grammar: sg.Grammar, tokens: Sequence[int]) -> tuple[list[float], bytes]:
+def walk(grammar: sg.engine.Grammar, tokens: Sequence[int]) -> tuple[list[float], bytes]:
     """Seconds for the first mask, and for all masks and steps of a text; the masks."""
     began, matcher = time.thread_time(), grammar.matcher()
     masks = [np.asarray(matcher.mask())]
@@ -133,7 +133,9 @@ def compared(off: Off, cases: Sequence[Case]) -> list[float]:
     return (totals[1] / totals[0]).tolist()
 
 
-def schema_cases(data: Path, stride: int, encode: Callable[[str], list[int]], vocabulary: sg.Vocabulary) -> list[Case]:
+def schema_cases(
+    data: Path, stride: int, encode: Callable[[str], list[int]], vocabulary: sg.engine.Vocabulary
+) -> list[Case]:
     """Schemas of MaskBench, with their documents."""
     cases = []
     with lzma.open(data / "maskbench-dev.jsonl.xz", "rt") as lines:
@@ -146,7 +148,7 @@ def schema_cases(data: Path, stride: int, encode: Callable[[str], list[int]], vo
     return cases
 
 
-def lark_cases(encode: Callable[[str], list[int]], vocabulary: sg.Vocabulary) -> list[Case]:
+def lark_cases(encode: Callable[[str], list[int]], vocabulary: sg.engine.Vocabulary) -> list[Case]:
     """The grammars of `languages.py`, with their texts."""
     return [
         Case(partial(compiled, sg.Lark(grammar), vocabulary), [encode(text) for text in texts])
@@ -164,7 +166,7 @@ def main() -> None:
     lines = ["| way | what it knows | first mask | first text | later texts |", "| --- | --- | ---: | ---: | ---: |"]
     with unpacked(options.data / "llama3-tokenizer") as folder:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-        vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+        vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
 
         def encode(text: str) -> list[int]:
             return tokenizer.encode(text, add_special_tokens=False)  # type: ignore[no-any-return]

@@ -165,7 +165,7 @@ def _plain(text: str, vocabulary: Vocabulary) -> str:
     return text.strip()
 
 
-def _wrong(reply: sg.Reply[Any], *, thinks: bool, calls: bool, said: list[str]) -> str | None:
+def _wrong(reply: sg.records.Reply[Any], *, thinks: bool, calls: bool, said: list[str]) -> str | None:
     thinking = reply.generation.thinking or ""
     told = f"thinking={thinking!r} text={reply.text!r} calls={[each.arguments for each in reply.calls]} said={said}"
     if (THOUGHT in thinking) != thinks:

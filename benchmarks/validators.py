@@ -146,7 +146,7 @@ def measured(model: sg.Model, target: Any) -> tuple[int, int, int]:
         for prompt in PROMPTS:
             try:
                 run = sg.generate(model, prompt, schema=target, limits=sg.Limits(max_new_tokens=budget), details=True)
-            except sg.RunError:
+            except sg.errors.RunError:
                 continue
             solved += 1
             forwards += run.stats.forwards

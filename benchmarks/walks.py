@@ -75,7 +75,7 @@ class Fault(Exception):
 class Tokens:
     """A vocabulary, and which of its tokens end or separate something."""
 
-    def __init__(self, vocabulary: sg.Vocabulary) -> None:
+    def __init__(self, vocabulary: sg.engine.Vocabulary) -> None:
         self.vocabulary = vocabulary
         texts = [vocabulary.token(token) for token in range(vocabulary.width)]
         self.structural: Flags = np.array([any(byte in b'"]},' for byte in text) for text in texts])
@@ -100,7 +100,7 @@ def check_refusals(tokens: Tokens, matcher: Matcher, allowed: Flags, draw: rando
     for token in draw.sample(forbidden.tolist(), min(2, forbidden.size)):
         try:
             matcher.advance(token)
-        except sg.TokenRejected:
+        except sg.errors.TokenRejected:
             continue
         raise Fault(f"token {token} was taken, though the mask forbids it")
     if matcher.position != position:
@@ -207,7 +207,7 @@ def one(tokens: Tokens, rows: list[dict[str, Any]], number: int, counts: Counter
     schema, layout = rows[number % len(rows)]["schema"], LAYOUTS[number // len(rows) % len(LAYOUTS)]
     try:
         grammar = sg.JsonSchema(schema, **layout).compile(tokens.vocabulary)
-    except sg.RequestError as error:
+    except sg.errors.RequestError as error:
         return f"not compiled: {type(error).__name__}", None
     counts["walks"] += 1
     text: bytes | None = None
@@ -304,7 +304,7 @@ def main() -> None:
     rows = maskbench.read_rows(options.data)
     with unpacked(options.tokenizer) as folder:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    tokens = Tokens(sg.Vocabulary.from_tokenizer(tokenizer))
+    tokens = Tokens(sg.engine.Vocabulary.from_tokenizer(tokenizer))
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "walks.json"
     result = json.loads(file.read_text()) if file.exists() else {}

@@ -37,7 +37,7 @@ EXAMPLES = [
         ("Mia Lund", 29), ("Tom Berg", 52), ("Kim Novak", 47), ("Paul Wirth", 38),
     ]),
 ]  # fmt: skip
-thresholds = sg.absence_thresholds(
+thresholds = sg.absence.absence_thresholds(
     model, [(prompt(text), value) for text, value in EXAMPLES], Person, source=[text for text, _ in EXAMPLES]
 )
 print({pointer: round(each, 3) for pointer, each in thresholds.items()})

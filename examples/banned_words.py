@@ -25,7 +25,7 @@ print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer, guards=[guard
 # Your own rule: a guard reads bytes. Its veto names the byte where the offence began.
 
 
-class NoEcho(sg.Guard[bytes]):
+class NoEcho(sg.guards.Guard[bytes]):
     """The text must not say the same word twice in a row."""
 
     def start(self):
@@ -35,7 +35,7 @@ class NoEcho(sg.Guard[bytes]):
         said = state + text
         words = said.split(b" ")
         if len(words) > 2 and words[-2] == words[-3]:
-            return sg.Veto(said.rindex(words[-2]), f"{words[-2].decode()!r} twice")
+            return sg.guards.Veto(said.rindex(words[-2]), f"{words[-2].decode()!r} twice")
         return said
 
 

@@ -21,7 +21,7 @@ SCHEMA = {
 }
 
 model, tokenizer = load_demo()
-vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
 matcher = sg.JsonSchema(SCHEMA).compile(vocabulary).matcher()
 ids = torch.tensor([tokenizer.encode(PROMPT)])
 

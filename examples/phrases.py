@@ -20,14 +20,14 @@ print("Sie" in german)
 # *scared*, and one of four forms of *scream*, on two prompts at once.
 stories = sg.generate(
     model, ["The soldiers", "The child"], tokenizer=tokenizer, beams=8, limits=sg.Limits(40),
-    phrases=["scared", sg.AnyOf("scream", "screams", "screaming", "screamed")],
+    phrases=["scared", sg.phrases.AnyOf("scream", "screams", "screaming", "screamed")],
 )  # fmt: skip
 print(["scared" in story and "scream" in story for story in stories])
 
 # In one value of a schema, which is enforced as always.
 person = sg.generate(
     model, "Text: Ada Moreau, 36, left New York for Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8,
-    canonical=True, phrases=[sg.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
+    canonical=True, phrases=[sg.phrases.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
 )  # fmt: skip
 print(repr(person))
 

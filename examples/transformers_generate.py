@@ -25,7 +25,7 @@ for run in output.generations:
     print(repr(run.value), run.finish)
 
 # 3. What is allowed next, for a loop of your own: see own_loop.py.
-matcher = sg.JsonSchema(Person).compile(sg.Vocabulary.from_tokenizer(tokenizer)).matcher()
+matcher = sg.JsonSchema(Person).compile(sg.engine.Vocabulary.from_tokenizer(tokenizer)).matcher()
 print([matcher.grammar.vocabulary.token(token) for token in matcher.allowed_tokens()])
 
 # Output:

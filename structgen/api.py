@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -31,53 +31,53 @@ if TYPE_CHECKING:
 
 
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
-) -> str: ...
+def generate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
+    *, details: NO = False, **options: Unpack[Options]) -> str: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
-) -> Generation[str]: ...
+def generate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
+    *, details: YES, **options: Unpack[Options]) -> Generation[str]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
-) -> list[str]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
+    *, details: NO = False, **options: Unpack[Options]) -> list[str]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
-) -> list[Generation[str]]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[str]]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
-) -> T: ...
+def generate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: NO = False, **options: Unpack[Options]) -> T: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
-) -> Generation[T]: ...
+def generate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: YES, **options: Unpack[Options]) -> Generation[T]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
-) -> list[T]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: NO = False, **options: Unpack[Options]) -> list[T]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
-) -> list[Generation[T]]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[T]]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: object, *, details: NO = False, **options: Unpack[Options]
-) -> Any: ...
+def generate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
+    *, details: NO = False, **options: Unpack[Options]) -> dict[str, Any]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompt, schema: object, *, details: YES, **options: Unpack[Options]
-) -> Generation[Any]: ...
+def generate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
+    *, details: YES, **options: Unpack[Options]) -> Generation[dict[str, Any]]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: object, *, details: NO = False, **options: Unpack[Options]
-) -> list[Any]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
+    *, details: NO = False, **options: Unpack[Options]) -> list[dict[str, Any]]: ...  # fmt: skip
 @overload
-def generate(
-    model: AnyModel, prompt: Prompts, schema: object, *, details: YES, **options: Unpack[Options]
-) -> list[Generation[Any]]: ...
+def generate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[dict[str, Any]]]: ...  # fmt: skip
+@overload
+def generate(model: AnyModel, prompt: Prompt, schema: object,
+    *, details: NO = False, **options: Unpack[Options]) -> Any: ...  # fmt: skip
+@overload
+def generate(model: AnyModel, prompt: Prompt, schema: object,
+    *, details: YES, **options: Unpack[Options]) -> Generation[Any]: ...  # fmt: skip
+@overload
+def generate(model: AnyModel, prompt: Prompts, schema: object,
+    *, details: NO = False, **options: Unpack[Options]) -> list[Any]: ...  # fmt: skip
+@overload
+def generate(model: AnyModel, prompt: Prompts, schema: object,
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[Any]]: ...  # fmt: skip
 def generate(
     model: Any,
     prompt: Any = None,
@@ -153,53 +153,53 @@ def generate(
 
 
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
-) -> str: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
+    *, details: NO = False, **options: Unpack[Options]) -> str: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
-) -> Generation[str]: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
+    *, details: YES, **options: Unpack[Options]) -> Generation[str]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: NO = False, **options: Unpack[Options]
-) -> list[str]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
+    *, details: NO = False, **options: Unpack[Options]) -> list[str]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: Text | None = None, *, details: YES, **options: Unpack[Options]
-) -> list[Generation[str]]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[str]]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
-) -> T: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: NO = False, **options: Unpack[Options]) -> T: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
-) -> Generation[T]: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: YES, **options: Unpack[Options]) -> Generation[T]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: NO = False, **options: Unpack[Options]
-) -> list[T]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: NO = False, **options: Unpack[Options]) -> list[T]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: TypeForm[T], *, details: YES, **options: Unpack[Options]
-) -> list[Generation[T]]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[T]]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: object, *, details: NO = False, **options: Unpack[Options]
-) -> Any: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
+    *, details: NO = False, **options: Unpack[Options]) -> dict[str, Any]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompt, schema: object, *, details: YES, **options: Unpack[Options]
-) -> Generation[Any]: ...
+async def agenerate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
+    *, details: YES, **options: Unpack[Options]) -> Generation[dict[str, Any]]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: object, *, details: NO = False, **options: Unpack[Options]
-) -> list[Any]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
+    *, details: NO = False, **options: Unpack[Options]) -> list[dict[str, Any]]: ...  # fmt: skip
 @overload
-async def agenerate(
-    model: AnyModel, prompt: Prompts, schema: object, *, details: YES, **options: Unpack[Options]
-) -> list[Generation[Any]]: ...
+async def agenerate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[dict[str, Any]]]: ...  # fmt: skip
+@overload
+async def agenerate(model: AnyModel, prompt: Prompt, schema: object,
+    *, details: NO = False, **options: Unpack[Options]) -> Any: ...  # fmt: skip
+@overload
+async def agenerate(model: AnyModel, prompt: Prompt, schema: object,
+    *, details: YES, **options: Unpack[Options]) -> Generation[Any]: ...  # fmt: skip
+@overload
+async def agenerate(model: AnyModel, prompt: Prompts, schema: object,
+    *, details: NO = False, **options: Unpack[Options]) -> list[Any]: ...  # fmt: skip
+@overload
+async def agenerate(model: AnyModel, prompt: Prompts, schema: object,
+    *, details: YES, **options: Unpack[Options]) -> list[Generation[Any]]: ...  # fmt: skip
 async def agenerate(
     model: Any, prompt: Any = None, schema: Any = None, *, details: bool | None = False, **options: Any
 ) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from structgen.arguments import without_nones
@@ -37,9 +37,13 @@ def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[StreamOptions]
 ) -> Iterator[Event[str]]: ...
 @overload
-def stream(
+def stream(  # type: ignore[overload-overlap]
     model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[StreamOptions]
 ) -> Iterator[Event[T]]: ...
+@overload
+def stream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[StreamOptions]
+) -> Iterator[Event[dict[str, Any]]]: ...
 @overload
 def stream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
@@ -75,9 +79,13 @@ def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[str]]: ...
 @overload
-def astream(
+def astream(  # type: ignore[overload-overlap]
     model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[T]]: ...
+@overload
+def astream(
+    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[StreamOptions]
+) -> AsyncIterator[Event[dict[str, Any]]]: ...
 @overload
 def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -30,7 +31,7 @@ LAYERS = [
     {"schema"},
     {"masks", "values"},
     {"endings", "guards", "parts"},
-    {"constraints", "models", "tools", "phrases"},
+    {"constraints", "models", "tools", "phrases", "engine"},
     {"explanation", "chat", "rendering", "porting", "trace"},
     {"decoding"},
     {"remote_replies"},
@@ -40,7 +41,7 @@ LAYERS = [
     {"testing", "absence"},
     {"calling"},
     {"batch_jobs"},
-    {"demo", "server"},
+    {"demo", "server", "records"},
     {"integrations"},
     {"cli"},
     {"__main__"},
@@ -51,7 +52,7 @@ WITHOUT_TORCH = {
     "kernels", "schema", "given_prompts", "json_text", "model_settings",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "porting", "phrases", "trace",
+    "tools", "chat", "rendering", "porting", "phrases", "trace", "engine",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 
@@ -229,14 +230,24 @@ def test_what_type_checkers_see_is_what_runs():
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
     imports = [(node.module, each) for node in stub.body if isinstance(node, ast.ImportFrom) for each in node.names]
     assert all(each.name == each.asname for _, each in imports)
-    assert {each.name: module for module, each in imports} == structgen._HOME_OF
+    assert {each.name: module for module, each in imports if module != "structgen"} == structgen._HOME_OF
+    assert [each.name for module, each in imports if module == "structgen"] == structgen._MODULES
+
+
+def test_a_name_that_has_moved_works_from_the_top_and_says_where_it_is():
+    for module, names in structgen._MOVED.items():
+        for name in names.split():
+            assert name not in structgen.__all__
+            with pytest.warns(DeprecationWarning, match=f"structgen.{name} is structgen.{module}.{name} now"):
+                assert getattr(structgen, name) is getattr(import_module(f"structgen.{module}"), name)
 
 
 def test_the_reference_has_every_public_name():
     pages = (PACKAGE.parent / "docs" / "reference").glob("*.md")
     lines = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
     listed = [line.removeprefix("::: structgen.") for line in lines if line.startswith(":::")]
-    assert sorted(listed) == list(structgen.__all__)
+    moved = [f"{module}.{name}" for module, names in structgen._MOVED.items() for name in names.split()]
+    assert sorted(listed) == sorted([*structgen.__all__, *moved])
 
 
 def test_every_dependency_and_extra_of_the_package_is_imported_by_it():

@@ -21,7 +21,7 @@ class Structgen:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self.version = sg.__version__
-        self._vocabulary = sg.Vocabulary.from_tokenizer(tokenizer)
+        self._vocabulary = sg.engine.Vocabulary.from_tokenizer(tokenizer)
         self._nothing = np.zeros(self._vocabulary.words, np.uint32)
         self._vocabulary.trie  # noqa: B018 - built on first use, and part of the start-up
 

@@ -104,7 +104,7 @@ class _Outlines(Engine):
 
         import structgen as sg
 
-        known = sg.Vocabulary.from_tokenizer(self.tokenizer)
+        known = sg.engine.Vocabulary.from_tokenizer(self.tokenizer)
         ids: dict[bytes, list[int]] = {}
         for token in range(len(self.tokenizer)):
             if text := known.token(token):

@@ -24,7 +24,7 @@ class StructgenEngine(Engine):
         return "structgen"
 
     def init(self):
-        self.vocabulary = sg.Vocabulary.from_tokenizer(self.tokenizer)
+        self.vocabulary = sg.engine.Vocabulary.from_tokenizer(self.tokenizer)
         sg.JsonSchema(True).compile(self.vocabulary).matcher().mask()  # what is made once for a vocabulary
 
     def compile_grammar(self, schema):
@@ -37,7 +37,7 @@ class StructgenEngine(Engine):
     def compute_mask(self):
         try:
             self.mask = self.matcher.mask()
-        except sg.DeadEnd:  # nothing may follow
+        except sg.errors.DeadEnd:  # nothing may follow
             self.mask = None
 
     def commit_token(self, t):

@@ -97,6 +97,10 @@ def extract_many(
 @overload
 def extract_many(model: Any, inputs: Any, schema: TypeForm[T], **options: Unpack[ExtractOptions]) -> Extraction[T]: ...
 @overload
+def extract_many(
+    model: Any, inputs: Any, schema: Callable[..., object], **options: Unpack[ExtractOptions]
+) -> Extraction[dict[str, Any]]: ...
+@overload
 def extract_many(model: Any, inputs: Any, schema: object, **options: Unpack[ExtractOptions]) -> Extraction[Any]: ...
 def extract_many(
     model: Any,

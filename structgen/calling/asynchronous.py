@@ -128,15 +128,25 @@ async def arun(
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-async def arun(
+async def arun(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
-async def arun(
+async def arun(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
+) -> dict[str, Any]: ...  # fmt: skip
+@overload
+async def arun(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[dict[str, Any]]: ...  # fmt: skip
 @overload
 async def arun(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,

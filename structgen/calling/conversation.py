@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -83,15 +83,25 @@ def run(
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-def run(
+def run(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[False] | None = False, **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip
 @overload
-def run(
+def run(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T],
     details: Literal[True], **options: Unpack[RunOptions],
 ) -> Conversation[T]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[False] | None = False, **options: Unpack[RunOptions],
+) -> dict[str, Any]: ...  # fmt: skip
+@overload
+def run(
+    model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: Callable[..., object],
+    details: Literal[True], **options: Unpack[RunOptions],
+) -> Conversation[dict[str, Any]]: ...  # fmt: skip
 @overload
 def run(
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: object,

@@ -91,15 +91,25 @@ def call(
     choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[str]: ...  # fmt: skip
 @overload
-def call(
+def call(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
     choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
 ) -> list[ToolCall[Any]] | T: ...  # fmt: skip
 @overload
-def call(
+def call(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: TypeForm[T],
     choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
 ) -> Reply[T]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", details: NO = False, **options: Unpack[TurnOptions],
+) -> list[ToolCall[Any]] | dict[str, Any]: ...  # fmt: skip
+@overload
+def call(
+    model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: Callable[..., object],
+    choice: Any = "auto", details: YES, **options: Unpack[TurnOptions],
+) -> Reply[dict[str, Any]]: ...  # fmt: skip
 @overload
 def call(
     model: AnyModel, messages: Messages, tools: Sequence[Any] = (), *, schema: object,

@@ -6,5 +6,6 @@ the parser of what comes (`parser.TurnParser`), and the text of calls (`CallForm
 
 from structgen.chat.call_format import CallFormat, Tags
 from structgen.chat.known import call_format
+from structgen.chat.structural import StructuralTag
 
-__all__ = ["CallFormat", "Tags", "call_format"]
+__all__ = ["CallFormat", "StructuralTag", "Tags", "call_format"]

@@ -87,7 +87,7 @@ def read_schema(path: Path, *, grammars: bool = False) -> Any:
         if grammars and path.suffix in (".lark", ".gbnf", ".ebnf"):
             import structgen as sg
 
-            return {".lark": sg.Lark, ".gbnf": sg.GBNF, ".ebnf": sg.EBNF}[path.suffix](text)
+            return {".lark": sg.Lark, ".gbnf": sg.constraints.GBNF, ".ebnf": sg.constraints.EBNF}[path.suffix](text)
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}") from error
     except UnicodeError as error:

@@ -69,7 +69,7 @@ _INSTEAD = {
     "streamer": "sg.stream(...) gives the text while it is made: for event in sg.stream(...): event.text",
     "stopping_criteria": "cancel=threading.Event() ends a call; limits=sg.Limits(stop=[...]) ends plain text",
     "generation_config": "pass sampling=sg.Sampling.from_model(model), and limits=sg.Limits(max_new_tokens=...)",
-    "prefix_allowed_tokens_fn": "pass a constraint as schema=; sg.Machine takes your own automaton",
+    "prefix_allowed_tokens_fn": "pass a constraint as schema=; sg.constraints.Machine takes your own automaton",
     "assistant_model": "leave it out: forced text and prompt lookup are read without an assistant",
     "draft": "leave it out: forced text and prompt lookup are read without a draft model",
     "attention_mask": "leave it out, or pass what the tokenizer returned for one prompt as prompt: it has the mask",

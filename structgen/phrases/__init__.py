@@ -2,3 +2,7 @@
 
 A phrase is an automaton over bytes, so it does not matter how a text is cut into tokens.
 """
+
+from structgen.phrases.kinds import AnyOf, BytePhrase, Gap, Ordered, Phrase, Template
+
+__all__ = ["AnyOf", "BytePhrase", "Gap", "Ordered", "Phrase", "Template"]

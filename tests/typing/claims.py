@@ -111,15 +111,15 @@ def of_a_variable(kind: type[City], some: Any, anything: object, call: Callable[
     assert_type(sg.generate(model, "p", kind), City)
     assert_type(sg.generate(model, "p", some), Any)
     assert_type(sg.generate(model, "p", anything), Any)
-    assert_type(sg.generate(model, "p", call), Any)
+    assert_type(sg.generate(model, "p", call), dict[str, Any])
 
 
 def of_no_type() -> None:
     """Functions, JSON Schemas, constraints, plain text."""
-    assert_type(sg.generate(model, "p", weather), Any)
-    assert_type(sg.generate(model, "p", ask), Any)
-    assert_type(sg.generate(model, "p", Shop().sell), Any)
-    assert_type(sg.generate(model, "p", Shop()), Any)
+    assert_type(sg.generate(model, "p", weather), dict[str, Any])
+    assert_type(sg.generate(model, "p", ask), dict[str, Any])
+    assert_type(sg.generate(model, "p", Shop().sell), dict[str, Any])
+    assert_type(sg.generate(model, "p", Shop()), dict[str, Any])
     assert_type(sg.generate(model, "p", {"type": "object"}), Any)
     assert_type(sg.generate(model, "p", schema), Any)
     assert_type(sg.generate(model, "p", sg.JsonSchema(City)), Any)
@@ -130,7 +130,7 @@ def of_no_type() -> None:
     assert_type(sg.generate(model, "p", sg.Lark("start: A")), str)
     assert_type(sg.generate(model, "p", sg.Sequence(sg.Text(until="x"), City, ["a", "b"])), str)
     assert_type(sg.generate(model, "p", sg.Repeat({"type": "null"}, 1, 3, separator=";")), str)
-    assert_type(sg.generate(model, "p", sg.Union(City, sg.SpecialToken("<end>"))), str)
+    assert_type(sg.generate(model, "p", sg.Union(City, sg.constraints.SpecialToken("<end>"))), str)
 
 
 def of_every_prompt(images: Mapping[str, Any], module: PreTrainedModel) -> None:
@@ -145,7 +145,7 @@ def of_every_prompt(images: Mapping[str, Any], module: PreTrainedModel) -> None:
     assert_type(sg.generate(model, ["p"]), list[str])
     assert_type(sg.generate(model, ["p"], Literal["a", "b"]), list[Literal["a", "b"]])
     assert_type(sg.generate(model, ["p"], City | None), list[City | None])
-    assert_type(sg.generate(model, ["p"], weather), list[Any])
+    assert_type(sg.generate(model, ["p"], weather), list[dict[str, Any]])
     assert_type(sg.generate(model, ["p"], schema), list[Any])
     assert_type(sg.generate(model, ["p", "q"], [City, None]), list[Any])
 
@@ -159,31 +159,31 @@ def with_options() -> None:
     assert_type(sg.generate(model, "p", details=True), sg.Generation[str])
     assert_type(sg.generate(model, "p", City, details=True), sg.Generation[City])
     assert_type(sg.generate(model, "p", Literal["a"], details=True), sg.Generation[Literal["a"]])
-    assert_type(sg.generate(model, "p", weather, details=True), sg.Generation[Any])
+    assert_type(sg.generate(model, "p", weather, details=True), sg.Generation[dict[str, Any]])
     assert_type(sg.generate(model, "p", schema, details=True), sg.Generation[Any])
     assert_type(sg.generate(model, ["p"], City | Point, details=True), list[sg.Generation[City | Point]])
     assert_type(sg.generate(model, ["p"], sg.Regex("a"), details=True), list[sg.Generation[str]])
     run = sg.generate(model, "p", City, details=True)
     assert_type(run.value.name, str)
     assert_type(run.thinking, str | None)
-    assert_type(run.caps, tuple[sg.Cap, ...])
+    assert_type(run.caps, tuple[sg.records.Cap, ...])
     assert_type(run.fields["/name"].values, Mapping[str, float])
 
 
 async def of_streams(some: Any) -> None:
     """An event has the whole value's type, whatever the prompt."""
-    assert_type(sg.stream(model, "p", City), Iterator[sg.Event[City]])
-    assert_type(sg.stream(model, ["p"], City | None), Iterator[sg.Event[City | None]])
-    assert_type(sg.stream(model, "p", Literal["a"]), Iterator[sg.Event[Literal["a"]]])
-    assert_type(sg.stream(model, "p", weather), Iterator[sg.Event[Any]])
-    assert_type(sg.stream(model, "p", schema), Iterator[sg.Event[Any]])
-    assert_type(sg.stream(model, "p"), Iterator[sg.Event[str]])
+    assert_type(sg.stream(model, "p", City), Iterator[sg.records.Event[City]])
+    assert_type(sg.stream(model, ["p"], City | None), Iterator[sg.records.Event[City | None]])
+    assert_type(sg.stream(model, "p", Literal["a"]), Iterator[sg.records.Event[Literal["a"]]])
+    assert_type(sg.stream(model, "p", weather), Iterator[sg.records.Event[dict[str, Any]]])
+    assert_type(sg.stream(model, "p", schema), Iterator[sg.records.Event[Any]])
+    assert_type(sg.stream(model, "p"), Iterator[sg.records.Event[str]])
     assert_type(next(sg.stream(model, "p", some)).partial, Any)
     assert_type(next(sg.stream(model, "p", City)).partial, City | None)
     assert_type(next(sg.stream(model, "p")).result, sg.Generation[str] | None)
     assert_type(next(sg.stream(model, "p", City, thinking=True)).thinking, bool)
-    assert_type(sg.astream(model, ["p"], City), AsyncIterator[sg.Event[City]])
-    assert_type(sg.astream(model, "p", list[int]), AsyncIterator[sg.Event[list[int]]])
+    assert_type(sg.astream(model, ["p"], City), AsyncIterator[sg.records.Event[City]])
+    assert_type(sg.astream(model, "p", list[int]), AsyncIterator[sg.records.Event[list[int]]])
     async for event in sg.astream(model, "p", Colour):
         assert_type(event.partial, Colour | None)
 
@@ -214,7 +214,7 @@ def of_calls() -> None:
     assert_type(sg.call(model, "p", [forecast], schema=City | None), list[sg.ToolCall[Any]] | City | None)
     assert_type(sg.call(model, "p", [forecast], schema=Literal["a"]), list[sg.ToolCall[Any]] | Literal["a"])
     assert_type(sg.call(model, "p", [forecast], schema=sg.Regex("a")), list[sg.ToolCall[Any]] | str)
-    assert_type(sg.call(model, "p", [forecast], schema=weather), list[sg.ToolCall[Any]] | Any)
+    assert_type(sg.call(model, "p", [forecast], schema=weather), list[sg.ToolCall[Any]] | dict[str, Any])
     assert_type(sg.call(model, "p", [forecast], schema=schema), list[sg.ToolCall[Any]] | Any)
     assert_type(sg.call(model, "p", [forecast], choice="required", parallel=True), list[sg.ToolCall[Any]])
     assert_type(sg.call(model, "p", [forecast], choice=forecast), list[sg.ToolCall[Point]])
@@ -236,7 +236,7 @@ def of_batches_of_calls() -> None:
     assert_type(
         sg.call(model, ["p", "q"], [forecast], choice=forecast, parallel=[True]), list[list[sg.ToolCall[Point]]]
     )
-    assert_type(sg.call(model, ["p"], [forecast], schema=City, details=True), list[sg.Reply[City]])
+    assert_type(sg.call(model, ["p"], [forecast], schema=City, details=True), list[sg.records.Reply[City]])
 
 
 def of_conversations() -> None:
@@ -248,7 +248,7 @@ def of_conversations() -> None:
         sg.run(model, "p", [forecast], schema=City | Point, confirm=lambda each: each.name != "x"), City | Point
     )
     assert_type(sg.run(model, "p", [forecast], schema=sg.Choice(["a"])), str)
-    assert_type(sg.run(model, "p", [forecast], schema=weather), Any)
+    assert_type(sg.run(model, "p", [forecast], schema=weather), dict[str, Any])
     assert_type(sg.run(model, "p", [forecast], schema=schema), Any)
     assert_type(sg.run(model, "p", [forecast], details=True).answer, str)
     assert_type(sg.run(model, "p", [forecast], schema=City, details=True).answer, City)
@@ -263,7 +263,7 @@ async def of_async_calls() -> None:
     assert_type(await sg.acall(model, "p", [forecast]), list[sg.ToolCall[Any]] | str)
     assert_type((await sg.acall(model, "p", [look_up], choice=look_up))[0].invoke(), int)
     assert_type(await sg.acall(model, chat, [forecast], schema=City), list[sg.ToolCall[Any]] | City)
-    assert_type(await sg.acall(model, "p", [forecast], schema=City, details=True), sg.Reply[City])
+    assert_type(await sg.acall(model, "p", [forecast], schema=City, details=True), sg.records.Reply[City])
     assert_type(await sg.acall(model, ["p", "q"], [forecast], schema=City), list[list[sg.ToolCall[Any]] | City])
     assert_type(await sg.arun(model, "p", [forecast, look_up]), str)
     assert_type(await sg.arun(model, "p", [forecast], schema=City), City)
@@ -282,7 +282,7 @@ def mistakes() -> None:
     sg.generate(model, 5, City)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
     sg.nothing  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]  # noqa: B018
     sg.Sequence(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    sg.Machine("no machine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    sg.constraints.Machine("no machine")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     forecast(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     forecast("Paris", hours=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Desk().book("all")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -301,22 +301,24 @@ def of_nothing() -> None:
     """None is not given."""
     assert_type(sg.generate(model, "p", City, sampling=None, beams=None, order=None, details=None), City)
     assert_type(sg.call(model, "p", [forecast], parallel=None, limits=None), list[sg.ToolCall[Any]] | str)
-    assert_type(sg.classify(model, "p", ["a", "b"], multi=None), sg.Classification[str])
+    assert_type(sg.classify(model, "p", ["a", "b"], multi=None), sg.records.Classification[str])
 
 
 def of_jobs() -> None:
     """A job has values of the schema's type, and entries as a file would hold them."""
     job = sg.extract_many(model, ["p"], City)
-    assert_type(job, sg.Extraction[City])
+    assert_type(job, sg.records.Extraction[City])
     assert_type(job.values, list[City | None])
     assert_type(job.results, list[dict[str, Any]])
-    assert_type(sg.extract_many(model, "folder/", list[int], prompt="{text}", out="x.jsonl"), sg.Extraction[list[int]])
+    assert_type(
+        sg.extract_many(model, "folder/", list[int], prompt="{text}", out="x.jsonl"), sg.records.Extraction[list[int]]
+    )
     assert_type(sg.extract_many(model, ["p"], City | None).values, list[City | None])
-    assert_type(sg.extract_many(model, ["p"], Literal["a"], keep=True), sg.Extraction[Literal["a"]])
-    assert_type(sg.extract_many(model, ["p"]), sg.Extraction[str])
-    assert_type(sg.extract_many(model, ["p"], sg.Regex("a"), several=2), sg.Extraction[str])
-    assert_type(sg.extract_many(model, ["p"], weather), sg.Extraction[Any])
-    assert_type(sg.extract_many(model, ["p"], schema), sg.Extraction[Any])
+    assert_type(sg.extract_many(model, ["p"], Literal["a"], keep=True), sg.records.Extraction[Literal["a"]])
+    assert_type(sg.extract_many(model, ["p"]), sg.records.Extraction[str])
+    assert_type(sg.extract_many(model, ["p"], sg.Regex("a"), several=2), sg.records.Extraction[str])
+    assert_type(sg.extract_many(model, ["p"], weather), sg.records.Extraction[dict[str, Any]])
+    assert_type(sg.extract_many(model, ["p"], schema), sg.records.Extraction[Any])
     for entry in job:
         assert_type(entry, dict[str, Any])
     sg.extract_many(model, ["p"], City, promt="x")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
@@ -324,10 +326,10 @@ def of_jobs() -> None:
 
 def of_classifying() -> None:
     """A label is one of those that were given."""
-    assert_type(sg.classify(model, "p", ["a", "b"]), sg.Classification[str])
-    assert_type(sg.classify(model, ["p"], {"a": "first", "b": "second"}), list[sg.Classification[str]])
-    assert_type(sg.classify(model, "p", Colour), sg.Classification[Colour])
-    assert_type(sg.classify(model, ["p", "q"], Literal["a", "b"]), list[sg.Classification[Literal["a", "b"]]])
+    assert_type(sg.classify(model, "p", ["a", "b"]), sg.records.Classification[str])
+    assert_type(sg.classify(model, ["p"], {"a": "first", "b": "second"}), list[sg.records.Classification[str]])
+    assert_type(sg.classify(model, "p", Colour), sg.records.Classification[Colour])
+    assert_type(sg.classify(model, ["p", "q"], Literal["a", "b"]), list[sg.records.Classification[Literal["a", "b"]]])
     found = sg.classify(model, "p", Colour, multi=True)
     assert_type(found.label, Colour)
     assert_type(found.distribution, Mapping[Colour, float])

@@ -1,0 +1,34 @@
+"""What calls return and streams yield, for annotations."""
+
+from structgen.batch_jobs.evaluation import Evaluation
+from structgen.batch_jobs.job import Extraction
+from structgen.calling.conversation import Conversation
+from structgen.calling.streaming import CallEvent
+from structgen.calling.turns import Reply
+from structgen.classifying import Calibration, Classification
+from structgen.decoding.confidence import Field
+from structgen.decoding.stream import Event
+from structgen.explanation import Explanation
+from structgen.given_prompts import PlainText
+from structgen.porting.portable import Portable
+from structgen.tools.api_requests import HttpRequest
+from structgen.trace.records import Absence, Cap, Loss
+
+__all__ = [
+    "Absence",
+    "Calibration",
+    "CallEvent",
+    "Cap",
+    "Classification",
+    "Conversation",
+    "Evaluation",
+    "Event",
+    "Explanation",
+    "Extraction",
+    "Field",
+    "HttpRequest",
+    "Loss",
+    "PlainText",
+    "Portable",
+    "Reply",
+]
