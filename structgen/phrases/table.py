@@ -16,6 +16,7 @@ from structgen.json_text.lexer import LETTERS
 from structgen.kernels import Rows, kernel
 from structgen.memo import Numbering, cached_up_to
 from structgen.regular.chardfa import CharDfa
+from structgen.regular.chardfa_kernels import FAR, fewest_steps
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S", bound=Hashable)
@@ -23,7 +24,7 @@ S = TypeVar("S", bound=Hashable)
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 
-NEVER = 1 << 30
+NEVER = FAR
 """The bytes that are needed where the phrase cannot be met any more."""
 FREE = 64
 """A state from which more bytes than this advance the phrase is a gap: the model fills it, and nothing is proposed."""
@@ -234,14 +235,9 @@ def _fewest(next_: Int32, met: Bool, whole: Bool) -> PhraseTable:
 
 
 def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
-    """The fewest bytes from each state to one in which the phrase is met."""
-    distances = np.where(met, 0, NEVER).astype(np.int32)
-    while True:
-        nearest = np.where(whole, distances[next_], NEVER).min(axis=1)
-        closer = np.minimum(distances, np.minimum(nearest + 1, NEVER))
-        if (closer == distances).all():
-            return distances
-        distances = closer
+    """The fewest bytes from each state to one in which the phrase is met, by bytes that continue a character."""
+    lost = np.full((1, 256), len(next_), np.int32)
+    return fewest_steps(np.vstack([np.where(whole, next_, len(next_)), lost]), np.append(met, False))[:-1]
 
 
 def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable[[S], bool]) -> PhraseTable:

@@ -87,6 +87,45 @@ def _expand(
     return done, count
 
 
+FAR = 1 << 30
+"""The steps from a state that leads to no accepting one."""
+
+
+def fewest_steps(next_: Int32, accepts: NDArray[np.bool_]) -> Int32:
+    """int32[states]: the fewest steps from each state of a table to an accepting one; `FAR` if none can be reached.
+
+    Args:
+        next_: int32[states, classes], all columns of which may be taken.
+    """
+    steps: Int32 = np.where(accepts, 0, FAR).astype(np.int32)
+    lower_steps(np.ascontiguousarray(next_), steps)
+    return steps
+
+
+@kernel
+def lower_steps(next_: Rows[Int32], steps: Int32) -> int:
+    """Lower the steps of each state to one more than those of a state to which it leads, until none is too high.
+
+    States are visited from the last to the first and back in turn: most transitions lead to higher or to lower numbers,
+    so few rounds are needed. Returns the number of rounds.
+    """
+    changed, rounds, states = 1, 0, next_.shape[0]
+    while changed != 0:
+        changed = 0
+        for place in range(states):
+            state = place if rounds % 2 else states - 1 - place
+            least = steps[state]
+            for current in range(next_.shape[1]):
+                following = steps[next_[state, current]] + 1
+                if following < least:
+                    least = following
+            if least < steps[state]:
+                steps[state] = least
+                changed = 1
+        rounds += 1
+    return rounds
+
+
 @kernel
 def extreme_lengths(
     next_: Rows[Int32], final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64

@@ -11,7 +11,7 @@ shortest way to an end still fits into the length.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from structgen.automaton.writing.outline import outline_of
 from structgen.automaton.writing.text_classes import ESCAPED
 from structgen.memo import cached_method
 from structgen.regular.chardfa import CharDfa
+from structgen.regular.chardfa_kernels import FAR, fewest_steps
 
+PREFERRED = b"a0 "
+"""Bytes that a shortest end takes if one of them will do."""
 CHUNK = 64
 """The number of states that one kernel call expands."""
 
@@ -72,11 +75,17 @@ class Lifted:
         self._limits[:] = UNBOUNDED
         slack = 0  # see `Tables.block`
         if maximum is not None:
-            distances = shortest_ends(dfa)
+            distances = np.minimum(fewest_steps(dfa.next, self._ends > 0), MAX_COUNT)
+            distances[0] = 0
             slack = int(distances.max())
             self._limits[:] = np.maximum(maximum - distances, 0)
         behind = self._behind if also is None else None
-        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, behind=behind)
+        self._shortest_from: dict[int, int] = {}
+        """State of the DFA -> the first state of its shortest end (see `_shortest_end`)."""
+        closes = set(self._ends.tolist()) - {0}
+        one_end = quoted and also is None and len(closes) == 1
+        way_out = self._shortest_end if one_end else None
+        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, way_out, behind)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
@@ -118,6 +127,41 @@ class Lifted:
         if not self._first <= state < self._first + len(self._dfa.next) - 1:
             return None
         return {*self._ends.tolist()} - {0} if self._quoted else ()
+
+    @cached_property
+    def _plain_ways(self) -> tuple[Int32, list[tuple[int, int]], Int32]:
+        """The ends by characters of one byte.
+
+        Returns:
+            int32[states]: the fewest characters to an end; bytes with their classes, in the order in which they are
+            tried; and int32[states]: the fewest of these bytes to an end.
+        """
+        table, accepts = self._dfa.next, self._ends > 0
+        plain = sorted((_one_of(first, last), each) for first, last, each in self._outline.spans.tolist())
+        by_bytes = fewest_steps(table[:, [each for _, each in plain]], accepts)
+        return fewest_steps(table[:, 1:], accepts), plain, by_bytes
+
+    def _shortest_end(self, state: int) -> int:
+        """The way out of a text whose ends are all the same: a literal of one of its shortest ends, if characters of
+        one byte spell one. States on one way share it."""
+        q = state - self._first + 1
+        if not 0 < q < len(self._dfa.next):
+            return state
+        by_characters, plain, by_bytes = self._plain_ways
+        if by_bytes[q] >= FAR or by_bytes[q] > by_characters[q]:
+            return state
+        way, text = [q], bytearray()
+        while way[-1] not in self._shortest_from and by_bytes[way[-1]]:
+            row, left = self._dfa.next[way[-1]].tolist(), by_bytes[way[-1]] - 1
+            byte, each = next((byte, each) for byte, each in plain if by_bytes[row[each]] == left)
+            way.append(row[each])
+            text.append(byte)
+        after = self._shortest_from.get(way[-1])
+        if after is None:
+            after = self._shortest_from[way[-1]] = self._automaton.tables.chain(b'"', int(self._ends[way[-1]]))
+        first = self._automaton.tables.chain(bytes(text), after)
+        self._shortest_from.update(zip(way[:-1], range(first, first + len(text)), strict=True))
+        return self._shortest_from[q]
 
     def _complete(self, q: int) -> None:
         """Write what `lift_rows` has left out of the row of `q`: its last edges and its kind."""
@@ -197,16 +241,6 @@ class Lifted:
         return {c for first, last in spans if first <= last for c in self._outline.classes_in(first, last)}
 
 
-def shortest_ends(dfa: CharDfa) -> Int32:
-    """int32[states]: the fewest characters from each state to a final one. `MAX_COUNT` if there is no way; 0 for the
-    dead state."""
-    distances: Int32 = np.where(np.array([bool(final) for final in dfa.final]), 0, MAX_COUNT).astype(np.int32)
-    distances[0] = MAX_COUNT
-    while True:
-        shorter = np.minimum(distances, distances[dfa.next].min(axis=1) + 1)
-        shorter[0] = MAX_COUNT
-        if (shorter == distances).all():
-            break
-        distances = shorter
-    distances[0] = 0
-    return distances
+def _one_of(first: int, last: int) -> int:
+    """One of the bytes of a span."""
+    return next((byte for byte in PREFERRED if first <= byte <= last), first)

@@ -16,13 +16,14 @@ import pytest
 from structgen.automaton.bytewise import Bytewise
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import Int32, Int64
-from structgen.automaton.writing.chars import Lifted, shortest_ends
+from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import after_text, write_literals, write_words
 from structgen.automaton.writing.outline import outline_of
 from structgen.automaton.writing.outline_kernels import MANY, MAX_DEPTH, SPARE, Uint8, write_outline
 from structgen.automaton.writing.text_classes import TEXT_CLASSES
 from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT
 from structgen.regular.chardfa import CharDfa, from_pattern
+from structgen.regular.chardfa_kernels import FAR, fewest_steps
 from tests.automaton.test_step import takes
 from tests.support.thinning import diagonal, thinned
 
@@ -84,10 +85,19 @@ def test_every_state_has_a_way_out_whatever_stood_in_its_row_before(pattern: str
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_shortest_ways_are_the_lengths_that_the_language_has(pattern: str) -> None:
+    """And in the automaton, the way out of a text of one end spells one of them, where bytes are characters."""
     dfa = from_pattern(pattern)
-    distances = shortest_ends(dfa)
-    assert distances[0] == 0
-    assert distances[1] == dfa.length_range()[0]
+    steps = fewest_steps(dfa.next, np.array(dfa.final) != 0)
+    assert steps[0] == FAR
+    assert steps[1] == dfa.length_range()[0]
+    automaton = Automaton()
+    lifted = Lifted(automaton, dfa, lambda final: automaton.pop(), quoted=True)
+    text, behind = automaton.tables.literal(automaton.way_out(lifted.start))
+    if automaton.way_out(lifted.start) != lifted.start:
+        assert behind == automaton.pop()
+        assert text.endswith(b'"')
+        assert len(text) == steps[1] + 1
+        assert dfa.matches(text[:-1].decode())
 
 
 def kind_of(dfa: CharDfa, code: int) -> int:
