@@ -20,7 +20,6 @@ from structgen.chat.json_values import json_values
 from structgen.chat.messages import prompt_ids, turn_message
 from structgen.chat.named import NamedChat, named_chat
 from structgen.chat.parser import CallCut, CallEnded, TurnParser
-from structgen.chat.proof import require_proved
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
@@ -258,7 +257,6 @@ def _plan(
     format_: CallFormat | None
     if declared:
         format_ = chat.format or call_format(owner.tokenizer, owner.vocabulary)
-        require_proved(format_)
     else:
         format_ = _answer_format(owner)
     chosen, min_calls, max_calls = _choice(choice, declared, parallel)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,22 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.chat import CallFormat, Tags
+from structgen.chat import CallFormat
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.calls_constraint import TurnRules
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TurnParser
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, ReadTurn, TurnReader
 from structgen.chat.pieces import Slot, filled
 from structgen.errors import CallSyntaxError
 from structgen.guards import Guard, Veto
+from structgen.guards.folding import begun_character
 from structgen.guards.lookahead import holding
 from structgen.guards.validators import ArgumentVeto, ValidatorGuard
 from structgen.json_text.pointers import PointerReader
 from structgen.schema.python.validators import validators_of
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
-
-_NO_TEXT = "\x00"
-"""No answer begins with this."""
 
 
 def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
@@ -43,11 +40,8 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
     }
     if not guards:
         return []
-    bare = format_.without(vocabulary.special_names)
-    if not rules.text and rules.answer is None:
-        spellings = replace(bare.spellings, opening=(_NO_TEXT,), answered=(), apart=None)
-        bare = replace(bare, content=Tags(_NO_TEXT, ""), gap=None, known=spellings)
-    return [CallGuard(bare, rules.tools, guards)]
+    bare, has_text = format_.without(vocabulary.special_names), rules.text or rules.answer is not None
+    return [CallGuard(bare, rules.tools, guards, has_text=has_text)]
 
 
 def _has_any(arguments: KeyedArguments, tokens: Collection[str]) -> bool:
@@ -63,75 +57,32 @@ def _closers(arguments: KeyedArguments) -> bytes:
     return b"" if b"" in ends else b"".join(sorted(ends))
 
 
-@dataclass
-class _Call:
-    """A call in a text.
-
-    Attributes:
-        start: the byte offset at which the arguments begin; before they begin, the end of the name.
-        end: the byte offset up to which the arguments are read.
-        json: the JSON of the arguments so far.
-        places: pairs of a length of `json` and the offset in the text at which its next byte was read.
-    """
-
-    name: str
-    start: int
-    end: int
-    json: bytes = b""
-    places: list[tuple[int, int]] = field(default_factory=list)
-    ended: bool = False
-
-    def offset(self, json_offset: int) -> int:
-        """Returns the offset in the text of a byte of the arguments, or of one before it."""
-        return max((place for length, place in self.places if length <= json_offset), default=self.start)
-
-
-class _CallReading:
-    """A text that grows, and the calls read from it."""
-
-    def __init__(self, parser: TurnParser) -> None:
-        self.text, self.calls = b"", list[_Call]()
-        self._parser, self._offset, self._broken = parser, 0, False
-        self._decoder = getincrementaldecoder("utf-8")("ignore")
-
-    def feed(self, more: bytes) -> None:
-        """Reads more of the text. Text that breaks the format ends the calls."""
-        self.text += more
-        for char in self._decoder.decode(more):
-            if not self._broken:
-                try:
-                    self._take(char)
-                except CallSyntaxError:
-                    self._broken = True
-
-    def _take(self, char: str) -> None:
-        start = self._offset
-        self._offset += len(char.encode())
-        for event in self._parser.feed(char):
-            if isinstance(event, CallBegun):
-                self.calls.append(_Call(event.name, start, self._offset))
-            elif isinstance(event, ArgumentsPiece):
-                last = self.calls[-1]
-                last.start = last.start if last.json else start
-                last.places.append((len(last.json), start))
-                last.json += event.text.encode()
-                last.end = self._offset
-            elif isinstance(event, CallEnded):
-                self.calls[-1].ended = True
-
-
 @dataclass(unsafe_hash=True, slots=True)
 class _CallState:
-    """A state: a text, and where it stands in a call's JSON. Equal texts are equal states.
+    """A text and what was read of it. Equal texts are equal states.
 
     Attributes:
-        call, reader: the call in whose arguments the text ends, and the state of its guard; None unless the arguments
-            are JSON that validators judge.
+        turn: what was read; None from where the text breaks the format.
+        rest: the first bytes of a character that is not complete.
+        name: the tool of the call in which the text ends.
+        start: the byte offset at which the arguments of the last call begin; before they begin, the end of its name.
+        places: for each piece of the arguments, the length of the JSON before it, and its offset in the text.
+        length: the length of the JSON.
+        reader: the state of the guard of the arguments; None unless validators judge them.
     """
 
     text: bytes
-    call: _Call | None = field(default=None, compare=False)
+    turn: ReadTurn | None = field(default=None, compare=False)
+    rest: bytes = field(default=b"", compare=False)
+    name: str = field(default="", compare=False)
+    start: int | None = field(default=None, compare=False)
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    length: int = field(default=0, compare=False)
     reader: PointerReader | None = field(default=None, compare=False)
+
+    def offset(self, json_offset: int) -> int:
+        """Returns the offset in the text of a byte of the arguments, or of one before it."""
+        return max((place for length, place in self.places if length <= json_offset), default=self.start or 0)
 
 
 class CallGuard(Guard[_CallState]):
@@ -140,59 +91,58 @@ class CallGuard(Guard[_CallState]):
     Args:
         format_: the call format of the model without special tokens, as decoded text shows it.
         guards: the guards of arguments, by the tool's name.
+        has_text: may the turn be an answer?
     """
 
     def __init__(
-        self, format_: CallFormat, tools: Sequence[Tool[..., Any]], guards: Mapping[str, ValidatorGuard]
+        self,
+        format_: CallFormat,
+        tools: Sequence[Tool[..., Any]],
+        guards: Mapping[str, ValidatorGuard],
+        *,
+        has_text: bool,
     ) -> None:
-        self._format, self._guards = format_, guards
+        self._guards = guards
         self._is_json = isinstance(format_.reading, JsonLayout)
         self._closers = _closers(format_.reading) if isinstance(format_.reading, KeyedArguments) else b""
-        self._schemas = {tool.name: tool.arguments_schema for tool in tools}
-        self._last = self._fresh()
+        schemas = {tool.name: tool.arguments_schema for tool in tools}
+        self._reader = TurnReader(format_, schemas, thought="closed", text=has_text)
 
     def start(self) -> _CallState:
         """Returns the empty text."""
-        return _CallState(b"")
+        return _CallState(b"", self._reader.start)
 
     def feed(self, state: _CallState, text: bytes) -> _CallState | Veto:
         """Returns the extended text; or a veto where a value begins that is now complete and that validators refuse."""
-        if state.call is not None and state.reader is not None:
-            inside = self._within(state, state.call, state.reader, text)
-            if inside is not None:
-                return inside
-        extended = state.text + text
-        calls = self._read(extended).calls
-        for call in calls:
-            guard = self._guards.get(call.name)
-            if guard is None or call.end <= len(state.text):
-                continue
-            after = guard.feed(guard.start(), call.json)
-            if isinstance(after, Veto):
-                return ArgumentVeto(call.offset(after.offset), f"{call.name}: {after.reason}")
-            if self._is_json and call is calls[-1] and call.json and not call.ended and after.is_inside:
-                return _CallState(extended, replace(call), after)
-        return _CallState(extended)
-
-    def _within(self, state: _CallState, call: _Call, reader: PointerReader, text: bytes) -> _CallState | Veto | None:
-        """Returns the state behind more of a call's JSON; None where the JSON ends within it."""
-        guard = self._guards[call.name]
-        pieces = [text] if b"}" not in text else [text[n : n + 1] for n in range(len(text))]
-        for piece in pieces:
-            after = guard.feed(reader, piece)
-            if isinstance(after, Veto):
-                return ArgumentVeto(call.start + after.offset, f"{call.name}: {after.reason}")
-            if not after.is_inside:
-                return None
-            reader = after
-        return _CallState(state.text + text, call, reader)
+        written, offset = state.rest + text, len(state.text) - len(state.rest)
+        whole = len(written) - begun_character(written)
+        after = replace(state, text=state.text + text, rest=written[whole:])
+        for char in written[:whole].decode("utf-8", errors="replace") if after.turn is not None else "":
+            try:
+                after.turn, events = self._reader.feed(after.turn, char)
+            except CallSyntaxError:
+                return replace(after, turn=None, reader=None)
+            start, offset = offset, offset + len(char.encode())
+            for event in events:
+                if isinstance(event, CallBegun):
+                    guard = self._guards.get(event.name)
+                    after.name, after.start, after.places, after.length = event.name, offset, (), 0
+                    after.reader = None if guard is None else guard.start()
+                elif isinstance(event, CallEnded):
+                    after.reader = None
+                elif isinstance(event, ArgumentsPiece) and after.reader is not None:
+                    after.start = after.start if after.places else start
+                    after.places = (*after.places, (after.length, start))
+                    after.length += len(event.text.encode())
+                    verdict = self._guards[after.name].feed(after.reader, event.text.encode())
+                    if isinstance(verdict, Veto):
+                        return ArgumentVeto(after.offset(verdict.offset), f"{after.name}: {verdict.reason}")
+                    after.reader = verdict
+        return after
 
     def begun(self, state: _CallState) -> int:
         """Returns the offset at which the last call's arguments begin."""
-        if state.call is not None:
-            return state.call.start
-        calls = self._read(state.text).calls
-        return calls[-1].start if calls else len(state.text)
+        return len(state.text) if state.start is None else state.start
 
     def suspects(self, state: _CallState, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """Returns the tokens that may complete a value.
@@ -202,17 +152,6 @@ class CallGuard(Guard[_CallState]):
         """
         if not self._is_json:
             return holding(vocabulary, self._closers) if self._closers else None
-        if state.call is None or state.reader is None:
+        if state.reader is None or not state.reader.is_inside:
             return np.zeros(0, np.int64)
-        return self._guards[state.call.name].suspects(state.reader, vocabulary)
-
-    def _read(self, text: bytes) -> _CallReading:
-        """Reads a text. Mostly it continues the text that was read last."""
-        last = self._last
-        if not text.startswith(last.text):
-            last = self._last = self._fresh()
-        last.feed(text[len(last.text) :])
-        return last
-
-    def _fresh(self) -> _CallReading:
-        return _CallReading(TurnParser(self._format, self._schemas, thought="closed"))
+        return self._guards[state.name].suspects(state.reader, vocabulary)

@@ -110,10 +110,10 @@ class Spellings:
             closers = firsts(self.answered)
             if not any(closer.startswith(tag) for closer in closers for tag in known):
                 return [(tag,) for tag in dict.fromkeys(known)]
-        if _tells(self.begin) and not self.named:
+        if tells(self.begin) and not self.named:
             return [self.begin]
         heads = [tidy([*self.begin, *_before_name(each)]) for each in orders(self.body)]
-        if all(map(_tells, heads)) and not self.named:
+        if all(map(tells, heads)) and not self.named:
             return heads
         named = OneOf(tuple((name,) for name in names))
         body = orders(self.body)[0]
@@ -131,7 +131,7 @@ def _before_name(body: Spelling) -> Spelling:
     return tuple(piece for piece in body[: min(slots, default=0)] if not has_slot((piece,)))
 
 
-def _tells(spelling: Spelling) -> bool:
+def tells(spelling: Spelling) -> bool:
     """Is a text enough to tell a call from an answer?"""
     return len("".join(map(str, canonical(spelling))).strip()) >= _TELLING
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
@@ -12,18 +11,19 @@ from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_open
 from structgen.chat.json_values import json_values
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.keyed.value_plans import json_escaped, spelled_texts
-from structgen.chat.literals import Literals, optional
-from structgen.chat.parser import TurnParser
-from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, common_prefix
-from structgen.chat.spellings import canonical, firsts, has_slot, orders, pattern
+from structgen.chat.literals import Literals
+from structgen.chat.parser import TurnReader
+from structgen.chat.pieces import Blank, OneOf, Slot, Spelling, common_prefix
+from structgen.chat.spellings import canonical, firsts, pattern
 from structgen.chat.stopping import TurnReading
+from structgen.chat.turn_plans import TurnPlans, free_words
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.constraints.languages import text_plan
 from structgen.errors import OptionError, quoted
-from structgen.memo import cached_method, kept_where_hashable
+from structgen.memo import kept_where_hashable
 from structgen.options import Whitespace
-from structgen.parts.parts import Either, Loop, Plan, Series, by_text
+from structgen.parts.parts import Either, Plan, Series
 from structgen.regular.quotes import Source
 from structgen.regular.texts import escaped
 from structgen.schema.keywords.dialects import dialect_of
@@ -47,8 +47,8 @@ class Turn(Composition):
         rules = self.rules
         schemas = {tool.name: tool.arguments_schema for tool in rules.tools if rules.max_calls != 0}
         answers = rules.answer is not None
-        parser = partial(TurnParser, self.format, schemas, thought="closed", stop=stop, answers=answers)
-        return TurnReading(parser, vocabulary, has_text=rules.text, has_value=answers)
+        reader = TurnReader(self.format, schemas, thought="closed", stop=stop, answers=answers)
+        return TurnReading(reader, vocabulary, has_text=rules.text, has_value=answers)
 
     def plan(self) -> Plan:
         """Returns the turn as a part of a composition."""
@@ -94,16 +94,19 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
             write them.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
-    return Turn(_TurnPlans(format_, rules, Literals(known, exact=rules.min_calls > 0)).plan(), format_, rules)
+    return Turn(_MaskPlans(format_, rules, Literals(known, exact=rules.min_calls > 0)).plan(), format_, rules)
 
 
-class _TurnPlans:
+class _MaskPlans(TurnPlans):
+    """Makes the plan of a turn whose arguments fit the schemas of the tools."""
+
     def __init__(self, format_: CallFormat, rules: TurnRules, literal: Literals) -> None:
         if rules.thought is False and format_.thinking is not None:
             format_ = replace(format_, known=_apart(format_.spellings, format_.thinking.opening.strip()))
-        self._format, self._rules, self._literal = format_, rules, literal
-        self._spellings = format_.written if literal.exact else format_.spellings
         names = [tool.name for tool in rules.tools]
+        super().__init__(format_, names, literal, rules.min_calls, rules.max_calls)
+        self._rules = rules
+        self._spellings = format_.written if literal.exact else format_.spellings
         for name in names:
             if names.count(name) > 1:
                 raise OptionError(f"tools: two of them have the name {quoted(name)}")
@@ -126,7 +129,7 @@ class _TurnPlans:
             tags = map(literal.spelling, (spellings.opening, spellings.answered))
             turns.append(Series((next(tags), rules.answer.plan(), next(tags))))
         if calls and not (mixed and self._begins_as_text()):
-            turns.append(Series((literal.spelling(spellings.prefix), self._calls(spellings))))
+            turns.append(Series((literal.spelling(spellings.prefix), self.calls(spellings))))
         whole = turns[0] if len(turns) == 1 else Either(tuple(turns))
         tags_ = self._format.thinking
         return whole if not rules.thought or tags_ is None else Either((whole, self._thought(tags_, whole)))
@@ -147,11 +150,7 @@ class _TurnPlans:
     @property
     def _stops(self) -> list[str]:
         """The patterns of what begins calls."""
-        return [pattern(each) for _, triggers in self._ways for each in triggers]
-
-    @cached_property
-    def _ways(self) -> list[tuple[Spellings, list[Spelling]]]:
-        return self._format.ways([tool.name for tool in self._rules.tools])
+        return [pattern(each) for _, triggers in self.ways for each in triggers]
 
     def _begins_as_text(self) -> bool:
         """Is a turn of calls alone also a turn of blank text and calls? Then the plan of the latter includes it."""
@@ -165,49 +164,16 @@ class _TurnPlans:
         thinking = self._format.thinking
         if thinking is not None and thinking.opening.strip() and not self._rules.thought:
             closers.append(thinking.opening.strip())  # the parser would read a thought
-        free = Text(before=tuple(map(Regex, [*self._stops, *map(escaped, closers)]))).plan()
+        free = free_words((*self._stops, *map(escaped, closers)))
         end: Plan = literal.spelling(spellings.answered) if firsts(spellings.answered) else Series(())
         if mixed:
-            ways = [spellings, *(way for way, _ in self._ways[1:])]
+            ways = [spellings, *(way for way, _ in self.ways[1:])]
             apart = literal.spelling(spellings.apart or ())
-            end = Either((end, *(Series((apart, self._calls(way))) for way in ways)))
+            end = Either((end, *(Series((apart, self.calls(way))) for way in ways)))
         return Series((literal.spelling(spellings.opening), free, end))
 
-    @cached_method
-    def _calls(self, spellings: Spellings) -> Plan:
-        """Returns the calls of a turn, from what begins them to what ends them."""
-        format_, rules, literal = self._format, self._rules, self._literal
-        max_calls = 1 if spellings.between is None else rules.max_calls
-        min_calls = max(rules.min_calls, 1)
-        first = self._call(spellings.body, str(format_.first_index))
-        more: list[Plan] = []
-        if max_calls is None or max_calls > 1:
-            counted = self._call(spellings.body, None) if Slot.INDEX in spellings.body else first
-            later = Series((literal.spelling(spellings.between or ()), counted))
-            more.append(Loop(later, min_calls - 1, None if max_calls is None else max_calls - 1))
-        return Series((literal.spelling(spellings.begin), first, *more, literal.spelling(spellings.closing)))
-
-    def _call(self, body: Spelling, index: str | None) -> Plan:
-        """Returns a call of any tool. `index`: the text of `Slot.INDEX`; None allows any number, for later calls."""
-        bodies = orders(body)
-        plans = [self._named(each, index) if _names_first(each) else self._arguments_first(each) for each in bodies]
-        taken = [plan for plan in plans if plan is not None]
-        return taken[0] if len(taken) == 1 else Either(tuple(taken))
-
-    def _named(self, body: Spelling, index: str | None) -> Plan:
-        """Returns a call of any tool that has the name before the arguments."""
-        place = body.index(Slot.NAME)
-        before = self._pieces(body[:place], "", index)
-        plans: dict[bytes, Plan] = {}
-        for tool in self._rules.tools:
-            behind = list(body[place + 1 :])
-            text, rest = tool.name, behind
-            if behind and isinstance(behind[0], str):
-                first, *others = self._literal.split(behind[0])
-                if not self._literal.is_token(first):
-                    text, rest = tool.name + first, ["".join(others), *behind[1:]] if others else behind[1:]
-            plans[text.encode()] = self._pieces(tuple(rest), tool.name, index)
-        return Series((before, by_text(plans)))
+    def _ordered(self, body: Spelling, index: str | None) -> Plan | None:
+        return super()._ordered(body, index) if _names_first(body) else self._arguments_first(body)
 
     def _arguments_first(self, body: Spelling) -> Plan | None:
         """Returns a call of any tool as a JSON object with the arguments before the name. None if the schemas of the
@@ -237,25 +203,9 @@ class _TurnPlans:
         ]
         return json_values({**draft, "anyOf": objects}, [arguments, name], source=self._rules.source).plan()
 
-    def _pieces(self, pieces: Spelling, tool: str, index: str | None) -> Plan:
-        """Returns pieces of a call of this tool as one plan."""
-        plans: list[Plan] = []
-        for piece in pieces:
-            if isinstance(piece, Slot):
-                plans.append(self._slot(piece, tool, index))
-            elif not has_slot((piece,)):
-                plans.append(self._literal.spelling((piece,)))
-            elif isinstance(piece, Maybe):
-                plans.append(optional(self._pieces(piece.pieces, tool, index)))
-            elif isinstance(piece, OneOf):
-                plans.append(Either(tuple(self._pieces(each, tool, index) for each in piece.options)))
-        return plans[0] if len(plans) == 1 else Series(tuple(plans))
-
     def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
         if slot is Slot.ARGUMENTS:
             return self._arguments[tool]
-        if slot is Slot.NAME:
-            return self._literal.plan(tool)
         if slot is Slot.INDEX:
             return self._literal.plan(index) if index is not None else Regex("[1-9][0-9]{0,2}").plan()
         return Regex(self._spellings.id).plan()

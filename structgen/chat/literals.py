@@ -20,10 +20,12 @@ class Literals:
         tokens: the names of the vocabulary's special tokens, without those that end a text; None if the vocabulary is
             not known yet.
         exact: is a spelling only the one text that the format itself writes?
+        blanks: the pattern of the white space in one place.
     """
 
-    def __init__(self, tokens: Collection[str] | None, *, exact: bool = False) -> None:
+    def __init__(self, tokens: Collection[str] | None, *, exact: bool = False, blanks: str = ALLOWED_BLANKS) -> None:
         self._tokens, self._named, self.exact = one_of(tokens or ()), tokens is None, exact
+        self._blanks = blanks
 
     @cached_method
     def plan(self, text: str) -> Plan:
@@ -56,7 +58,7 @@ class Literals:
         """Any white space, of a bounded length; `text` if spellings are exact."""
         if self.exact:
             return self.plan(text) if text else Series(())
-        return Words(from_pattern(ALLOWED_BLANKS, anchored=True), blank=True)
+        return Words(from_pattern(self._blanks, anchored=True), blank=True)
 
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""

@@ -1,24 +1,25 @@
-"""Parses a model's turn while it is generated: text, and calls in the model's format.
+"""Reads a model's turn while it is generated: text, and calls in the model's format.
 
-The reader is a generator that is sent one character after the other. So it does not matter how the text is cut into
-pieces: the events are the same once neighbouring pieces of text, or of arguments, are joined.
+The text is read by the machine of `reading`, through the plan of the turn from which the mask is made too. How the text
+is cut into pieces changes no event, once neighbouring pieces of text, or of arguments, are joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import count
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
-from structgen.chat.arguments import KeyedArguments
-from structgen.chat.call_format import CallFormat, Spellings, thought_opening
-from structgen.chat.character_stream import CharacterStream, expect, json_text, longest_of
-from structgen.chat.keyed.reader import ID, KeyedReader
-from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
-from structgen.chat.spellings import Alternatives, canonical, firsts, leading
+from structgen.chat.call_format import CallFormat
+from structgen.chat.read_plans import ReadRules, read_plan
+from structgen.chat.reading import Action, Happens, Part, Reading, TurnMachine, actions_of
 from structgen.errors import CallSyntaxError, quoted
+from structgen.parts.parts import Texts
+from structgen.parts.special import Fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,41 @@ class CallCut:
 
 
 TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded | CallCut
-Reader = Generator[None, str, None]
-Ways = list[tuple[Spellings, list[Spelling]]]
-
-END = ""
-"""The reader is sent this at the end of the text."""
-_VALUES = tuple('{["')
-"""With these a JSON text may begin that has the beginning of a call."""
 
 
-class TurnParser:
-    """Reads a turn of a model, piece by piece.
+class ReadTurn(NamedTuple):
+    """What was read of a turn so far. It is a value: to go back is to keep an earlier one.
+
+    Attributes:
+        reading: where the text ends in the turn.
+        count: the number of calls that have begun.
+        calls: is the last one not complete?
+        name, id, arguments: of the last call: the tool, the id, and the JSON text of the arguments so far.
+        keys: the names of its arguments, where they are written key by key.
+        word: the text of a value that is not complete.
+        held: text that may begin a stop string.
+        stopped: the stop string that has ended the turn; None without one.
+    """
+
+    reading: Reading
+    count: int = 0
+    calls: bool = False
+    name: str = ""
+    id: str = ""
+    arguments: str = ""
+    keys: tuple[str, ...] = ()
+    word: str = ""
+    held: str = ""
+    stopped: str | None = None
+
+    @property
+    def is_calling(self) -> bool:
+        """Have calls begun, and what closes them is not read?"""
+        return self.reading.position.is_calling
+
+
+class TurnReader:
+    """Reads turns of a model.
 
     Args:
         format_: how the model writes a turn.
@@ -99,11 +124,8 @@ class TurnParser:
             though the model may begin one with its tag; None if this is not known. Then text is held back until a
             closing tag, or the first call, or the end of the text tells.
         stop: texts at which the turn is over where they stand in its free text: neither they nor what follows is read.
+        text: may the turn be free text? False where it must call.
         answers: may the turn be a value of a schema? Then what only begins as a call does is that value.
-
-    Attributes:
-        stopped: the stop string that came; else None.
-        is_calling: have calls begun, and what closes them is not read?
     """
 
     def __init__(
@@ -113,35 +135,41 @@ class TurnParser:
         *,
         thought: str | None = None,
         stop: Sequence[str] = (),
+        text: bool = True,
         answers: bool = False,
     ) -> None:
-        self._format, self._thought = format_, thought
-        self.stopped: str | None = None
-        self.is_calling = False
-        self._stop, self._held = stop, ""
-        self._call_read: _Call | None = None  # which has begun, and has not ended
-        self._answers, self._is_certain, self._called = answers, True, 0
-        self._names = tuple(schemas)
-        reading = format_.reading
-        self._keyed = KeyedReader(reading, schemas) if isinstance(reading, KeyedArguments) else None
-        self._stream = CharacterStream()
-        self._events: list[TurnEvent] = []
-        self._reader = self._turn()
-        next(self._reader)
+        self._format, self._stop = format_, tuple(stop)
+        named = tuple((name, json.dumps(schema)) for name, schema in schemas.items())
+        self._machine = _machine(ReadRules(format_, named, thought, text, answers))
 
-    def feed(self, text: str) -> list[TurnEvent]:
-        """Reads the next piece of the text, with special tokens by their names, and returns the events in it.
+    @property
+    def start(self) -> ReadTurn:
+        """The turn before its first character."""
+        return ReadTurn(self._machine.start)
+
+    def feed(self, turn: ReadTurn, text: str) -> tuple[ReadTurn, list[TurnEvent]]:
+        """Returns a turn with more of its text, special tokens by their names; and the events in it.
 
         Raises:
             CallSyntaxError: the text is not a turn in the format.
         """
+        events: list[TurnEvent] = []
+        if turn.stopped is not None:
+            return turn, events
+        reading, told = turn.reading, list[Action]()
         for char in text:
-            if self.stopped is None:
-                self._reader.send(char)
-        return self._new_events()
+            after, actions = self._machine.feed(reading, char)
+            if not after.position.threads:
+                turn = self._told(turn._replace(reading=reading), told, events)
+                if turn.stopped is not None:
+                    return turn, events
+                raise _unexpected(turn, quoted(char))
+            reading = after
+            told += actions
+        return self._told(turn._replace(reading=reading), told, events), events
 
-    def finish(self, *, cut: bool = False) -> list[TurnEvent]:
-        """Reads the end of the text, and returns the last events.
+    def finish(self, turn: ReadTurn, *, cut: bool = False) -> list[TurnEvent]:
+        """Returns the last events, at the end of the text.
 
         Args:
             cut: a limit has cut the text off, maybe within a call. If its name was read, the last event is a `CallCut`.
@@ -149,289 +177,147 @@ class TurnParser:
         Raises:
             CallSyntaxError: the text ends within a call, and is not cut off.
         """
-        if self.stopped is not None:
-            return self._new_events()
-        call, known = self._call_read if cut else None, len(self._events)
-        last = [] if call is None or not call.name else [CallCut(call.index, call.name, "".join(call.pieces))]
-        try:
-            with suppress(StopIteration):
-                self._reader.send(END)
-        except CallSyntaxError:
+        if turn.stopped is not None:
+            return []
+        position, logs = turn.reading
+        if cut:
+            events: list[TurnEvent] = []
+            likely = self._told(turn, actions_of(logs[0]), events)
+            if likely.calls and likely.name:
+                return [*events, CallCut(likely.count - 1, likely.name, likely.arguments)]
+        whole = next((place for place, thread in enumerate(position.threads) if thread.leaf is None), None)
+        if whole is None:
             if not cut:
-                raise
-        if call is not None:  # what the end of the text has ended
-            del self._events[known:]
-        self._events += last
-        self._release()
-        return self._new_events()
-
-    def _new_events(self) -> list[TurnEvent]:
-        """Returns the new events, with neighbouring pieces joined; none yet of a call that may still be a value."""
-        events: list[TurnEvent] = []
-        for event in self._events if self._is_certain else ():
-            last = events[-1] if events else None
-            if isinstance(event, (TextPiece, ThoughtPiece)) and type(last) is type(event):
-                events[-1] = type(event)(last.text + event.text)
-            elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
-                events[-1] = ArgumentsPiece(event.index, last.text + event.text)
-            else:
-                events.append(event)
-        if self._is_certain:
-            self._events.clear()
+                raise _unexpected(turn, "the end of the text")
+            return events
+        events = []
+        last = self._told(turn, actions_of(logs[whole]), events)
+        _say(events, last.held)
         return events
 
-    def _turn(self) -> Reader:
-        """Reads the whole turn."""
-        yield from self._thinking()
-        spellings, ways = self._format.spellings, self._format.ways(self._names)
-        ways = ways[:1] if self._answers else ways
-        starts = [(way, (*spellings.prefix, *leading(each))) for way, triggers in ways for each in triggers]
-        begun, text = yield from _one_of([*(start for _, start in starts), spellings.opening]).read(self._stream)
-        called = 0 <= begun < len(starts) and (text != "" or bool(firsts(spellings.opening)))
-        in_text = [] if self._answers else ways
-        if called:
-            way = starts[begun][0]
-            self._stream.unread(text)
-            if not self._answers or text.lstrip()[:1] not in _VALUES:
-                yield from self._calls(way, spellings.prefix)
-            elif not (yield from self._tried_calls(way, spellings.prefix)):
-                yield from self._text([])
-        else:
-            found = yield from self._text(in_text)
-            if found is not None:
-                yield from self._calls(found, spellings.apart or ())
-        yield from self._rest(in_text)
+    def _told(self, turn: ReadTurn, actions: Iterable[Action], events: list[TurnEvent]) -> ReadTurn:
+        """Adds the events of what is certain now, and returns the turn behind it."""
+        for what, group in groupby(actions, itemgetter(0)):
+            for data in ["".join(char for _, char in group)] if isinstance(what, Part) else [data for _, data in group]:
+                turn = self._after(turn, what, data, events)
+            if turn.stopped is not None:
+                break
+        return turn
 
-    def _tried_calls(self, way: Spellings, before: Spelling) -> Generator[None, str, bool]:
-        """Reads calls, see `_calls`. Returns False, and gives the text back, if it is no call but a value."""
-        said, called, self._is_certain = len(self._events), self._called, False
-        self._stream.keep()
-        try:
-            yield from self._calls(way, before)
-        except CallSyntaxError:
-            if self._stream.is_over:
-                raise
-            while len(self._events) > said:
-                self._events.pop()
-            self._called = called
-            self._stream.go_back()
-            self.is_calling, self._call_read = False, None
-            return False
-        finally:
-            self._is_certain = True
-        self._stream.forget()
-        return True
+    def _after(self, turn: ReadTurn, what: Part | Happens, data: Any, events: list[TurnEvent]) -> ReadTurn:
+        """Adds the events of characters of one part, or of what happens."""
+        if what is Part.TEXT:
+            return self._text(turn, data, events)
+        if what is Part.WORD:
+            return turn._replace(word=turn.word + data)
+        if what is Part.ID:
+            return turn._replace(id=turn.id + data)
+        if what is Part.JSON or what is Happens.JSON:
+            return _argued(turn, data, events)
+        if what is Part.STRING:
+            return _argued(turn, json.dumps(data, ensure_ascii=False)[1:-1], events)
+        if what is Happens.CONVERTED:
+            return _argued(turn._replace(word=""), data(turn.word), events)
+        if what is Happens.KEY:
+            key = data or turn.word
+            if key in turn.keys:
+                raise CallSyntaxError(f"the argument {quoted(key)} comes twice in a call")
+            text = f"{', ' if turn.keys else ''}{json.dumps(key, ensure_ascii=False)}: "
+            return _argued(turn._replace(word="", keys=(*turn.keys, key)), text, events)
+        if what is Happens.CALL_BEGINS:
+            return ReadTurn(turn.reading, turn.count + 1, calls=True, held=turn.held)
+        if what is Happens.NAMED:
+            _say(events, turn.held)
+            events.append(CallBegun(turn.count - 1, data))
+            return _argued(turn._replace(name=data, held="", arguments=""), turn.arguments, events)
+        if what is Happens.CALL_ENDS:
+            turn = turn if turn.arguments else _argued(turn, "{}", events)
+            id_ = turn.id or self._format.id_of(turn.name, turn.count - 1)
+            events.append(CallEnded(turn.count - 1, turn.name, turn.arguments, id_))
+            return turn._replace(calls=False)
+        assert what is Part.THOUGHT
+        _joined(events, ThoughtPiece(data))
+        return turn
 
-    def _thinking(self) -> Reader:
-        """Reads a thought, if there is one."""
-        tags, stream = self._format.thinking, self._stream
-        if tags is None:
-            return
-        closing, begun = Alternatives((Blank(), tags.closing.strip())), -1
-        if tags.opening.strip():
-            begun, _ = yield from Alternatives(thought_opening(tags)).read(stream)
-        if begun >= 0 or self._thought == "open":
-            yield from self._thought_until(closing, self._think, certain=True)
-        elif self._thought is None:
-            held: list[str] = []
-            ended = yield from self._thought_until(closing, held.append, certain=False)
-            if ended:
-                self._think("".join(held))
-            else:
-                stream.unread("".join(held))
+    def _text(self, turn: ReadTurn, text: str, events: list[TurnEvent]) -> ReadTurn:
+        """Adds free text, up to a stop string."""
+        if not self._stop:
+            _say(events, text)
+            return turn
+        held, stopped = turn.held + text, None
+        for end in range(len(turn.held) + 1, len(held) + 1):
+            stopped = next((stop for stop in self._stop if held[:end].endswith(stop)), None)
+            if stopped is not None:
+                _say(events, held[: end - len(stopped)])
+                return turn._replace(held="", stopped=stopped)
+        kept = len(held) - begun_stop(held, self._stop)
+        _say(events, held[:kept])
+        return turn._replace(held=held[kept:])
 
-    def _thought_until(
-        self, closing: Alternatives, emit: Callable[[str], None], *, certain: bool
-    ) -> Generator[None, str, bool]:
-        """Reads a thought up to its closing tag (returns True), or to what else ends it.
 
-        Args:
-            certain: is it known that this is a thought? Otherwise the first call ends it.
-        """
-        stream, control = self._stream, self._format.ending_thought
-        triggers = [each for _, begun in self._format.ways(self._names)[:1] for each in begun]
-        calls = _one_of(triggers) if triggers and not certain else None
-        others = Alternatives(*((text,) for text in control)) if control else None
-        while True:
-            char = yield from stream.peek()
-            if not char:
-                return False
-            if closing.begins(char):
-                ended, _ = yield from closing.read(stream)
-                if ended >= 0:
-                    behind = self._format.thinking.closing if self._format.thinking else ""
-                    yield from longest_of(stream, _prefixes(behind[len(behind.rstrip()) :]))
-                    return True
-            for stops in (others, calls):
-                if stops is not None and stops.begins(char):
-                    ended, text = yield from stops.read(stream)
-                    stream.unread(text)
-                    if ended >= 0:
-                        return False
-            yield from stream.take()
-            emit(char)
+class TurnParser:
+    """Reads a turn of a model, piece by piece. The arguments are those of `TurnReader`."""
 
-    def _think(self, text: str) -> None:
-        if text:
-            self._events.append(ThoughtPiece(text))
+    def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]], **options: Any) -> None:
+        self._reader = TurnReader(format_, schemas, **options)
+        self.turn = self._reader.start
 
-    def _text(self, ways: Ways) -> Generator[None, str, Spellings | None]:
-        """Reads text up to calls, and returns how these are written; None at the end of the text."""
-        stream, spellings, gap = self._stream, self._format.spellings, self._format.gap
-        answered, apart = firsts(spellings.answered), spellings.apart or ()
-        before = "".join(map(str, canonical(apart))) if gap is None else gap[: len(gap) - len(gap.lstrip())]
-        befores = [apart] if any(firsts(apart)) else [(before,), ()] if before else [()]
-        begun = [(way, (*each, *trigger)) for each in befores for way, triggers in ways for trigger in triggers]
-        calls = _one_of([spelling for _, spelling in begun]) if begun else None
-        ends = Alternatives(spellings.answered) if answered else None
-        while True:
-            char = yield from stream.peek()
-            if not char:
-                return None
-            if calls is not None and calls.begins(char):
-                place, text = yield from calls.read(stream)
-                if place >= 0:
-                    stream.unread(text)
-                    return begun[place][0]
-            if ends is not None and ends.begins(char):
-                _, text = yield from ends.read(stream)
-                if text:
-                    return None
-            yield from stream.take()
-            self._say(char)
+    @property
+    def stopped(self) -> str | None:
+        """The stop string that came; else None."""
+        return self.turn.stopped
 
-    def _calls(self, spellings: Spellings, before: Spelling) -> Reader:
-        """Reads calls, from what begins them to what ends them.
+    def feed(self, text: str) -> list[TurnEvent]:
+        """Reads the next piece of the text, and returns the events in it, as `TurnReader.feed`."""
+        self.turn, events = self._reader.feed(self.turn, text)
+        return events
 
-        Args:
-            spellings: how they are written.
-            before: what stands before the beginning of calls.
-        """
-        stream, self.is_calling = self._stream, True
-        yield from expect(stream, _one_of([(*before, *spellings.begin)]), "the beginning of a call")
-        ends = _one_of([spellings.closing] if spellings.between is None else [spellings.between, spellings.closing])
-        for index in count(self._called):
-            self._called += 1
-            yield from self._call(index, spellings.body)
-            place = yield from expect(stream, ends, f"the end of call {index + 1}")
-            if spellings.between is None or place != 0:
-                self.is_calling = False
-                return
+    def finish(self, *, cut: bool = False) -> list[TurnEvent]:
+        """Returns the last events, at the end of the text, as `TurnReader.finish`."""
+        return self._reader.finish(self.turn, cut=cut)
 
-    def _call(self, index: int, body: Spelling) -> Reader:
-        call = self._call_read = _Call(index)
-        yield from self._pieces(body, call)
-        if not call.pieces:
-            self._events.append(ArgumentsPiece(index, "{}"))
-        id_ = call.id or self._format.id_of(call.name, index)
-        self._events.append(CallEnded(index, call.name, "".join(call.pieces) or "{}", id_))
-        self._call_read = None
 
-    def _pieces(self, pieces: Spelling, call: _Call) -> Reader:
-        """Reads pieces of a call."""
-        place = 0
-        while place < len(pieces):
-            plain = len(leading(pieces[place:]))
-            if plain:
-                texts = pieces[place : place + plain]
-                shown = "".join(map(str, canonical(texts)))
-                yield from expect(self._stream, _one_of([texts]), quoted(shown))
-                place += plain
-                continue
-            piece = pieces[place]
-            place += 1
-            if isinstance(piece, Slot):
-                yield from self._slot(piece, call)
-            elif isinstance(piece, Maybe):
-                if (yield from self._comes([piece.pieces])) == 0:
-                    yield from self._pieces(piece.pieces, call)
-            elif isinstance(piece, OneOf):
-                chosen = yield from self._comes(piece.options)
-                yield from self._pieces(piece.options[chosen], call)
+@lru_cache(64)
+def _machine(rules: ReadRules) -> TurnMachine:
+    return TurnMachine(read_plan(rules))
 
-    def _comes(self, options: Any) -> Generator[None, str, int]:
-        """Returns the place of the option whose first text comes next; -1 for none."""
-        chosen, text = yield from _one_of([leading(each) for each in options]).read(self._stream)
-        self._stream.unread(text)
-        return chosen
 
-    def _slot(self, slot: Slot, call: _Call) -> Reader:
-        if slot is Slot.NAME:
-            tool = yield from longest_of(self._stream, self._names)
-            if not tool or (call.name and tool != call.name):
-                raise CallSyntaxError(f"call {call.index + 1} names no known tool: expected {quoted(self._names)}")
-            if not call.name:
-                self._release()
-                self._events.append(CallBegun(call.index, tool))
-                if call.pieces:
-                    self._events.append(ArgumentsPiece(call.index, "".join(call.pieces)))
-            call.name = tool
-        elif slot is Slot.ARGUMENTS:
-            yield from self._arguments(call)
-        else:
-            word = yield from self._stream.word(ID)
-            call.id = word if slot is Slot.ID else call.id
+def _say(events: list[TurnEvent], text: str) -> None:
+    if text:
+        _joined(events, TextPiece(text))
 
-    def _arguments(self, call: _Call) -> Reader:
-        def emit(text: str) -> None:
-            call.pieces.append(text)
-            if call.name:  # else the name comes behind them
-                self._events.append(ArgumentsPiece(call.index, text))
 
-        if self._keyed is None:
-            yield from json_text(self._stream, emit)
-        else:
-            yield from self._keyed.read(self._stream, call.name, emit)
+def _argued(turn: ReadTurn, text: str, events: list[TurnEvent]) -> ReadTurn:
+    """Adds a piece of the arguments, once the tool is known."""
+    if turn.name and text:
+        _joined(events, ArgumentsPiece(turn.count - 1, text))
+    return turn._replace(arguments=turn.arguments + text)
 
-    def _rest(self, ways: Ways) -> Reader:
-        """Reads the text after a turn, and calls in it, which no mask allows there. The format's `end` is no event."""
-        yield from longest_of(self._stream, [text for text in (self._format.end, self._format.end.rstrip()) if text])
-        while (found := (yield from self._text(ways))) is not None:
-            if not (yield from self._tried_calls(found, self._format.spellings.apart or ())):
-                self._say((yield from self._stream.take()))
-        while char := (yield from self._stream.take()):
-            self._say(char)
 
-    def _say(self, text: str) -> None:
-        if not self._stop and text:
-            self._events.append(TextPiece(text))
-            return
-        for char in text if self.stopped is None else "":
-            self._held += char
-            self.stopped = next((stop for stop in self._stop if self._held.endswith(stop)), None)
-            if self.stopped is not None:
-                self._release(len(self.stopped))
-                self._held = ""
-                return
-            self._release(begun_stop(self._held, self._stop))
+def _joined(events: list[TurnEvent], piece: TextPiece | ThoughtPiece | ArgumentsPiece) -> None:
+    """Adds a piece of text, to the one before if that is of the same kind."""
+    last = events[-1] if events else None
+    if isinstance(last, ArgumentsPiece) and isinstance(piece, ArgumentsPiece):
+        events[-1] = ArgumentsPiece(piece.index, last.text + piece.text)
+    elif isinstance(last, (TextPiece, ThoughtPiece)) and type(last) is type(piece):
+        events[-1] = type(last)(last.text + piece.text)
+    else:
+        events.append(piece)
 
-    def _release(self, kept: int = 0) -> None:
-        """Makes an event of the text that is held back, but for its last characters."""
-        text, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
-        if text:
-            self._events.append(TextPiece(text))
+
+def _unexpected(turn: ReadTurn, found: str) -> CallSyntaxError:
+    """Returns the error of a text that is no turn."""
+    wanted = []
+    for thread in turn.reading.position.threads:
+        if isinstance(thread.leaf, Texts):
+            wanted.append("one of " + quoted([text.decode() for text in thread.leaf.texts]))
+        elif isinstance(thread.leaf, Fixed):
+            wanted.append(quoted(thread.leaf.text[thread.state if isinstance(thread.state, int) else 0 :]))
+    where = f"call {turn.count}" if turn.calls else "a turn"
+    return CallSyntaxError(f"{where}: expected {' or '.join(wanted[:3]) or 'what the format writes'}, found {found}")
 
 
 def begun_stop(text: str, stops: Sequence[str]) -> int:
     """Returns the number of characters at the end of a text that may begin a stop string."""
     ends = (n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n]))
     return max(ends, default=0)
-
-
-@dataclass
-class _Call:
-    """A call that is being read."""
-
-    index: int
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)  # of the JSON text of the arguments
-    id: str = ""
-
-
-def _one_of(spellings: list[Spelling]) -> Alternatives:
-    return Alternatives(*spellings)
-
-
-def _prefixes(text: str) -> list[str]:
-    """Returns the prefixes of a text."""
-    return [text[:size] for size in range(1, len(text) + 1)]

@@ -1,22 +1,18 @@
 """Sets of spellings: what a model may write where a format writes one text.
 
 A model puts white space elsewhere than its template, leaves out a tag, or has two words for one thing. A `Spelling`
-has all of these. It is written by `canonical`, read by `Alternatives`, and becomes a mask in `literals`.
+has all of these. It is written by `canonical`, and becomes a plan in `literals`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
-from structgen.regular.chardfa import CharDfa, combine, from_pattern
+from structgen.regular.chardfa import from_pattern
 from structgen.regular.texts import escaped
-
-T = TypeVar("T")
-Read = Generator[None, str, T]
 
 WHITE = "[ \\t\\r\\n]"
 """The pattern of one blank."""
@@ -172,7 +168,7 @@ def pattern(spelling: Spelling) -> str:
 
 def begun_length(spelling: Spelling, text: str) -> int:
     """Returns how many characters at the end of a text may be the beginning of a spelling without slots."""
-    dfa = _automaton((pattern(spelling),))
+    dfa = from_pattern(pattern(spelling), anchored=True)
     for start in range(max(0, len(text) - LONGEST), len(text)):
         if dfa.state_after(text[start:]) != 0:
             return len(text) - start
@@ -204,46 +200,3 @@ def leading(spelling: Spelling) -> Spelling:
         if has_slot((piece,)):
             return spelling[:place]
     return spelling
-
-
-@lru_cache(1024)
-def _automaton(patterns: tuple[str, ...]) -> CharDfa:
-    """Returns the automaton that reads any of the patterns; its final masks have a bit for each."""
-    languages = [from_pattern(each, anchored=True) for each in patterns]
-    return languages[0] if len(languages) == 1 else combine(languages)
-
-
-class Alternatives:
-    """Reads the longest text of several spellings that have no slots.
-
-    Args:
-        spellings: spellings, or patterns as text.
-    """
-
-    def __init__(self, *spellings: Spelling | str) -> None:
-        self._dfa = _automaton(tuple(each if isinstance(each, str) else pattern(each) for each in spellings))
-
-    def begins(self, char: str) -> bool:
-        """May one of the texts begin with this character?"""
-        return self._dfa.state_after(char) != 0
-
-    def read(self, stream: Any) -> Read[tuple[int, str]]:
-        """Reads the longest text that comes next, and returns the place of its spelling and the text; -1 for none."""
-        read, length, found = "", 0, self._dfa.final[1]
-        state = 1
-        while True:
-            char = yield from stream.take()
-            if not char:
-                break
-            read += char
-            state = self._dfa.state_after(char, state)
-            if state == 0:
-                break
-            if self._dfa.final[state]:
-                length, found = len(read), self._dfa.final[state]
-                if not self._dfa.next[state].any():  # nothing longer can come: the next character need not be known
-                    break
-        stream.unread(read[length:])
-        if not found:
-            return -1, ""
-        return (found & -found).bit_length() - 1, read[:length]

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from structgen.chat.parser import TextPiece, TurnParser
+from structgen.chat.parser import ReadTurn, TextPiece, TurnReader
 from structgen.errors import CallSyntaxError
+from structgen.guards.folding import begun_character
 from structgen.vocabulary import Vocabulary
 
 
+class _Read(NamedTuple):
+    """A text that has been read.
+
+    Attributes:
+        turn: what was read; None from where it is no turn.
+        rest: the bytes of a character that is not complete.
+        length: the length in bytes of its free text.
+    """
+
+    turn: ReadTurn | None
+    rest: bytes = b""
+    length: int = 0
+
+
 class TurnReading:
-    """Reads the text of a turn. Mostly a text continues the one before.
+    """Reads the text of a turn token by token. To go back is to drop what was read last.
 
     Args:
-        parser: returns a parser that knows the stop strings.
+        reader: of the turn; it knows the stop strings.
         has_text, has_value: may the turn be free text, or a value of a schema?
     """
 
-    def __init__(
-        self, parser: Callable[[], TurnParser], vocabulary: Vocabulary, *, has_text: bool, has_value: bool
-    ) -> None:
-        self._new, self._vocabulary = parser, vocabulary
+    def __init__(self, reader: TurnReader, vocabulary: Vocabulary, *, has_text: bool, has_value: bool) -> None:
+        self._reader, self._vocabulary = reader, vocabulary
         self.has_text, self.has_value = has_text, has_value
         self._names = {i: name.encode() for name, i in vocabulary.special_names.items()}
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser, self._decoder = self._new(), getincrementaldecoder("utf-8")("replace")
-        self._tokens, self._text, self._broken = list[int](), "", False
+        self._tokens, self._states = list[int](), [_Read(reader.start)]
 
     def stop(self, tokens: Sequence[int], said: bytes | bytearray) -> tuple[int, str] | None:
         """Returns the byte offset at which the text ends, and the stop string that stands there; None without one.
@@ -39,33 +48,43 @@ class TurnReading:
             tokens: of the text.
             said: their bytes, without control tokens.
         """
-        stop = self._read(tokens).stopped
-        if stop is None:
+        turn, _, length = self._read(tokens)
+        if turn is None or turn.stopped is None:
             return None
-        offset = said.find((self._text + stop).encode())
-        return None if offset < 0 else (offset + len(self._text.encode()), stop)
+        offset = said.find(turn.stopped.encode(), length)
+        return None if offset < 0 else (offset, turn.stopped)
 
     def is_calling(self, tokens: Sequence[int]) -> bool:
         """Does a text end within calls: behind what begins them, and before what closes them is complete?
 
         A turn that must call is nothing else.
         """
-        return not (self.has_text or self.has_value) or self._read(tokens).is_calling
+        if not (self.has_text or self.has_value):
+            return True
+        turn = self._read(tokens).turn
+        return turn is not None and turn.is_calling
 
-    def _read(self, tokens: Sequence[int]) -> TurnParser:
-        """Returns the parser that has read these tokens."""
-        if tokens[: len(self._tokens)] != self._tokens or self._parser.stopped is not None:
-            self._begin()
-        for token in tokens[len(self._tokens) :]:
+    def _read(self, tokens: Sequence[int]) -> _Read:
+        """Returns what is read of these tokens."""
+        shared = len(self._tokens)
+        if tokens[:shared] != self._tokens:
+            pairs = enumerate(zip(self._tokens, tokens, strict=False))
+            shared = next((place for place, (one, other) in pairs if one != other), min(shared, len(tokens)))
+        del self._tokens[shared:], self._states[shared + 1 :]
+        for token in tokens[shared:]:
             self._tokens.append(token)
-            if not self._broken and token not in self._vocabulary.end_ids:
-                self._feed(self._decoder.decode(self._names.get(token) or self._vocabulary.token(token)))
-        return self._parser
+            self._states.append(self._after(self._states[-1], token))
+        return self._states[-1]
 
-    def _feed(self, written: str) -> None:
+    def _after(self, before: _Read, token: int) -> _Read:
+        turn, rest, length = before
+        if turn is None or token in self._vocabulary.end_ids:
+            return before
+        written = rest + (self._names.get(token) or self._vocabulary.token(token))
+        whole = len(written) - begun_character(written)
         try:
-            events = self._parser.feed(written)
+            turn, events = self._reader.feed(turn, written[:whole].decode("utf-8", errors="replace"))
         except CallSyntaxError:
-            self._broken = True
-        else:
-            self._text += "".join(event.text for event in events if isinstance(event, TextPiece))
+            return _Read(None)
+        length += sum(len(event.text.encode()) for event in events if isinstance(event, TextPiece))
+        return _Read(turn, written[whole:], length)

@@ -13,7 +13,6 @@ from transformers import SequenceBiasLogitsProcessor
 from structgen.arguments import options_with, without_nones
 from structgen.calling.request import TurnRequest, prepared
 from structgen.chat.known import call_format, thinking_tags_of
-from structgen.chat.proof import require_proved
 from structgen.chat.structural import StructuralTag
 from structgen.chat.templates import variables_of
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -143,7 +142,7 @@ def calls_refused(model: Model, settings: Settings) -> str | None:
     if settings.call_format is not None:
         return None
     try:
-        require_proved(call_format(model.tokenizer, model.vocabulary))
+        call_format(model.tokenizer, model.vocabulary)
     except OptionError as reason:
         return f"{reason}. Start the server with it: --call-format hermes"
     return None

@@ -29,7 +29,7 @@ MAX_DEPTH = 4
 FREE_NAME = "^[A-Za-z_][A-Za-z0-9_]*$"
 """The names that undeclared members may have."""
 
-_SPELLED = {
+SPELLED = {
     "number": r"^\s*-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?\s*$",
     "boolean": r"^\s*([Tt]rue|[Ff]alse)\s*$",
     "null": r"^\s*(null|None)\s*$",
@@ -110,7 +110,7 @@ def _strings(
     bounds += [from_pattern(edges[1])] if edges[1] else []
     if writer.trimmed:
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
-    bounds += [complement(from_pattern(_SPELLED[type_])) for type_ in types if type_ != "string"]
+    bounds += [complement(from_pattern(SPELLED[type_])) for type_ in types if type_ != "string"]
     language = intersect(*bounds) if combined is None else intersect(combined, *bounds)
     return Words(language, None if longest < 0 else longest, value=True)
 

@@ -1,0 +1,173 @@
+"""The plan of the text of a turn, for the machine that reads it.
+
+It takes what the mask of a turn takes (`calls_constraint`), and what only a model without a mask writes: other
+arguments than the tool's, any white space, text and further calls after calls.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property, partial
+from typing import NamedTuple
+
+from structgen.chat.arguments import KeyedArguments
+from structgen.chat.call_format import CallFormat, Spellings, Tags, tells, thought_opening
+from structgen.chat.keyed.reads import KeyedReads
+from structgen.chat.literals import Literals, optional
+from structgen.chat.pieces import Blank, Maybe, Slot, Spelling
+from structgen.chat.reading import Event, Happens, JsonText, Later, Part, Peek, ReadPlan, Told
+from structgen.chat.spellings import WHITE, firsts, pattern
+from structgen.chat.turn_plans import TurnPlans, free_words
+from structgen.parts.parts import Either, Series, Words
+from structgen.parts.special import Fixed
+from structgen.regular.chardfa import from_pattern
+from structgen.regular.texts import escaped
+
+
+class ReadRules(NamedTuple):
+    """What a text may be.
+
+    Attributes:
+        schemas: pairs of the name of a tool and the JSON Schema of its arguments, as text.
+        thought, text, answers: as of `TurnReader`.
+    """
+
+    format: CallFormat
+    schemas: tuple[tuple[str, str], ...]
+    thought: str | None
+    text: bool
+    answers: bool
+
+
+def read_plan(rules: ReadRules) -> ReadPlan:
+    """Returns the plan of a turn that is read."""
+    return _ReadPlans(rules).plan()
+
+
+class _ReadPlans(TurnPlans):
+    """Makes the plan of a turn of any calls of the tools, and of any text."""
+
+    def __init__(self, rules: ReadRules) -> None:
+        literal = Literals((), blanks=f"{WHITE}*")
+        super().__init__(rules.format, [name for name, _ in rules.schemas], literal, 0, None)
+        self._rules, self._schemas = rules, dict(rules.schemas)
+        reading = rules.format.reading
+        self._keyed = KeyedReads(reading, literal) if isinstance(reading, KeyedArguments) else None
+
+    def plan(self) -> ReadPlan:
+        """Returns the turn, with the thought before it."""
+        tags, whole = self._format.thinking, self._turn
+        if tags is None:
+            return whole
+        thought, plans = self._thought(tags, [*self._format.ending_thought], certain=True), list[ReadPlan]()
+        if tags.opening.strip():
+            plans.append(Series((self._literal.spelling(thought_opening(tags)), _CERTAIN, thought)))
+        if self._rules.thought == "open":
+            return Either((*plans, thought))
+        if self._rules.thought is None:
+            triggers = [pattern(each) for _, begun in self.ways[:1] for each in begun]
+            plans.append(self._thought(tags, [*self._format.ending_thought], triggers, certain=False))
+        return Either((*plans, whole))
+
+    def _thought(self, tags: Tags, ends: list[str], patterns: list[str] = [], *, certain: bool) -> ReadPlan:  # noqa: B006
+        """Returns a thought, and the turn behind it.
+
+        Args:
+            ends: what ends it beside its closing tag, and begins calls.
+            patterns: of what it does not contain either.
+            certain: is it known that this is a thought? Else it has a closing tag.
+        """
+        literal, closing = self._literal, tags.closing.strip()
+        text = free_words((*map(escaped, (closing, *ends)), *patterns))
+        behind: ReadPlan = Series(())
+        for char in reversed(tags.closing[len(tags.closing.rstrip()) :]):
+            behind = optional(Series((Fixed(char), behind)))
+        closed = Series((literal.blank(), literal.plan(closing), _CERTAIN, behind, self._turn))
+        called = [Peek(end, self._turn) for end in ends]
+        return Series(
+            (Told(Part.THOUGHT, text, lazy=True), Either((closed, *called, Series(())) if certain else (closed,)))
+        )
+
+    @cached_property
+    def _turn(self) -> ReadPlan:
+        """The turn behind a thought: calls, an answer, or text and calls."""
+        spellings, literal, rest = self._format.spellings, self._literal, self._rest
+        prefix, opening = map(literal.spelling, (spellings.prefix, spellings.opening))
+        ways = self.ways[:1] if self._rules.answers else self.ways
+        turns: list[ReadPlan] = [Series((prefix, self.calls(way), rest)) for way, _ in ways]
+        if self._rules.text or self._rules.answers or not turns:
+            closers = [each for each in firsts(spellings.answered) if each]
+            befores = [] if self._rules.answers else self._befores
+            stops = [
+                pattern((*before, *each) if any(firsts(before)) else each)
+                for before in befores
+                for _, triggers in ways
+                for each in triggers
+            ]
+            text = Told(Part.TEXT, free_words((*stops, *map(escaped, closers))), lazy=True)
+            ends = [Series((literal.spelling(before), self.calls(way), rest)) for before in befores for way, _ in ways]
+            ends += [Series((literal.spelling(_present(spellings.answered)), rest))] if closers else []
+            turns.append(Series((optional(opening), text, Either((*ends, Series(()))))))
+        return Either(tuple(turns))
+
+    @property
+    def _befores(self) -> list[Spelling]:
+        """What may stand between text and calls."""
+        apart = self._format.spellings.apart or ()
+        return [apart] if any(firsts(apart)) else [(Blank(),)]
+
+    @cached_property
+    def _rest(self) -> ReadPlan:
+        """What follows a turn, though no mask allows it: its end, which is nothing, then text and calls."""
+        end, literal = self._format.end, self._literal
+        ends = tuple(Fixed(text) for text in (end, end.rstrip()) if text)
+        text = Told(Part.TEXT, free_words(()), lazy=True)
+        ways = [] if self._rules.answers else self.ways
+        calls = [
+            Series((literal.spelling(before), self.calls(way, certain=False), more))
+            for more in [Later(lambda: after)]
+            for before in self._befores
+            for way, _ in ways
+        ]
+        after: ReadPlan = Series((text, Either((*calls, Series(())))))
+        return Series((Either((*ends, Series(()))), after))
+
+    def _calls(self, spellings: Spellings, *, certain: bool) -> ReadPlan:
+        return Series((super()._calls(spellings, certain=certain), Event(Happens.CALLS_END)))
+
+    def _begun(self, spellings: Spellings, *, certain: bool) -> ReadPlan:
+        begun = super()._begun(spellings, certain=certain)
+        is_value = self._rules.answers and any(each[:1] in tuple('{["') for each in firsts(spellings.begin))
+        certain = certain and tells(spellings.begin) and not (spellings.named or is_value)
+        return Series((begun, _CERTAIN)) if certain else begun
+
+    def _between(self, spellings: Spellings) -> ReadPlan:
+        between = super()._between(spellings)
+        may_be_empty = re.fullmatch(pattern(spellings.between or ()), "") is not None
+        return between if may_be_empty or spellings.named else Series((between, _CERTAIN))
+
+    def _call(self, body: Spelling, index: str | None) -> ReadPlan:
+        return Series((Event(Happens.CALL_BEGINS), super()._call(body, index), Event(Happens.CALL_ENDS)))
+
+    def _called(self, rest: Spelling, tool: str, index: str | None) -> ReadPlan:
+        return Series((Event(Happens.NAMED, tool), Later(partial(self._pieces, rest, tool, index))))
+
+    def _slot(self, slot: Slot, tool: str, index: str | None) -> ReadPlan:
+        if slot is not Slot.ARGUMENTS:
+            return Told(Part.ID, _ID) if slot is Slot.ID else _ID
+        if self._keyed is not None:
+            return self._keyed.plan(json.loads(self._schemas[tool]))
+        return Series((self._literal.blank(), Told(Part.JSON, JsonText("{"))))
+
+
+def _present(spelling: Spelling) -> Spelling:
+    """Returns a spelling whose first piece is not left out."""
+    first, *others = spelling
+    if isinstance(first, Blank):
+        return (first, *_present(tuple(others)))
+    return (*_present(first.pieces), *others) if isinstance(first, Maybe) else spelling
+
+
+_CERTAIN = Event(Happens.CERTAIN)
+_ID = Words(from_pattern("[A-Za-z0-9_-]*", anchored=True))
