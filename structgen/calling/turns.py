@@ -261,7 +261,8 @@ def _ends_in_trigger(asked: TurnRequest, generation: Generation[Any]) -> bool:
     if asked.format is None or not asked.tools or asked.answer is not None or generation.finish != "length":
         return False
     text = asked.written(generation.token_ids).decode("utf-8", errors="replace")
-    triggers = [each for _, begun in asked.format.ways(list(asked.tools)) for each in begun]
+    ways = asked.format.ways(list(asked.tools))
+    triggers = [each for way, begun in ways if not way.named for each in begun]  # others need the name of a tool
     begun = max(map(begun_length, triggers, [text] * len(triggers)), default=0)
     return begun > 0 and (begun >= _CLEARLY or not text[: len(text) - begun].strip())
 

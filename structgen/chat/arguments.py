@@ -5,6 +5,7 @@ Qwen3 writes `{"city": "Paris"}`; MiniCPM5 writes `<param name="city">Paris</par
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -55,13 +56,19 @@ class Raw:
     Attributes:
         without: characters that the template changes or drops.
         trimmed: does the template cut white space off its ends?
+        wrap: the texts around a string that has one of the characters in `without`; with them any string can be
+            written that does not contain the second. None if such strings cannot be written.
+        entities: are `&lt;`, `&amp;` and the like characters, as in XML?
     """
 
     without: frozenset[str] = frozenset()
     trimmed: bool = False
+    wrap: tuple[str, str] | None = None
+    entities: bool = False
 
     def write(self, value: Any) -> str:
-        return str(value)
+        text = html.escape(str(value), quote=False) if self.entities else str(value)
+        return text.join(self.wrap) if self.wrap and any(char in text for char in self.without) else text
 
 
 class Around(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
-from structgen.chat.json_values import json_values
+from structgen.chat.json_values import json_values, value_plan
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.keyed.value_plans import json_escaped, spelled_texts
 from structgen.chat.literals import Literals
@@ -201,7 +201,7 @@ class _MaskPlans(TurnPlans):
             }
             for n, tool in enumerate(tools)
         ]
-        return json_values({**draft, "anyOf": objects}, [arguments, name], source=self._rules.source).plan()
+        return value_plan(json_values({**draft, "anyOf": objects}, [arguments, name], source=self._rules.source))
 
     def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
         if slot is Slot.ARGUMENTS:
@@ -219,7 +219,7 @@ class _MaskPlans(TurnPlans):
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
             return self._keyed.plan(schema, tool.name, self._rules.order, judged=True)
         schema = tool.arguments_schema if tool.type is None else tool.type
-        return json_values(schema, self._rules.order, self._whitespace, source).plan()
+        return value_plan(json_values(schema, self._rules.order, self._whitespace, source))
 
     def _text_of(self, grammar: TextGrammar) -> Plan:
         """Returns the argument `INPUT` as a text of a grammar. It is spelled as a string of the format."""

@@ -93,6 +93,19 @@ GEMMA_ARGUMENTS = KeyedArguments(
 )
 """Arguments as FunctionGemma has them: `city:<escape>Rome<escape>,days:2`."""
 
+_COFL = KeyedArguments(
+    tuple(
+        (
+            type_,
+            ArgumentFormat(
+                ('<cofl:tool_param name="', KEY, f'" string="{str(type_ == "string").lower()}">'),
+                Raw(frozenset("<&"), entities=True) if type_ == "string" else JsonLayout(),
+                ("</cofl:tool_param>",),
+            ),
+        )
+        for type_ in JSON_TYPES
+    )
+)
 _MARK = "]<]minimax[>["
 _HARMONY = Spellings(
     begin=(one_of(" to=functions.", "<|channel|>commentary to=functions.", "<|channel|>analysis to=functions."),),
@@ -288,6 +301,33 @@ NATIVE = (
             "[TOOL_CALLS] ", "", spelled(
                 "{", '"name": "', NAME, '", "arguments": ', ARGUMENTS, maybe(', "id": "', ID, '"'), "}"
             ), id=NINE,
+        ),
+    ),
+    Native(
+        "cohere-cofl", ("<cofl:tool_param",),
+        Spellings(
+            begin=spelled('<cofl:tool_calls><cofl:tool_call id="'),
+            body=(ID, '" name="', NAME, *spelled('">'), ARGUMENTS),
+            between=spelled('</cofl:tool_call><cofl:tool_call id="'),
+            closing=spelled("</cofl:tool_call></cofl:tool_calls>"),
+            opening=(maybe("<|START_TEXT|>"),),
+            answered=(maybe("<|END_TEXT|>", written=False),),
+            apart=(maybe("<|END_TEXT|>", written=False),),
+        ),
+        arguments=_COFL,
+        thinking=Tags("<|START_THINKING|>", "<|END_THINKING|>"),
+    ),
+    Native(
+        "minicpm-5", ('<function name="', "<![CDATA["),
+        Spellings(
+            begin=spelled('<function name="'),
+            body=(NAME, *spelled('">'), ARGUMENTS),
+            between=spelled('</function>\n<function name="'),
+            closing=spelled("</function>"),
+        ),
+        arguments=keyed(
+            ('<param name="', KEY, '">'), ("</param>",),
+            string=Raw(frozenset("<&\n"), wrap=("<![CDATA[", "]]>")), array=LITERALS, object=LITERALS,
         ),
     ),
     Native(

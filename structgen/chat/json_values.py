@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from structgen.constraints.basic import JsonSchema
 from structgen.options import Whitespace
+from structgen.parts.parts import JsonValue, Plan
 from structgen.regular.quotes import Source
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
@@ -39,6 +40,12 @@ def json_values(
     """
     values = JsonSchema(schema, order=order, whitespace=whitespace)
     return replace(values, source=source) if source is not None and quotes(values.document()) else values
+
+
+def value_plan(values: JsonSchema) -> Plan:
+    """Returns JSON values as a part of a call, where integers are written in digits alone."""
+    plan = values.plan()
+    return replace(plan, plain=True) if isinstance(plan, JsonValue) else plan
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

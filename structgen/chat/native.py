@@ -13,6 +13,7 @@ from structgen.chat.arguments import (
     ArgumentWriter,
     JsonLayout,
     KeyedArguments,
+    Raw,
 )
 from structgen.chat.call_format import CallFormat, Spellings, Tags
 from structgen.chat.pieces import Slot, Spelling, filled
@@ -103,6 +104,8 @@ def _tells(own: ArgumentWriter | None, written: ArgumentWriter) -> bool:
     if not isinstance(own, KeyedArguments):
         return True
     formats = dict(written.formats) if isinstance(written, KeyedArguments) else {}
-    if len(formats) < len(JSON_TYPES) or getattr(dict(own.formats)["string"].writer, "escaped", False):
+    strings = dict(own.formats)["string"].writer
+    special = getattr(strings, "escaped", False) or (isinstance(strings, Raw) and strings.wrap is not None)
+    if len(formats) < len(JSON_TYPES) or special:
         return written == own
     return not filled(formats["number"].before, {Slot.KEY: ""}).endswith(('"', "'"))

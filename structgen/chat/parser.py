@@ -183,7 +183,7 @@ class TurnReader:
         if cut:
             events: list[TurnEvent] = []
             likely = self._told(turn, actions_of(logs[0]), events)
-            if likely.calls and likely.name:
+            if likely.calls and turn.name and likely.count == turn.count:
                 return [*events, CallCut(likely.count - 1, likely.name, likely.arguments)]
         whole = next((place for place, thread in enumerate(position.threads) if thread.leaf is None), None)
         if whole is None:

@@ -48,6 +48,8 @@ def read_plan(rules: ReadRules) -> ReadPlan:
 class _ReadPlans(TurnPlans):
     """Makes the plan of a turn of any calls of the tools, and of any text."""
 
+    joins_names = False
+
     def __init__(self, rules: ReadRules) -> None:
         literal = Literals((), blanks=f"{WHITE}*")
         super().__init__(rules.format, [name for name, _ in rules.schemas], literal, 0, None)
@@ -99,12 +101,12 @@ class _ReadPlans(TurnPlans):
         if self._rules.text or self._rules.answers or not turns:
             closers = [each for each in firsts(spellings.answered) if each]
             befores = [] if self._rules.answers else self._befores
-            stops = [
-                pattern((*before, *each) if any(firsts(before)) else each)
-                for before in befores
-                for _, triggers in ways
-                for each in triggers
-            ]
+            triggers = [each for _, begun in ways for each in begun] if befores else []
+            if any(firsts(self._befores[0])):
+                begins = (f"^{pattern(spellings.prefix)}", pattern(self._befores[0]))
+                stops = [begin + pattern(each) for begin in begins for each in triggers]
+            else:
+                stops = list(map(pattern, triggers))
             text = Told(Part.TEXT, free_words((*stops, *map(escaped, closers))), lazy=True)
             ends = [Series((literal.spelling(before), self.calls(way), rest)) for before in befores for way, _ in ways]
             ends += [Series((literal.spelling(_present(spellings.answered)), rest))] if closers else []

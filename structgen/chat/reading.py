@@ -35,7 +35,6 @@ class Part(Enum):
 class Happens(Enum):
     """What happens at a place in a turn."""
 
-    CALLS_BEGIN = "calls begin"
     CALLS_END = "calls end"
     CALL_BEGINS = "call begins"
     CALL_ENDS = "call ends"
@@ -214,11 +213,9 @@ class TurnMachine:
         log = logs[origins[0]]
         if len(origins) == 1 or all(logs[origin] is log for origin in origins):
             return Reading(after, rests), certain if log is None else [*actions_of(log), *certain]
-        told = [
-            reduce(_told, (*certain, *actions_of(rest)), logs[source])
-            for source, rest in zip(sources, rests, strict=True)
-        ]
-        return Reading(after, tuple(told)), []
+        pairs = list(zip(map(logs.__getitem__, sources), rests, strict=True))  # threads with the same share their log
+        told = {(id(log), id(rest)): reduce(_told, (*certain, *actions_of(rest)), log) for log, rest in pairs}
+        return Reading(after, tuple([told[id(log), id(rest)] for log, rest in pairs])), []
 
     def _move(self, position: Position, char: str) -> Move:
         walk = _Walk(self)
@@ -243,7 +240,8 @@ class TurnMachine:
         shared = 0
         while told and all(len(each) > shared and each[shared] == told[0][shared] for each in told):
             shared += 1
-        rests = tuple(reduce(_told, actions[shared:], None) for actions in told)
+        logs = {actions: reduce(_told, actions[shared:], None) for actions in told}
+        rests = tuple(logs[actions] for actions in told)
         sources = tuple(source for source, _ in walk.sources)
         return Move(position, sources, tuple(dict.fromkeys(sources)) or (0,), told[0][:shared] if told else (), rests)
 

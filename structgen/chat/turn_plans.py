@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 from structgen.chat.call_format import CallFormat, Spellings
 from structgen.chat.literals import Literals, optional
@@ -21,7 +22,12 @@ class TurnPlans(ABC):
     Args:
         names: of the tools that may be called.
         min_calls, max_calls: as of `TurnRules`.
+
+    Attributes:
+        joins_names: is the name of a tool read together with the text behind it, by one automaton?
     """
+
+    joins_names: ClassVar[bool] = True
 
     def __init__(
         self, format_: CallFormat, names: Sequence[str], literal: Literals, min_calls: int, max_calls: int | None
@@ -76,7 +82,7 @@ class TurnPlans(ABC):
         for name in self._names:
             behind = list(body[place + 1 :])
             text, rest = name, behind
-            if behind and isinstance(behind[0], str):
+            if self.joins_names and behind and isinstance(behind[0], str):
                 first, *others = self._literal.split(behind[0])
                 if not self._literal.is_token(first):
                     text, rest = name + first, ["".join(others), *behind[1:]] if others else behind[1:]

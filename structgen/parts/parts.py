@@ -30,9 +30,9 @@ from structgen.schema.normal import NEVER, Node
 from structgen.regular.quotes import Quotation
 from structgen.values.json_automaton import JsonAutomaton
 
-Families = dict[tuple[Whitespace, bool, bool], JsonAutomaton]
-"""The JSON automata in the same tables. The key is the white space, whether members come in any order, and
-`JsonValue.finite`."""
+Families = dict[tuple[Whitespace, bool, bool, bool], JsonAutomaton]
+"""The JSON automata in the same tables. The key is the white space, whether members come in any order,
+`JsonValue.finite` and `JsonValue.plain`."""
 
 ANY_BYTE = frozenset(range(256))
 NUMBER_STARTS, NUMBER_BYTES = frozenset(b"-0123456789"), frozenset(b"0123456789.eE+-")
@@ -154,23 +154,29 @@ def first_bytes(language: CharDfa, going_on: npt.NDArray[np.bool_]) -> frozenset
 
 @dataclass(frozen=True, eq=False)
 class JsonValue(Part):
-    """A JSON value. Of its complete texts, only numbers may continue."""
+    """A JSON value. Of its complete texts, only numbers may continue.
+
+    Attributes:
+        plain: are integers written in digits alone? Otherwise `3.0` is one, too.
+    """
 
     root: Node
     whitespace: Whitespace = Whitespace.SPACED
     any_order: bool = False
     algebra: Algebra | None = None
     finite: bool = True
+    plain: bool = False
     limits: PartLimits | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        key = self.whitespace, self.any_order, self.finite
+        key = self.whitespace, self.any_order, self.finite, self.plain
         family = families.get(key)
         if family is None:
-            order, finite = self.any_order, self.finite
+            order, finite, plain = self.any_order, self.finite, self.plain
             family = families[key] = JsonAutomaton(
-                self.root, self.whitespace, any_order=order, algebra=self.algebra, within=automaton, finite=finite
-            )
+                self.root, self.whitespace, any_order=order, algebra=self.algebra, within=automaton, finite=finite,
+                plain=plain,
+            )  # fmt: skip
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()
         start = family.start_of(self.root)

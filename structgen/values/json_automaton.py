@@ -47,6 +47,7 @@ class JsonAutomaton(Automaton):
 
     Raises:
         UnsatisfiableSchema: no value satisfies `root`.
+        plain: are integers written in digits alone? Otherwise `3.0` is one, too.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class JsonAutomaton(Automaton):
         algebra: Algebra | None = None,
         within: Automaton | None = None,
         finite: bool = True,
+        plain: bool = False,
         prelude: bool = True,
     ) -> None:
         super().__init__(within)
@@ -68,11 +70,13 @@ class JsonAutomaton(Automaton):
         )  # fmt: skip
         self.names = NameWriter(self._context)
         self._arrays, self._objects = ArrayWriter(self._context), ObjectWriter(self._context, self.names)
-        self._strings, self._numbers = StringWriter(self._context), NumberWriter(self._context, finite=finite)
+        self._strings = StringWriter(self._context)
+        self._numbers = NumberWriter(self._context, finite=finite, plain=plain)
         self._written: dict[tuple[Shapes, int], int] = {}  # by hand: it begins with what a template has
-        if prelude and within is None:
+        if prelude and not plain and within is None:
             self._begin(*_prelude(whitespace, any_order, finite))
-        self.root, self.whitespace, self.any_order, self._finite = root, whitespace, any_order, finite
+        self.root, self.whitespace, self.any_order = root, whitespace, any_order
+        self._finite, self._plain = finite, plain
         start = self.start_of(root)
         self.start = start if within is not None else self._surrounded(start)
 
@@ -103,6 +107,7 @@ class JsonAutomaton(Automaton):
             any_order=self.any_order if any_order is None else any_order,
             algebra=next(map(algebra_of, nodes), None),
             finite=self._finite,
+            plain=self._plain,
         )
         automaton.start = automaton._context.value(automaton._context.choice(nodes), depth)
         return automaton

@@ -41,12 +41,12 @@ class NumberWriter:
     """Writes numbers.
 
     Args:
-        finite: as for `JsonAutomaton`.
+        finite, plain: as for `JsonAutomaton`.
     """
 
-    def __init__(self, context: Context, *, finite: bool) -> None:
+    def __init__(self, context: Context, *, finite: bool, plain: bool = False) -> None:
         self._context, self._automaton = context, context.automaton
-        self._finite = finite
+        self._finite, self._plain = finite, plain
         self.digits: dict[tuple[Any, ...], list[Edge]] = {}  # by hand: it begins with what a template has
 
     def edges(self, choice: Lockstep, numbers: Sequence[tuple[int, Numbers]]) -> list[Edge] | tuple[int, int]:
@@ -55,6 +55,8 @@ class NumberWriter:
         If a number must be tested at its end, the result is a call `(callee, ret)` instead.
         """
         finite = self._finite
+        if self._plain:
+            numbers = [(i, replace(n, plain=True) if n.integer else n) for i, n in numbers]
         living = [(i, n) for i, n in numbers if not number_language(n, finite=finite).empty]
         if not living:
             return []

@@ -6,8 +6,8 @@ import pytest
 
 from structgen.chat import call_format
 from structgen.chat.formats import NATIVE
-from structgen.chat.proof import TEXTS, proof
 from structgen.errors import OptionError
+from tests.support.call_proofs import TEXTS, proof
 from tests.support.chat_templates import format_of, templates
 from tests.support.thinning import thinned
 

@@ -212,6 +212,21 @@ TEXTS: list[tuple[str, str, list[Any]]] = [
         '</steptml:parameter>\n</steptml:invoke><｜tool_call_end｜>\n<｜tool_calls_end｜>',
         [["look", ROME]],
     ),
+    (
+        "cohere-cofl",
+        '<|START_TEXT|>So.<|END_TEXT|><cofl:tool_calls>\n<cofl:tool_call id="0" name="look">\n<cofl:tool_param '
+        'name="city" string="true">Rome</cofl:tool_param>\n<cofl:tool_param name="days" string="false">'
+        '3</cofl:tool_param>\n</cofl:tool_call>\n<cofl:tool_call id="1" name="look_up">'
+        '<cofl:tool_param name="city" string="true">Rome'
+        "</cofl:tool_param></cofl:tool_call></cofl:tool_calls>",
+        ["So.", ["look", {**ROME, "days": 3}], ["look_up", ROME]],
+    ),
+    (
+        "minicpm-5",
+        '<function name="look"><param name="city"><![CDATA[a</param>\n<b>&]]></param><param name="tags">["x", \'y\']'
+        '</param></function>\n<function name="look_up"><param name="city">Rome</param></function>',
+        [["look", {"city": "a</param>\n<b>&", "tags": ["x", "y"]}], ["look_up", ROME]],
+    ),
     # The block of calls ends, and another one begins.
     *(
         (name, f"{begin}look{middle}{end}\n{begin}look_up{middle}{end}", [["look", ROME], ["look_up", ROME]])
@@ -259,7 +274,7 @@ CALL = '<tool_call>\n{"name": "look", "arguments": {"city": "Rome"}}\n</tool_cal
 
 def test_calls_after_calls_and_text_are_read_though_no_mask_allows_them():
     format_ = call_format("hermes")
-    assert read(format_, f"{CALL} and {CALL} So.") == [["look", ROME], "and ", ["look", ROME], "So."]
+    assert read(format_, f"{CALL} and {CALL} So.") == [["look", ROME], "and", ["look", ROME], "So."]
     assert read(format_, f"{CALL} So <tool_call> is a tag.") == [["look", ROME], "So <tool_call> is a tag."]
     assert not allowed(format_, CALL + " So.", [])
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 import structgen as sg
 from structgen.chat import call_format
-from structgen.chat.parser import CallEnded, TextPiece, TurnParser
+from structgen.chat.parser import CallEnded, TextPiece, TurnParser, TurnReader
 from structgen.chat.stopping import TurnReading
 from structgen.testing import scripted_chat
 
@@ -52,18 +50,19 @@ def test_the_turn_ends_before_a_stop_string_of_its_text(said, stop, text, stoppe
 def test_the_place_is_the_same_wherever_tokens_are_cut():
     model = scripted_chat("x")
     format_ = call_format(model.tokenizer, model.vocabulary)
-    parser = partial(TurnParser, format_, {"look": look.arguments_schema}, thought="closed", stop=("STOP", "halt"))
+    options = {"thought": "closed", "stop": ("STOP", "halt")}
+    schemas = {"look": look.arguments_schema}
     text = "Wait: <tool halt" + CALL
     tokens = model.tokenizer.encode(text)
     assert len(tokens) == len(text)
     for step in (1, 2, 7, len(tokens)):
-        reading = TurnReading(parser, model.vocabulary, has_text=True, has_value=False)
+        reading = TurnReading(TurnReader(format_, schemas, **options), model.vocabulary, has_text=True, has_value=False)
         for end in [*range(step, len(tokens), step), len(tokens)]:
             place = reading.stop(tokens[:end], text[:end].encode())
             assert place == ((12, "halt") if end >= 16 else None)
         assert reading.stop(tokens[:9], b"Wait: <to") is None  # it has gone back
-    events = [event for char in text for event in parser().feed(char)]
+    events = [event for char in text for event in TurnParser(format_, schemas, **options).feed(char)]
     assert not any(isinstance(event, CallEnded) for event in events)
-    reading = parser()
+    reading = TurnParser(format_, schemas, **options)
     assert "".join(e.text for e in reading.feed(text) if isinstance(e, TextPiece)) == "Wait: <tool "
     assert (reading.stopped, reading.finish()) == ("halt", [])

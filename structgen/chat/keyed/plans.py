@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from structgen.chat.arguments import Beside, Groups, JsonLayout, KeyedArguments, Raw, around
-from structgen.chat.json_values import ArgumentSchemas, json_values, members_of, types_of
+from structgen.chat.json_values import ArgumentSchemas, json_values, members_of, types_of, value_plan
 from structgen.chat.keyed.nested import Elements, Nested
 from structgen.chat.keyed.value_plans import (
     FREE_NAME,
@@ -170,7 +170,7 @@ class KeyedPlans:
         json_types = [type_ for type_, writer in group.items() if isinstance(writer, JsonLayout)]
         in_json = [type_ for type_ in json_types if type_ not in ("boolean", "null")]
         if in_json:
-            plans.append(json_values({**json.loads(schema), "type": in_json}).plan())
+            plans.append(value_plan(json_values({**json.loads(schema), "type": in_json})))
         words = scalar_words(shapes, group)
         plans += [] if words is None else [words]
         for type_, writer in group.items():

@@ -6,9 +6,10 @@ that the tool's schema refuses, too.
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -78,8 +79,13 @@ class KeyedReads:
         """Returns the values of types that have the same texts beside them. `stop`: the text that ends the value."""
         blank, plans, string = self._literal.blank(), list[ReadPlan](), writers.get("string")
         line = optional(Fixed("\n")) if sides.padded else Series(())
-        if set(writers) == {"string"} and isinstance(string, Raw):
-            return Series((line, _string(_without(stop)), line))
+        raw = string if isinstance(string, Raw) else None
+        if raw is not None and raw.wrap is not None:
+            opening, closing = raw.wrap
+            plans.append(Series((Fixed(opening), _string(_without(closing)), Fixed(closing))))
+        plain = _without(stop, tuple(sorted(_CONTAINERS & writers.keys())), raw.wrap[0] if raw and raw.wrap else "")
+        if set(writers) == {"string"} and raw is not None and not raw.entities:
+            return Series((line, Either((*plans, _string(plain))), line))
         for writer in dict.fromkeys(writers.values()):
             types = [type_ for type_, each in writers.items() if each == writer]
             if isinstance(writer, Elements):
@@ -90,13 +96,12 @@ class KeyedReads:
                 plans.append(Told(Part.JSON, JsonText("".join(_OPENINGS.get(type_, "") for type_ in types))))
         quoted_ = [Series((blank, Either(tuple(plans)), blank))] if plans else []
         words = [each.words for each in writers.values() if isinstance(each, Nested)]
-        convert = Event(
-            Happens.CONVERTED,
-            partial(json_of, frozenset(writers), {k: v for w in words for k, v in w.items()}, isinstance(string, Raw)),
-        )
-        if isinstance(string, Raw):
-            text = _without(stop, tuple(sorted(_CONTAINERS & writers.keys())))
-            return Series((line, Either((*quoted_, Series((Told(Part.WORD, text, lazy=True), convert)))), line))
+        own = {text: meant for each in words for text, meant in each.items()}
+        said = None if raw is None else html.unescape if raw.entities else str
+        convert = Event(Happens.CONVERTED, partial(json_of, frozenset(writers), own, said))
+        if raw is not None:
+            text = Series((Told(Part.WORD, plain, lazy=True), convert))
+            return Series((line, Either((*quoted_, text)), line))
         scalar = Series((blank, Told(Part.WORD, _SCALAR), convert, blank))
         return Either((*quoted_, scalar))
 
@@ -119,7 +124,7 @@ class KeyedReads:
 
     @cached_method
     def _any_nested(self, nested: Nested) -> ReadPlan:
-        word = Series((Told(Part.WORD, _SCALAR), Event(Happens.CONVERTED, partial(json_of, None, nested.words, False))))
+        word = Series((Told(Part.WORD, _SCALAR), Event(Happens.CONVERTED, partial(json_of, None, nested.words, None))))
         plans = [self._nested(nested, type_) for type_ in _OPENINGS]
         return Series((self._literal.blank(), Either((*plans, word))))
 
@@ -182,13 +187,13 @@ def free_names(members: ArgumentSchemas, writer: KeyedArguments) -> list[tuple[C
     return found
 
 
-def json_of(types: Collection[str] | None, own: Mapping[str, str], is_text: bool, text: str) -> str:
+def json_of(types: Collection[str] | None, own: Mapping[str, str], said: Callable[[str], str] | None, text: str) -> str:
     """Returns the JSON of a value that is written without quotes.
 
     Args:
         types: the JSON types that it may have; None for any.
         own: words of the format -> their JSON.
-        is_text: is it a string if it is nothing else?
+        said: returns the string that it is if it is nothing else; None if it is none.
 
     Raises:
         CallSyntaxError: it is no such value.
@@ -199,8 +204,8 @@ def json_of(types: Collection[str] | None, own: Mapping[str, str], is_text: bool
     meant = {**SCALAR_WORDS, **own}.get(word)
     if meant is not None and (types is None or ("null" if meant == "null" else "boolean") in types):
         return meant
-    if is_text:
-        return json.dumps(text, ensure_ascii=False)
+    if said is not None:
+        return json.dumps(said(text), ensure_ascii=False)
     taken = f" of this argument, which takes: {', '.join(sorted(types))}" if types else " in a call"
     raise CallSyntaxError(f"{quoted(text)} is not a value{taken}")
 
@@ -209,7 +214,7 @@ def _element_json(types: Collection[str], text: str) -> str:
     """Returns the JSON of a value that has no elements."""
     if not text.strip() and "string" not in types:
         return next((each for type_, each in (("array", "[]"), ("object", "{}")) if type_ in types), "null")
-    return json_of(types, {}, "string" in types, text)
+    return json_of(types, {}, str if "string" in types else None, text)
 
 
 def _json(text: str) -> Event:
@@ -221,9 +226,10 @@ def _string(text: Words) -> ReadPlan:
 
 
 @lru_cache(256)
-def _without(stop: str, types: tuple[str, ...] = ()) -> Words:
-    """Returns the texts without this one, and that look like no value of these types."""
+def _without(stop: str, types: tuple[str, ...] = (), beginning: str = "") -> Words:
+    """Returns the texts without this one, that look like no value of these types, and do not begin with this one."""
     unlike = [complement(from_pattern(SPELLED[type_])) for type_ in types]
+    unlike += [complement(from_pattern(f"^{escaped(beginning)}"))] if beginning else []
     return Words(intersect(free_text((), [escaped(stop)] if stop else [], 0), *unlike))
 
 

@@ -16,6 +16,7 @@ from structgen.chat.literals import Literals, optional
 from structgen.chat.spellings import loosened
 from structgen.errors import UnsupportedSchema
 from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words, mapped
+from structgen.parts.special import Fixed
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.substrings import quote_language
 from structgen.regular.texts import escaped, free_text
@@ -55,9 +56,13 @@ def raw_strings(
     sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
     kept = _strings.__wrapped__ if any(strings.quotes for strings in sets) else _strings  # sources come and go
     texts = kept(sets, writer, behind, tuple(types))
+    plans: list[Plan] = []
+    if writer.wrap is not None:
+        opening, closing = writer.wrap
+        plans.append(Series((Fixed(opening), kept(sets, Raw(), closing, ("string",)), Fixed(closing))))
     if not padded or _free(sets):  # any text is a free string, with line breaks or without
-        return [] if texts.language.empty else [texts]
-    line, plans = _words(("\n",)), list[Plan]()
+        return plans if texts.language.empty else [*plans, texts]
+    line = _words(("\n",))
     for first, last in ((True, True), (True, False), (False, True), (False, False)):
         bare = ("" if first else r"(?!\n)", "" if last else r"(^$|[^\n]$)")
         inner = kept(sets, writer, behind, tuple(types), bare)
@@ -408,4 +413,4 @@ def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> 
 
 def _numbers(shape: Shape) -> JsonValue:
     """Returns the numbers of a schema, as JSON writes them."""
-    return JsonValue(Node("", lambda: (only(shape, "number"),)))
+    return JsonValue(Node("", lambda: (only(shape, "number"),)), plain=True)
