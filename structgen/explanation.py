@@ -7,7 +7,7 @@ from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema, Regex
 from structgen.constraints.compositions import Capture, Repeat, Sequence, Text, Union
-from structgen.constraints.grammars.plans import described
+from structgen.constraints.grammars.ambiguity import described
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.endings.overlaps import overlaps
 from structgen.errors import LimitExceeded, OptionError, quoted

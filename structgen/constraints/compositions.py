@@ -15,7 +15,7 @@ from structgen.endings.frame_search import NoWayOut
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
-from structgen.parts.lalr.part import LarkPart
+from structgen.parts.earley.part import Grammar as GrammarPart
 from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Texts, Words, parts_of
 from structgen.parts.special import Fixed, Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
@@ -74,7 +74,7 @@ def _grammar(plan: Plan, vocabulary: Vocabulary) -> Grammar:
     grammar = Grammar(automaton, vocabulary)
     if automaton.limited:  # a limit may end a token that would take all
         grammar.budgets = PartBudgets(grammar, automaton)
-    elif any(isinstance(part, LarkPart) or (isinstance(part, Words) and part.greedy) for part in parts_of(plan)):
+    elif any(isinstance(part, GrammarPart) for part in parts_of(plan)):
         _require_end(automaton)
     return grammar
 

@@ -16,13 +16,10 @@ from structgen.constraints.grammars.bnf import EBNF as _EBNF
 from structgen.constraints.grammars.bnf import GBNF as _GBNF
 from structgen.constraints.grammars.bnf import Notation, read_bnf
 from structgen.constraints.grammars.lark import read_lark
-from structgen.constraints.grammars.lexis import EXTENSIONS
 from structgen.constraints.grammars.plans import plan_of
 from structgen.errors import OptionError, quoted
 from structgen.memo import schema_cache
 from structgen.options import Whitespace
-from structgen.parts.lalr.grammar import LarkRefusal, read_grammar
-from structgen.parts.lalr.part import LarkPart
 from structgen.parts.machines import ByteMachine, MachinePart
 from structgen.parts.parts import Plan
 
@@ -41,24 +38,22 @@ class Lark(Composition):
             %ignore " "
         ''')
 
-    The texts of an LALR(1) grammar are exactly those that `lark.Lark(grammar, parser="lalr")` parses. Those of any
-    other grammar are the ones that `lark.Lark(grammar, parser="earley")` parses: a token takes as much as it can, and
-    where several can be read, all are tried.
+    All readings of a text count, as for `lark.Lark(grammar, parser="earley")`: a token takes as much as it can, and
+    where several can be read, all are tried. Priorities and aliases change trees only, not texts.
 
     Attributes:
-        grammar: rules, terminals, `%import`, `%ignore`. In an LALR grammar also templates, priorities, flags. In the
-            dialect also `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`,
-            special tokens `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `capture` and
-            `temperature=` of a rule, or `lazy`, `stop=`, `suffix=` and `max_tokens=` of one that is one terminal.
+        grammar: rules, terminals, templates, `%import`, `%override`, `%extend`, `%ignore`. In the dialect also
+            `%json {...}`, `%regex {...}`, `%lark {...}`, terminals with `&` and `~`, repeats `{m,n}`, special tokens
+            `<|name|>` and `<[number]>`, parametric rules `name::_`, and the options `capture` and `temperature=` of a
+            rule, or `lazy`, `stop=`, `suffix=` and `max_tokens=` of one that is one terminal.
         start: the rule of a whole text.
-        import_paths: folders in which `%import` looks for your own grammars, if the grammar is LALR.
+        import_paths: folders in which `%import` looks for your own grammars.
 
     Raises (when it is compiled):
         OptionError: the grammar is malformed, an import is not found, there is no text at all, or it has what is not
-            supported: assertions, back-references, look-around to which the text around a token matters; in a grammar
-            that is not LALR templates and priorities.
-        LimitExceeded: the terminals take too many states, the end of a token depends on too much text behind it, or
-            (when it is used) a text can be read in too many ways at once.
+            supported: assertions, back-references, look-around to which the text around a token matters.
+        LimitExceeded: the terminals take too many states, or (when it is used) a text can be read in too many ways at
+            once.
     """
 
     grammar: str
@@ -74,14 +69,9 @@ class Lark(Composition):
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        if EXTENSIONS.search(self.grammar) and not self.import_paths:
-            return _read_lark(self.grammar, self.start)
-        try:
-            return LarkPart(read_grammar(self.grammar, self.start, [fspath(folder) for folder in self.import_paths]))
-        except LarkRefusal as refusal:
-            with suppress(OptionError):  # Lark's message is about the notation that was meant
-                return _read_lark(self.grammar, self.start)
-            raise OptionError(str(refusal)) from refusal
+        if self.import_paths:  # files may change
+            return _lark(self.grammar, self.start, [fspath(folder) for folder in self.import_paths])
+        return _kept_lark(self.grammar, self.start)
 
 
 @dataclass(frozen=True)
@@ -157,7 +147,7 @@ def text_plan(syntax: str, definition: str) -> Plan:
     if syntax == "regex":
         return Regex(definition).plan()
     _require_texts(definition, "start")
-    return _read_lark(definition, "start")
+    return _kept_lark(definition, "start")
 
 
 def grammar_of(text: str) -> Lark | GBNF | EBNF:
@@ -178,9 +168,11 @@ def grammar_of(text: str) -> Lark | GBNF | EBNF:
     return grammar
 
 
-@schema_cache(64)
-def _read_lark(grammar: str, start: str) -> Plan:
-    return plan_of(read_lark(grammar, start, plan_of, _json))
+def _lark(grammar: str, start: str, folders: Sequence[str] = ()) -> Plan:
+    return plan_of(read_lark(grammar, start, plan_of, _json, folders))
+
+
+_kept_lark = schema_cache(64)(_lark)
 
 
 _LAYOUTS = {

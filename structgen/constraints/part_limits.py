@@ -10,7 +10,6 @@ part may have a few tokens more than its limit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from structgen.arguments import MAX_INTEGER, is_number, is_whole, require
@@ -140,9 +139,7 @@ class PartBudgets:
         """The position in which only these ends may follow in the parts of these threads."""
         threads = self._automaton.threads_at(position)
         left = dict.fromkeys(each for thread in threads for each in self._after(thread, ends))
-        freed = {each for each in left if not each.without}
-        kept = [each for each in left if not each.without or each._replace(without=0) not in freed]
-        return position if set(kept) == set(threads) else self._automaton.position_of(position, kept)
+        return position if left.keys() == set(threads) else self._automaton.position_of(position, left)
 
     def _after(self, thread: Thread, ends: Mapping[Thread, bytes]) -> Iterable[Thread]:
         """What takes the place of a thread."""
@@ -152,7 +149,7 @@ class PartBudgets:
             inner = self._ended(thread.position, ends)
             return [thread._replace(position=inner)] if inner else []
         if not ends[thread]:
-            return self._automaton.behind([thread._replace(part=replace(thread.part, greedy=False))]).threads
+            return self._automaton.behind([thread]).threads
         entered = self._automaton.enter(self._only(ends[thread]))
         return [Thread(entered.start, entered, thread.after, frozenset())]
 

@@ -20,7 +20,20 @@ from structgen.automaton.machine import Automaton
 from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
-from structgen.parts.parts import Either, Loop, Part, Plan, RulePlan, Series, Switch, Texts, Unordered, Words, plans_in
+from structgen.parts.parts import (
+    Either,
+    Loop,
+    Nested,
+    Part,
+    Plan,
+    RulePlan,
+    Series,
+    Switch,
+    Texts,
+    Unordered,
+    Words,
+    plans_in,
+)
 from structgen.regular.chardfa import CharDfa
 from structgen.vocabulary.vocabulary import single_bytes
 
@@ -156,6 +169,8 @@ class _Chart:
                 self._begin(each, at, found)
         elif isinstance(plan, Loop):
             self._loop(plan, 0, _Read(at, None, None), found)
+        elif isinstance(plan, Nested):
+            self._begin(plan.plan, at, found)
         elif isinstance(plan, Switch):
             for n, end in self._texts(plan.texts, at):
                 self._series((plan.plans[n],), 0, _Read(end, end, None), found)
@@ -167,7 +182,8 @@ class _Chart:
         else:
             for end in self._ends(plan, at):
                 solid = None if end == at or (isinstance(plan, Words) and plan.blank) else end
-                found(_Read(end, solid, None))
+                for over in self._skipped(plan, end):
+                    found(_Read(over, solid, None))
 
     def _series(self, items: tuple[Plan, ...], n: int, before: _Read, found: Found) -> None:
         if n == len(items):
@@ -191,6 +207,16 @@ class _Chart:
         for n, text in enumerate(texts.texts):
             if self._data.startswith(text, at):
                 yield n, at + len(text)
+
+    def _skipped(self, part: Part, at: int) -> list[int]:
+        """The places after a lexeme and what may be skipped after it."""
+        places = [at]
+        if isinstance(part, Words) and part.skips is not None:
+            for place in places:
+                for language in part.skips.languages:
+                    ends = self._ends_of_words(Words(language, greedy=True), place)
+                    places += [end for end in ends if end not in places]
+        return places
 
     def _ends(self, part: Part, at: int) -> list[int]:
         """The places where a text of a part that begins at a place may end; the last is tried first."""

@@ -17,8 +17,7 @@ begin together are one thread, because their automaton reads them in lockstep.
 Checks (see `automaton.checks`) are asked in a part that is called. If several threads are alive, a check would not know
 which text to look at, and raises an error that names it.
 
-A rule (see `RulePlan`) is a part too, if the bytes tell where its text ends: its frames are the same wherever it is
-called. Other rules are followed by threads whose continuations are `Callers`, the nodes of a graph-structured stack.
+A grammar is a part as well, with a parser of its own (see `earley`).
 
 Where a thread is in free text, most characters lead from a state to itself: the text goes on, and the part after it has
 not begun. Once that part has begun, most characters lead back to the state before it. So such states get blocks (see
@@ -27,7 +26,7 @@ not begun. Once that part has begun, most characters lead back to the state befo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -39,17 +38,17 @@ from structgen.automaton.checks import Check
 from structgen.automaton.expected import Walk
 from structgen.automaton.machine import Automaton, Blame
 from structgen.automaton.table_format import (
-    ACTION, CALL, CHARS, COUNT, COUNT_SHIFT, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP,
+    ACTION, CALL, CHARS, COUNT, COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, MISS, NOTHING, PLAIN, POP,
     ROOM, SPILL, TARGET, UNBOUNDED, ZERO, A, merged_edges, position as packed,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
-from structgen.parts.beginning import Begins, Beginnings, Flags
 from structgen.parts.part_reading import PartReading
-from structgen.parts.parts import ANY_BYTE, Entered, Families, JsonValue, Part, Plan, RulePlan, Words, parts_of
-from structgen.parts.rules import ALL_BYTES, Bytes, RuleFacts, Start
+from structgen.parts.parts import (
+    ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Switch, Words, first_bytes, parts_of,
+)  # fmt: skip
 from structgen.parts.text_states import is_text, leaving, text_block
-from structgen.parts.threads import Chosen, Continuation, Reach, Step, Thread, behind
+from structgen.parts.threads import Chosen, Continuation, Lexing, Reach, Step, Thread, behind, opened
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
@@ -67,14 +66,14 @@ class Composed(Automaton):
         self._entered: dict[Part, Entered] = {}  # in the order of entering, in which `_joined` takes them
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
+        self.lexers: dict[int, Callable[[Iterable[Thread]], int]] = {}
+        """By the states in `_threads` that lexers of grammars have, what gives the state of other threads."""
+        self.values: dict[int, Entered] = {}
+        """By the state after a JSON value in a grammar, its part."""
         self._nested = 0
         self.plan = plan
         self._ends: dict[int, bool] = {}  # of states of threads, written or not: may the frame end?
         self.walk = Bytewise(self)
-        self._facts = RuleFacts(
-            self._part_start, lambda part: Bytes(sum(1 << byte for byte in self.enter(part).extends))
-        )
-        self._beginnings = Beginnings(self._may_be_empty, lambda part: self.enter(part).blank, self._facts.has_frames)
         self.has_values = False  # has the plan JSON, or other parts that are values?
         self.limited: list[Part] = []  # the parts with limits
         for part in parts_of(plan):
@@ -87,68 +86,43 @@ class Composed(Automaton):
 
     def reach(self, begun: Step) -> Reach:
         """The threads with which a step begins."""
-        return self._reached([(begun, Flags())])
+        return self._reached([begun])
+
+    def lexing(self, state: int, threads: tuple[Thread, ...], other: Callable[[Iterable[Thread]], int]) -> int:
+        """Keeps the threads of a state in which a lexer reads; `other` gives the state of others. Returns the state."""
+        self._threads[state], self.lexers[state] = threads, other
+        return state
 
     def behind(self, over: Iterable[Thread]) -> Reach:
         """The threads that begin after threads whose parts are over."""
-        outcomes = ((thread, self.tables.row(thread.position & TARGET)[A]) for thread in over)
-        return self._reached(
-            (behind(thread.after, outcome), Flags(thread.part.blank, self._longer(thread)))
-            for thread, outcome in outcomes
-        )
+        over = list(over)
+        if any(isinstance(thread.after, Lexing) for thread in over):
+            return Reach(thread._replace(position=DONE) for thread in over)
+        return self._reached(behind(thread.after, self.tables.row(thread.position & TARGET)[A]) for thread in over)
 
-    def _longer(self, thread: Thread) -> int:
-        """The bytes that make the complete text of a greedy part longer, as bits; none for other parts."""
-        return self._longer_at(thread.position) if thread.part.greedy else 0
-
-    @cached_method
-    def _longer_at(self, position: int) -> int:
-        after = self.walk.successors(position, refuse).tolist()
-        over = {target: self.walk.over(target, refuse) for target in set(after) if target}
-        return sum(1 << byte for byte, target in enumerate(after) if target and over[target])
-
-    def _reached(self, steps: Iterable[tuple[Step, Flags]]) -> Reach:
+    def _reached(self, steps: Iterable[Step]) -> Reach:
         """The threads with which steps begin."""
-        return self._threads_of(*self._beginnings.of(steps))
-
-    def _threads_of(self, begins: Iterable[Begins], ends: bool) -> Reach:
-        reach = Reach((), ends)
-        for part, after, without in begins:
-            entered = self._entered_rule(part) if isinstance(part, RulePlan) else self.enter(part)
-            if without:
-                begin = self._facts.start(part).bytes
-                if not (begin.other | begin.blank) & ~without:
-                    continue
-                without &= begin.other | begin.blank
-            reach.threads.add(Thread(entered.start, entered, after, entered.extends, without=without))
+        reach, todo = Reach(), list(steps)
+        seen = set(todo)
+        while todo:
+            plan, after = todo.pop()
+            if isinstance(plan, Part):
+                entered = self.enter(plan)
+                reach.threads.add(Thread(entered.start, entered, after, entered.extends))
+                more: list[Step] = [(None, after)] if self._may_be_empty(plan) else []
+            elif plan is None and after is None:
+                reach.ends, more = True, []
+            else:
+                more = opened(plan, after)
+            fresh = [each for each in more if each not in seen]
+            seen.update(fresh)
+            todo += fresh
         self._join(reach.threads)
         return reach
 
-    @cached_method
-    def _entered_rule(self, rule: RulePlan) -> Entered:
-        """A rule as a part of its own: its state is written when a text reaches it."""
-        start, extends = self.later(partial(self._expand_rule, rule)), self._facts.extends(rule)
-        self._ends[start] = self._facts.start(rule).empty
-        blanks = _bytes_of(extends.blank)
-        return Entered(start, _bytes_of(extends.other), begun=not self._ends[start], blanks=blanks)
-
-    def is_clear(self, rule: RulePlan) -> bool:
-        """Do the bytes tell where the texts of a rule end, as far as that can be known before any text?"""
-        return self._facts.extends(rule) != ALL_BYTES
-
-    def _expand_rule(self, rule: RulePlan, state: int) -> None:
-        self._lead(state, self._state(self._threads_of(*self._beginnings.of_rule(rule))))
-
-    def _may_be_empty(self, part: Part | RulePlan) -> bool:
-        if isinstance(part, RulePlan):
-            return self._facts.start(part).empty
+    def _may_be_empty(self, part: Part) -> bool:
         entered = self.enter(part)
         return not entered.begun and self.walk.over(entered.start, refuse)
-
-    def _part_start(self, part: Part) -> Start:
-        """How the texts of a part begin."""
-        first = self.walk.successors(self.enter(part).start, refuse).nonzero()[0].tolist()
-        return Start(self._may_be_empty(part), Bytes(sum(1 << byte for byte in first)))
 
     def _join(self, threads: set[Thread]) -> None:
         """Joins threads of JSON values that begin together and continue alike: one thread reads them in lockstep."""
@@ -185,12 +159,22 @@ class Composed(Automaton):
     def position_of(self, position: int, threads: Iterable[Thread]) -> int:
         """A position with other threads in place of those that it has; 0 if it is a dead end."""
         left, counted = list(threads), position >> COUNT_SHIFT
-        state, frame = self._state(Reach(left, self._ends[position & TARGET])), position >> FRAME_SHIFT & FRAME_MASK
+        frame, lexer = position >> FRAME_SHIFT & FRAME_MASK, self.lexers.get(position & TARGET)
+        state = lexer(left) if lexer else self._state(Reach(left, self._ends[position & TARGET]))
         position = self.walk.settled(packed(state, frame), refuse)
         return position | counted << COUNT_SHIFT if any(thread.counted for thread in left) else position
 
+    def value_at(self, position: int) -> Entered | None:
+        """The JSON value of a grammar in which a position is."""
+        frame = position >> FRAME_SHIFT & FRAME_MASK if self.values else 0
+        while frame:
+            ret, frame = (int(x) for x in self.tables.frames[frame, :2])
+            if ret in self.values:
+                return self.values[ret]
+        return None
+
     def reading(self) -> PartReading:
-        return PartReading.start_of(self.walk, self.behind, self.begin)
+        return PartReading.start_of(self)
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         reading = self.reading().feed(taken)
@@ -263,7 +247,7 @@ class Composed(Automaton):
     def _state_alone(self, thread: Thread, ends: bool) -> int:
         """The state that calls the part of a single thread; 0 if the thread must be followed byte by byte."""
         own_end = thread.after is None and ends and self._over(thread.position)
-        if thread.without or thread.part.limits or self._ambiguous(thread) or (ends and not own_end):
+        if thread.part.limits or self._ambiguous(thread) or (ends and not own_end):
             return 0
         if thread.fresh and thread.after is not None:
             return self.later(partial(self._expand_call, thread))
@@ -272,7 +256,7 @@ class Composed(Automaton):
     def _state_implying(self, thread: Thread, others: frozenset[Thread], ends: bool) -> int:
         """The state that calls the part of one thread, if the other threads are just its continuation, and begin with
         bytes that the part does not take; else 0."""
-        if thread.after is None or thread.without or thread.part.limits or self._ambiguous(thread):
+        if thread.after is None or thread.part.limits or self._ambiguous(thread):
             return 0
         if not self._over(thread.position):
             return 0
@@ -284,20 +268,37 @@ class Composed(Automaton):
 
     def _ambiguous(self, thread: Thread) -> bool:
         """May one byte both extend the complete part and begin what comes after it?"""
-        if not thread.extends and not thread.part.blanks:
-            return False
-        first = self._first_after(thread.after)
-        either = first.other | first.blank
-        return any(either >> byte & 1 for byte in thread.extends) or any(
-            first.other >> byte & 1 for byte in thread.part.blanks
-        )
+        return bool(thread.extends) and not thread.extends.isdisjoint(self._first_after(thread.after))
 
     @cached_method
-    def _first_after(self, after: Continuation) -> Bytes:
+    def _first_after(self, after: Continuation) -> frozenset[int]:
         """The bytes with which a continuation may begin."""
-        first = self._facts.first_after(after)
-        assert first is not None, "all callers are known between two bytes"
-        return first
+        first, seen, todo = (
+            set[int](),
+            set[Step](),
+            [(None, after)] if not isinstance(after, Chosen) else [(plan, after.after) for plan in after.plans],
+        )
+        while todo:
+            plan, behind_it = step = todo.pop()
+            if step in seen or step == (None, None):
+                continue
+            seen.add(step)
+            if isinstance(plan, Part):
+                first |= self._first_of(plan)
+                todo += [(None, behind_it)] if self._may_be_empty(plan) else []
+            elif isinstance(plan, Switch):
+                first |= self._first_of(plan.texts)
+            else:
+                todo += opened(plan, behind_it)
+        return frozenset(first)
+
+    @cached_method
+    def _first_of(self, part: Part) -> set[int]:
+        """The bytes with which the texts of a part begin."""
+        if isinstance(part, Words):
+            language = part.language
+            return set(first_bytes(language, language.next[1] != 0)) if len(language.final) > 1 else set()
+        return set(self.walk.successors(self.enter(part).start, refuse).nonzero()[0].tolist())
 
     def _called(self, thread: Thread) -> int:
         """The state in which the thread continues in frames of its own; 0 if it has counted something."""
@@ -341,10 +342,7 @@ class Composed(Automaton):
 
     def _columns(self, threads: tuple[Thread, ...]) -> Int64:
         """int64[threads, 256]: the position to which each byte leads each thread (0: the byte is refused)."""
-        columns = np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
-        for column, thread in zip(columns, threads, strict=True):
-            if thread.without and thread.fresh:
-                column[list(_bytes_of(thread.without))] = 0
+        columns: Int64 = np.stack([self.walk.successors(thread.position, refuse) for thread in threads])
         return columns
 
     def _shortcut(self, state: int, threads: tuple[Thread, ...], columns: Int64, row: list[int]) -> tuple[int, int]:
@@ -395,9 +393,6 @@ class Composed(Automaton):
                 alive.append(Thread(position, thread.part, thread.after, extends, counted))
                 if self._over(position):
                     over.append(alive[-1])
-        lazy = [thread for thread in over if thread.part.lazy]
-        if lazy:
-            alive = over = lazy
         reach = self.behind(over)
         # A complete thread stays only if it is counted: the byte that completed it must have respected the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
@@ -441,8 +436,3 @@ def refuse(check: Check, taken: bool) -> bool:
         "have no clear end, or the value has a temperature of its own; end the part before it with a fixed text, as "
         "Text(until=...) does"
     )
-
-
-def _bytes_of(bits: int) -> frozenset[int]:
-    """The bytes of a set that is written as bits."""
-    return frozenset(byte for byte in range(256) if bits >> byte & 1)

@@ -6,29 +6,45 @@ threads of the composition, and keeps for each thread what was read of its JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
 
 from structgen.automaton.bytewise import Answer, Bytewise
 from structgen.automaton.checks import Check
+from structgen.automaton.table_format import TARGET
 from structgen.json_text.reading import JsonReading
+from structgen.parts.parts import Entered
 from structgen.parts.threads import Reach, Thread
 
-Resume = Callable[[list[Thread]], Reach]
-"""From threads whose parts are over to what may come next: `Composed.behind`."""
+
+class Composition(Protocol):
+    """What a reading needs of a `Composed`."""
+
+    walk: Bytewise
+    begin: Reach
+
+    def behind(self, over: Iterable[Thread]) -> Reach:
+        """The threads that begin after threads whose parts are over."""
+        ...
+
+    def value_at(self, position: int) -> Entered | None:
+        """The JSON value of a grammar in which a position is."""
+        ...
 
 
 class ReadingThread(NamedTuple):
     """A thread and the JSON that it has read.
 
     Attributes:
-        start: the offset at which its part begins, in bytes of the text.
+        start: the offset at which its part begins, in bytes of the text; within a grammar, the JSON value in it.
         read: what was read of a JSON part so far; None for other parts.
+        part: the JSON part; None for other parts.
     """
 
     thread: Thread
     start: int
     read: JsonReading | None
+    part: Entered | None
 
 
 class PartReading(JsonReading):
@@ -40,21 +56,21 @@ class PartReading(JsonReading):
         part: the JSON part; None outside of one.
     """
 
-    __slots__ = ("_lanes", "_resume", "_walk", "json_start", "length", "part")
+    __slots__ = ("_composed", "_lanes", "json_start", "length", "part")
 
     def __init__(
-        self, walk: Bytewise, resume: Resume, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
+        self, composed: Composition, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
     ) -> None:
         read = (shown and shown.read) or JsonReading.start()
         super().__init__(read.inner, read.rest, read.string())
-        self._walk, self._resume, self._lanes = walk, resume, lanes
+        self._composed, self._lanes = composed, lanes
         self.length, self.json_start = length, shown.start if shown else length
-        self.part = shown.thread.part if shown and shown.read else None
+        self.part = shown.part if shown else None
 
     @staticmethod
-    def start_of(walk: Bytewise, resume: Resume, begin: Reach) -> PartReading:
+    def start_of(composed: Composition) -> PartReading:
         """The reading before the first byte."""
-        return PartReading(walk, resume, 0, _begun(begin, 0), None)
+        return PartReading(composed, 0, _begun(composed.begin, 0), None)
 
     @property
     def open_value(self) -> tuple[int, bool] | None:
@@ -69,32 +85,40 @@ class PartReading(JsonReading):
 
     def feed(self, more: bytes, *, keep: bool = True) -> PartReading:
         before = lanes = self._lanes
-        with self._walk.lock:
+        with self._composed.walk.lock:
             for i in range(len(more)):
                 before, lanes = lanes, self._after(lanes, more, i)
         # If a check has just refused the last byte, no thread is left: its own is among those before this byte.
         shown = next((lane for lane in lanes or before if lane.read is not None), None)
         fed = [self._fed(lane, more, keep=keep) for lane in lanes]
         length = self.length + len(more)
-        return PartReading(
-            self._walk, self._resume, length, fed, None if shown is None else self._fed(shown, more, keep=keep)
-        )
+        return PartReading(self._composed, length, fed, None if shown is None else self._fed(shown, more, keep=keep))
 
     def _after(self, lanes: list[ReadingThread], more: bytes, i: int) -> list[ReadingThread]:
         """The threads after `more[i]`."""
         moved: dict[Thread, ReadingThread] = {}
         over = []
         for lane in lanes:
-            position = self._walk.step(lane.thread.position, more[i], self._answer(lane, more, i))
+            position = self._composed.walk.step(lane.thread.position, more[i], self._answer(lane, more, i))
             if position:
                 thread = lane.thread._replace(position=position)
-                moved.setdefault(thread, lane._replace(thread=thread))
-                if self._walk.over(position, self._answer(lane, more, i + 1)):
+                moved.setdefault(thread, self._within(lane._replace(thread=thread), self.length + i))
+                if self._composed.walk.over(position, self._answer(lane, more, i + 1)):
                     over.append(thread)
         if over:
-            for lane in _begun(self._resume(over), self.length + i + 1):
+            for lane in _begun(self._composed.behind(over), self.length + i + 1):
                 moved.setdefault(lane.thread, lane)
         return list(moved.values())
+
+    def _within(self, lane: ReadingThread, place: int) -> ReadingThread:
+        """The lane after the byte at a place, with the JSON value of a grammar that it is in."""
+        if lane.thread.part.family is not None:
+            return lane
+        part = self._composed.value_at(lane.thread.position)
+        if part is None or lane.part is not None:
+            return lane if part is lane.part else lane._replace(read=None, part=None)
+        begins = lane.thread.position & TARGET == part.start
+        return lane._replace(start=place + begins, read=JsonReading.start(), part=part)
 
     def _fed(self, lane: ReadingThread, more: bytes, *, keep: bool) -> ReadingThread:
         """The lane after more bytes of the text."""
@@ -112,4 +136,9 @@ class PartReading(JsonReading):
 
 
 def _begun(reach: Reach, start: int) -> list[ReadingThread]:
-    return [ReadingThread(each, start, JsonReading.start() if each.part.family else None) for each in reach.threads]
+    return [
+        ReadingThread(each, start, JsonReading.start(), each.part)
+        if each.part.family
+        else ReadingThread(each, start, None, None)
+        for each in reach.threads
+    ]

@@ -62,10 +62,7 @@ class Entered:
         family: for JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
         value: is it a value without quotes, as `Words.value`?
-        blank: see `Words.blank`.
         begun: True if no text of the part is empty; False if this is not known.
-        greedy, lazy: see `Words`.
-        blanks: the bytes of white space at its end, if a piece of white space behind it would be no more than one.
         limits: see `PartLimits`; such a part is not called but followed by threads, which tell whether a text is in it.
     """
 
@@ -76,12 +73,8 @@ class Entered:
     family: JsonAutomaton | None = None
     bounded: bool = False
     value: bool = False
-    blank: bool = False
     begun: bool = False
-    greedy: bool = False
-    blanks: frozenset[int] = frozenset()
     limits: PartLimits | None = None
-    lazy: bool = False
 
 
 class Part(ABC):
@@ -102,15 +95,23 @@ class Part(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class Skips:
+    """What may stand between the lexemes of a grammar, as white space: any number of texts of these languages."""
+
+    languages: tuple[CharDfa, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Words(Part):
     """A regular language over code points, in UTF-8.
 
     Attributes:
         maximum: the longest length in code points, beside what the language says; None for no further bound.
         value: are its texts values, for which the caps of `Limits` hold, and not free text?
-        blank: is it white space, of which two pieces in a row are no more than one?
-        greedy: does it end only where the next character makes no longer text of the language, as a lexer's token?
-        lazy: once it is complete, is it the only way to read the text, as llguidance's lexer ends a lazy token?
+        blank: is it white space between the lexemes of a grammar, which captures leave out at their end?
+        greedy: a lexeme of a grammar that ends only where the next character makes no longer text of the language.
+        lazy: a lexeme of a grammar that, once it is complete, is the only way to read the text, as in llguidance.
+        skips: what may stand after the lexeme.
     """
 
     late = True
@@ -121,16 +122,13 @@ class Words(Part):
     greedy: bool = False
     limits: PartLimits | None = None
     lazy: bool = False
+    skips: Skips | None = None
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         language = self.language if self.limits is None else self.language.with_own_start
         start = Lifted(automaton, language, lambda final: 0, quoted=False, maximum=self.maximum).start
-        bounded, extends = self.maximum is not None, more_bytes(self.language, greedy=self.greedy)
-        blanks, extends = (extends, frozenset[int]()) if self.blank else (frozenset[int](), extends)
-        return Entered(
-            start, extends, bounded=bounded, value=self.value, blank=self.blank, greedy=self.greedy, blanks=blanks,
-            limits=self.limits, lazy=self.lazy,
-        )  # fmt: skip
+        bounded, extends = self.maximum is not None, more_bytes(self.language)
+        return Entered(start, extends, bounded=bounded, value=self.value, limits=self.limits)
 
 
 def more_bytes(language: CharDfa, *, greedy: bool = False) -> frozenset[int]:
@@ -341,6 +339,13 @@ def by_text(plans: Mapping[bytes, Plan]) -> Plan:
     return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))
 
 
+@dataclass(frozen=True, eq=False)
+class Nested(Part):
+    """A part that is made of a plan."""
+
+    plan: Plan
+
+
 Plan = Part | Series | Either | Loop | Switch | Unordered | RulePlan
 
 
@@ -349,7 +354,9 @@ def children(plan: Plan) -> list[Plan]:
     if isinstance(plan, (Series, Either)):
         return list(plan.items)
     if isinstance(plan, Loop):
-        return [plan.next]
+        return [plan.next] if plan.separator is None else [plan.item, plan.next]
+    if isinstance(plan, Nested):
+        return [plan.plan]
     if isinstance(plan, Switch):
         return [plan.texts, *plan.plans]
     if isinstance(plan, RulePlan):
@@ -387,6 +394,8 @@ def mapped(plan: Plan, change: Callable[[Plan], Plan], kept: Collection[RulePlan
             return rules[plan]
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
+        if isinstance(plan, Nested):
+            return replace(plan, plan=changed(plan.plan))
         if isinstance(plan, Switch):
             return change(replace(plan, plans=tuple(map(changed, plan.plans))))
         if isinstance(plan, Loop):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from structgen.parts.parts import Either, Entered, Loop, Plan, RulePlan, Series, Switch, Unordered
@@ -30,35 +30,14 @@ class Chosen(NamedTuple):
     after: Continuation
 
 
-class Callers:
-    """What comes after a rule: one of these continuations, each from a place at which the rule was called.
+class Lexing(NamedTuple):
+    """What comes after a lexeme of a grammar is known to the lexers that read it."""
 
-    This is a node of the graph-structured stack of a GLR parser. Equal nodes are one object: see `beginning`.
-
-    Attributes:
-        after: the continuations; they may lead to this object again, if the rule is left-recursive.
-        group: the callers of all rules that are left-recursive together, among them these; empty without recursion.
-    """
-
-    __slots__ = ("after", "group")
-
-    def __init__(self, after: frozenset[Continuation], group: Mapping[RulePlan, Callers]) -> None:
-        self.after, self.group = after, group
+    slot: int
+    terminal: int
 
 
-class RuleBegun(NamedTuple):
-    """A rule that begins between these two bytes, as long as its callers are not all known.
-
-    Attributes:
-        behind_blank, without: see `beginning.Flags`.
-    """
-
-    rule: RulePlan
-    behind_blank: bool
-    without: int
-
-
-Continuation = Then | Again | Chosen | Callers | RuleBegun | None
+Continuation = Then | Again | Chosen | Lexing | None
 """What comes after a part; None: the end of the text."""
 
 Step = tuple[Plan | None, Continuation]
@@ -74,7 +53,6 @@ class Thread(NamedTuple):
         after: what comes after the part.
         extends: the bytes with which the part may continue when it is complete.
         counted: does the state of the composition count the characters of the part? Otherwise `position` does.
-        without: the bytes with which it must not begin, as bits: they would make the text before it longer.
     """
 
     position: int
@@ -82,7 +60,6 @@ class Thread(NamedTuple):
     after: Continuation
     extends: frozenset[int]
     counted: bool = False
-    without: int = 0
 
     @property
     def fresh(self) -> bool:
@@ -110,13 +87,13 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
         return [(item, after) for item in plan.items]
     if isinstance(plan, Loop):
         return _looped(plan, 0, after)
+    if isinstance(plan, RulePlan):
+        return [(plan.body, after)]
     if isinstance(plan, Switch):
         return [(plan.texts, Chosen(plan.plans, after))]
     if isinstance(plan, Unordered):
         steps: list[Step] = [(None, after)] if plan.complete else []
         return steps if plan.next is None else [*steps, (plan.next, after)]
-    if isinstance(after, Callers):
-        return [(None, each) for each in after.after]
     if isinstance(after, Then):
         rest = Then(after.items[1:], after.after) if len(after.items) > 1 else after.after
         return [(after.items[0], rest)] if after.items else [(None, after.after)]

@@ -1,7 +1,7 @@
 """Grammars that may be ambiguous: the same texts as Lark's Earley parser, and as the notations mean.
 
 Covers `constraints.grammars.bnf`, `constraints.grammars.cursor`, `constraints.grammars.plans`,
-`constraints.grammars.rules`, `languages`, `parts.beginning` and `parts.rules`.
+`constraints.grammars.rules` and `languages`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from structgen.chat.keyed.nested import ESCAPES, LITERALS, SCALAR_WORDS, Element
 from structgen.chat.literals import Literals, optional
 from structgen.chat.spellings import loosened
 from structgen.errors import UnsupportedSchema
-from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Unordered, Words, mapped
+from structgen.parts.parts import Either, JsonValue, Loop, Plan, Series, Skips, Unordered, Words, mapped
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.substrings import quote_language
@@ -376,9 +376,17 @@ def python_escaped(language: CharDfa, quote: str) -> CharDfa:
 def spelled_texts(texts: Plan, spell: Callable[[CharDfa], CharDfa]) -> Plan:
     """Returns the texts of a grammar in another spelling, which is given for the automata over its characters."""
     spelled = cache(spell)
-    return mapped(
-        texts, lambda plan: replace(plan, language=spelled(plan.language)) if isinstance(plan, Words) else plan
-    )
+
+    @cache
+    def skipped(skips: Skips) -> Skips:
+        return Skips(tuple(map(spelled, skips.languages)))
+
+    def change(plan: Plan) -> Plan:
+        if not isinstance(plan, Words):
+            return plan
+        return replace(plan, language=spelled(plan.language), skips=plan.skips and skipped(plan.skips))
+
+    return mapped(texts, change)
 
 
 def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> CharDfa:

@@ -7,11 +7,22 @@ where several tokens can be read, all of them are tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, NoReturn
 
 from structgen.constraints.grammars import lexis
 from structgen.constraints.grammars.cursor import Cursor
+from structgen.constraints.grammars.modules import (
+    BUNDLED,
+    MAX_CHARACTERS,
+    Applied,
+    Module,
+    applied,
+    missing,
+    names_in,
+    source,
+)  # fmt: skip
 from structgen.constraints.grammars.options import RuleOptions, unescaped
 from structgen.constraints.grammars.parametric import Call, Guarded, read_condition, read_value, written_out
 from structgen.constraints.grammars.rules import (
@@ -32,40 +43,47 @@ from structgen.constraints.grammars.rules import (
     series,
 )  # fmt: skip
 from structgen.constraints.grammars.terminals import (
-    as_lazy,
-    bundled,
     concatenated,
     language_of,
     stopped,
     substrings,
     terminal_language,
 )  # fmt: skip
-from structgen.errors import OptionError, quoted
-from structgen.parts.parts import Plan
+from structgen.errors import LimitExceeded, OptionError, quoted
+from structgen.parts.parts import Plan, Skips
 from structgen.parts.special import Special
-from structgen.regular.chardfa import CharDfa
+from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.regex.charsets import folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
 from structgen.regular.regex.nodes import Anchor, Assertion, Chars, Concatenation, Look, Node, everywhere
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
-from structgen.regular.token_looks import token_language
 from structgen.vocabulary import special_text
 
 
 def read_lark(
-    text: str, start: str, plan_of: Callable[[Productions], Plan], json_plan: Callable[[Any], Plan]
+    text: str,
+    start: str,
+    plan_of: Callable[[Productions], Plan],
+    json_plan: Callable[[Any], Plan],
+    folders: Sequence[str] = (),
 ) -> Productions:
     """The rules of a grammar.
 
     Args:
         plan_of: gives the plan of a grammar inside this one.
         json_plan: gives the plan of a JSON Schema.
+        folders: where `%import` looks for files.
 
     Raises:
         OptionError: it is malformed, or has what is not supported; the message names the line.
     """
-    return _Reader(text, start, plan_of, json_plan).rules()
+    if len(text) > MAX_CHARACTERS:
+        raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
+    try:
+        return _Reader(text, start, plan_of, json_plan, folders).rules()
+    except RecursionError as error:
+        raise OptionError("the grammar has groups inside groups that are too deep to be read") from error
 
 
 _ENDS = lexis.STATEMENTS, lexis.HEAD
@@ -75,9 +93,15 @@ _NO_EFFECT = ("no_forcing", "allow_initial_skip")
 
 class _Reader:
     def __init__(
-        self, text: str, start: str, plan_of: Callable[[Productions], Plan], json_plan: Callable[[Any], Plan]
+        self,
+        text: str,
+        start: str,
+        plan_of: Callable[[Productions], Plan],
+        json_plan: Callable[[Any], Plan],
+        folders: Sequence[str] = (),
     ) -> None:
         self._cursor, self._start = Cursor(text, "the grammar", lexis.SPACES), start
+        self._folders = folders
         self._plan_of, self._json_plan = plan_of, json_plan
         self._terminals: dict[str, Expression] = {}
         self._rules: dict[str, Expression] = {}
@@ -87,44 +111,76 @@ class _Reader:
         self._calls: dict[str, int] = {}
         self._parametric: set[str] = set()
         self._numbered: dict[str, int] = {}
+        self._templates: dict[str, tuple[str, ...]] = {}
+        self._declared = set[str]()
+        self._texts: dict[str, Lexeme] = {}
+        self._names: tuple[str, ...] = ()  # what the template is given that is being read
         self._depth, self._in_terminal = 0, False
-        self._skips: int | None = None  # how often %ignore may match in a row
+        self._once = False  # may %ignore match only once in a row?
 
-    def rules(self) -> Productions:
-        """All rules of the text."""
+    def module(self) -> Module:
+        """All definitions of the text."""
         cursor = self._cursor
         while not cursor.over:
             if cursor.text[cursor.at] == "%":
                 self._statement()
             else:
                 self._rule()
-        rules = Productions(self._start)
+        return Module(self._rules, self._terminals, self._templates)
+
+    def _library(self, path: str) -> Module | str:
+        """The grammar of a path in `%import`; or why there is none."""
+        text = source(path, self._folders)
+        if text is None:
+            return missing(path, self._folders)
+        if path in BUNDLED and path not in self._folders:
+            return _bundled(path)
+        return _Reader(text, "", self._plan_of, self._json_plan, self._folders).module()
+
+    def rules(self) -> Productions:
+        """All rules of the text."""
+        self.module()
+        cursor = self._cursor
         for name, at in self._calls.items():
             if name not in self._rules and name not in self._terminals:
+                if name in self._declared:
+                    indents = "; for indentation take a rule for each depth, `block::_`" if "DENT" in name else ""
+                    cursor.refuse(f"terminal {name} is declared, but has no pattern: define it{indents}", at)
                 cursor.refuse(f"{'the terminal' if name.isupper() else 'the rule'} {quoted(name)} is not defined", at)
         for name, at in self._numbered.items():
             if name not in self._parametric:
                 cursor.refuse(f"the rule {name} has no number, as {name}::_", at)
-        used = set(self._calls) | {self._start}
-        for name in used & set(self._terminals):
-            rules.expressions[name] = Lexeme(self._language(Ref(name)))
-        for key, expression in written_out(self._rules, self._parametric).items():
-            name = key.partition("::")[0]
-            options = self._options.get(name, self._no_options)
-            rules.expressions[key] = self._lazy(name, expression, rules) if options.of_terminal else expression
-            if "capture" in options.given:
-                rules.captures[key] = options.text("capture") or name
-            limits = options.limits()
-            if limits is not None:
-                rules.limits[key] = limits
+        rules = Productions(self._start)
+        written = applied(written_out(self._rules, self._parametric), self._templates)
+        todo = [self._start]
+        while todo:
+            key = todo.pop()
+            if key in self._terminals and key not in rules.expressions:
+                rules.expressions[key] = Lexeme(self._language(Ref(key)))
+            elif key in written and key not in rules.expressions:
+                self._add(key, written[key], rules)
+                todo += names_in(rules.expressions[key])
         if self._start not in rules.expressions:
             names = ", ".join(list(self._rules)[:8]) or "none"
             raise OptionError(
-                f"the grammar has no rule {quoted(self._start)} with which a text begins; its rules: {names}"
+                f"the grammar has no rule {quoted(self._start)} with which a text begins, define it or name another by "
+                f"start=; its rules: {names}{_advice(cursor.text)}"
             )
         if self._ignored:
-            rules.ignored = self._language(repeated(either(self._ignored), 0, self._skips))
+            rules.skips = Skips(tuple(map(self._language, self._ignored)))
+            rules.once = self._once
         return rules
+
+    def _add(self, key: str, expression: Expression, rules: Productions) -> None:
+        """Adds a rule with its options."""
+        name = key.partition("::")[0]
+        options = self._options.get(name, self._no_options)
+        rules.expressions[key] = self._lazy(name, expression, rules) if options.of_terminal else expression
+        if "capture" in options.given:
+            rules.captures[key] = options.text("capture") or name
+        limits = options.limits()
+        if limits is not None:
+            rules.limits[key] = limits
 
     def _statement(self) -> None:
         """`%import`, `%ignore`, `%llguidance`."""
@@ -134,13 +190,19 @@ class _Reader:
             self._import(imported)
             cursor.take(lexis.IMPORT)
             return
+        change = cursor.take(lexis.CHANGE)
+        if change:
+            self._rule(change[1])
+            return
         at, word = cursor.at, cursor.take(lexis.STATEMENT)
-        if word is None or word[1] not in ("ignore", "llguidance"):
+        if word is None or word[1] not in ("ignore", "llguidance", "declare"):
             name = cursor.text[at : at + 20].split()[0]
-            known = "%import common.NAME, %ignore and %llguidance are"
-            if name == "%declare":
-                known += "; for indentation take a rule for each depth, `block::_`"
+            known = "%import common.NAME, %ignore, %declare, %override, %extend and %llguidance are"
             cursor.refuse(f"{quoted(name)} is not supported; {known}", at)
+        if word[1] == "declare":
+            while not cursor.sees(lexis.HEAD) and (declared := cursor.take(lexis.WORD)):
+                self._declared.add(declared[0])
+            return
         if word[1] == "ignore":
             self._in_terminal = True
             self._ignored.append(self._alternatives())
@@ -153,32 +215,38 @@ class _Reader:
             self._cursor.refuse("%llguidance takes an object", at)
         for name, value in options.items():
             if name == "skip_repetition" and value in ("once", "repeat"):
-                self._skips = 1 if value == "once" else None
+                self._once = value == "once"
             elif name == "ignore_once" and isinstance(value, bool):
-                self._skips = 1 if value else None
+                self._once = value
             elif not isinstance(value, bool) or (value and name not in _NO_EFFECT):
                 self._cursor.refuse(f"{quoted(name)}: {quoted(value)} of %llguidance is not supported", at)
 
     def _import(self, match: re.Match[str]) -> None:
-        library = match[1] or match[4]
-        names = [match[2]] if match[2] else re.findall(r"\w+", match[5])
+        path = match[1] or match[3]
+        names = re.findall(r"\w+", match[2]) if match[2] else [match[4]]
+        module = self._library(path)
+        if isinstance(module, str):
+            self._cursor.refuse(module)
         for name in names:
-            tree = bundled(library, name)
-            if tree is None:
-                self._cursor.refuse(f"no terminal {library}.{name} comes with Lark")
-            self._terminals[match[3] or name] = tree
+            if name not in module.rules and name not in module.terminals:
+                self._cursor.refuse(f"the grammar {path} has no {name}")
+            found = module.taken(name, match[5] or name, path)
+            self._rules |= found.rules
+            self._terminals |= found.terminals
+            self._templates |= found.templates
 
-    def _rule(self) -> None:
+    def _rule(self, change: str = "") -> None:
+        """A rule or a terminal. `change`: does it `override` or `extend` the one that was imported?"""
         cursor = self._cursor
         at, head = cursor.at, cursor.take(lexis.HEAD)
         if head is None:
-            cursor.refuse(f"expected a rule, as name: ..., or a terminal, as NAME: ..., found {cursor.rest()}")
+            found = f"found {cursor.rest()}{_advice(cursor.text)}"
+            cursor.refuse(f"expected a rule, as name: ..., or a terminal, as NAME: ..., {found}")
         name = head["name"].lstrip("?!")
-        if name in self._rules or name in self._terminals:
-            cursor.refuse(f"{name} is defined a second time", at)
         terminal = name.upper() == name
-        if head["priority"] and terminal:
-            cursor.refuse(f"the priority of the terminal {name} is not supported", at)
+        known = self._terminals if terminal else self._rules
+        if (name in known) != bool(change):
+            cursor.refuse(f"{name} is {'not defined' if change else 'defined a second time'}", at)
         if head["attributes"]:
             if terminal:
                 cursor.refuse(f"the terminal {name} has options: they are for rules, whose names are in lower case", at)
@@ -188,10 +256,14 @@ class _Reader:
             if terminal or options:
                 cursor.refuse(f"{name}::_ is a rule, with no option but capture and temperature", at)
             self._parametric.add(name)
-        self._in_terminal = terminal or bool(options)
-        known = self._terminals if terminal else self._rules
+        if head["parameters"]:
+            self._templates[name] = tuple(re.findall(r"\w+", head["parameters"]))
+        self._in_terminal, self._names = terminal or bool(options), self._templates.get(name, ())
+        before = known.get(name)
         known[name] = EMPTY
-        known[name] = self._alternatives()
+        body = self._alternatives()
+        known[name] = either([before, body]) if change == "extend" and before is not None else body
+        self._names = ()
         if not (cursor.over or cursor.text[cursor.at] == "%" or cursor.sees(lexis.HEAD)):
             cursor.refuse(f"expected the end of {name}, found {cursor.rest()}")
         self._in_terminal = False
@@ -200,7 +272,6 @@ class _Reader:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._cursor.refuse(f"more than {MAX_DEPTH} groups inside each other")
-        self._cursor.accept("|")
         options = [self._alternative()]
         while self._cursor.accept("|"):
             options.append(self._alternative())
@@ -293,13 +364,19 @@ class _Reader:
             cursor.refuse(f"expected a text, a pattern, a group or a name, found {cursor.rest()}")
         if self._in_terminal and word[0].upper() != word[0]:
             cursor.refuse(f"the rule {quoted(word[0])} cannot be used in a terminal")
-        self._calls.setdefault(word[0], cursor.at)
+        if word[0] not in self._names:
+            self._calls.setdefault(word[0], cursor.at)
         cursor.take(lexis.WORD)
         if cursor.accept("::"):
             self._numbered.setdefault(word[0], cursor.at)
             return Call(word[0], self._parameter(read_value))  # type: ignore[return-value]
         if cursor.text.startswith("{", cursor.at) and not cursor.sees(lexis.BOUNDS):
-            cursor.refuse(f"the template {word[0]}{{...}} is not supported in a grammar that is not LALR")
+            cursor.accept("{")
+            given = [self._atom()]
+            while cursor.accept(","):
+                given.append(self._atom())
+            cursor.expect("}", "behind what a template is given")
+            return Applied(word[0], tuple(given))  # type: ignore[return-value]
         return Ref(word[0])
 
     def _text(self, match: re.Match[str], at: int) -> Expression:
@@ -311,7 +388,11 @@ class _Reader:
                 self._cursor.refuse('a range is written with two characters in order, as "a".."z"', at)
             return self._lexed(Chars(((ord(first), ord(last)),)))
         if not match[2]:
-            return self._lexed(literal(first)) if first else EMPTY
+            if not first or self._in_terminal:
+                return literal(first) if first else EMPTY
+            if first not in self._texts:
+                self._texts[first] = Lexeme(literals((first,)))
+            return self._texts[first]
         return self._lexed(Concatenation(tuple(Chars(folded(((ord(char), ord(char)),))) for char in first)))
 
     def _pattern(self, match: re.Match[str], at: int) -> Expression:
@@ -323,10 +404,8 @@ class _Reader:
             self._cursor.refuse(f"the pattern {match[0].strip()}: && and [:name:] in a class are not supported", at)
         try:
             tree = parse_python(f"(?{letters}:{source})" if letters else source)
-            if any(isinstance(node, Look) for node in everywhere(tree)):
-                language = as_lazy(token_language(source, tree), tree)
-                return Language(language) if self._in_terminal else Lexeme(language)
-            if any(isinstance(node, Assertion) for node in everywhere(tree)) and not self._anchored(tree):
+            kinds = {type(node) for node in everywhere(tree)}
+            if Assertion in kinds and Look not in kinds and not self._anchored(tree):
                 raise OptionError("^, $ and \\b are not supported, as they depend on the text around the token")
             return self._lexed(tree)
         except (OptionError, PatternError, PatternUnsupported) as error:
@@ -369,7 +448,6 @@ class _Reader:
         if kind != "lark":
             cursor.refuse(f"%{kind} is not supported; %json, %regex and %lark are", at)
         inner = _Reader(cursor.braced("%lark", at), "start", self._plan_of, self._json_plan).rules()
-        inner.inside = True
         return Embedded(self._plan_of(inner))
 
     # The meaning of terminals, once all names are known.
@@ -398,3 +476,17 @@ class _Reader:
                 rules.stop_captures[name] = options.text("stop_capture")
         lazy = {"lazy", "suffix"} & options.given.keys()
         return Lexeme(first_end(language), lazy=True) if lazy else Lexeme(language)
+
+
+def _advice(text: str) -> str:
+    return "; the sign ::= of GBNF is written : in Lark's syntax, and root is called start" if "::=" in text else ""
+
+
+@lru_cache(maxsize=len(BUNDLED))
+def _bundled(path: str) -> Module:
+    """A grammar that comes with Lark."""
+
+    def refuse(given: Any) -> NoReturn:
+        raise AssertionError("a grammar that comes with Lark has nothing of the dialect")
+
+    return _Reader(source(path, ()) or "", "", refuse, refuse).module()

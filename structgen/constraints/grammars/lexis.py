@@ -8,7 +8,7 @@ SPACES = re.compile(r"(?:\s+|//[^\n]*|\#[^\n]*)*")
 _NAME = r"[?!]*_?[A-Za-z][\w-]*"
 _OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|[^\]"/\n])*\]'
 HEAD = re.compile(
-    rf"(?P<name>{_NAME}|[?!]*__\w+)(?P<parameter>::_)?(?:\.(?P<priority>-?[0-9]+))?[ \t]*"
+    rf"(?P<name>{_NAME}|[?!]*__\w+)(?P<parameter>::_)?(?P<parameters>\{{[\w\s,]+\}})?[ \t]*(?:\.-?[0-9]+)?[ \t]*"
     rf"(?P<attributes>{_OPTIONS})?[ \t]*:(?!:)"
 )
 WORD = re.compile(r"_*[A-Za-z][\w-]*")
@@ -21,7 +21,10 @@ BOUNDS = re.compile(
 )
 RANGE = re.compile(r'\.\.\s*"((?:\\.|[^"\\\n])*)"')
 ALIAS = re.compile(r"->[ \t]*!?[\w-]+")
-IMPORT = re.compile(r"%import[ \t]+(\w+)\.(\w+)(?:[ \t]*->[ \t]*(\w+))?|%import[ \t]+(\w+)[ \t]*\(([\w\s,]+)\)")
+IMPORT = re.compile(
+    r"%import[ \t]+(?:(\.?\w+(?:\.\w+)*)[ \t]*\(([\w\s,]+)\)|(\.?\w+(?:\.\w+)*)\.(\w+)(?:[ \t]*->[ \t]*(\w+))?)"
+)
+CHANGE = re.compile(r"%(override|extend)\b[ \t]*")
 IF = re.compile(r"%if\b")
 STATEMENT = re.compile(r"%(\w+)")
 STATEMENTS = re.compile(r"%(if|ignore|import|llguidance|declare|override|extend)\b")

@@ -24,8 +24,7 @@ from structgen.constraints.grammars.rules import (
 )
 from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
-from structgen.parts.composed import Composed
-from structgen.parts.lalr.part import LarkPart
+from structgen.parts.earley.part import Grammar
 from structgen.parts.parts import (
     Either,
     JsonValue,
@@ -34,9 +33,9 @@ from structgen.parts.parts import (
     Plan,
     RulePlan,
     Series,
+    Skips,
     Words,
     mapped,
-    plans_in,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, from_tree, literals
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
@@ -56,35 +55,15 @@ def plan_of(rules: Productions) -> Plan:
     return _Plans(rules).whole()
 
 
-def described(plan: Plan) -> str:
-    """How the plan of a grammar is read, for people."""
-    if isinstance(plan, LarkPart):
-        return "LALR(1): one reading of each text"
-    composed, names = Composed(plan), dict[str, bool]()
-    for each in plans_in(plan):
-        if isinstance(each, RulePlan) and each.name != _AGAIN:
-            names[each.name] = composed.is_clear(each)
-    if not names:
-        return "a regular language"
-    doubtful = [name for name, clear in names.items() if not clear]
-    if not doubtful:
-        return f"the bytes tell where each of {len(names)} recursive rules ends"
-    return f"all readings are followed at once where these rules end: {', '.join(doubtful)[:200]}"
-
-
-_AGAIN = "*"
-"""The name of the rules that stand for repetitions."""
-
-
 class _Plans:
     def __init__(self, rules: Productions) -> None:
         self._rules = rules
         self._productive = self._with_texts()
-        self._ignored = None if rules.ignored is None else Words(rules.ignored, blank=not rules.inside)
+        self._skips = None if rules.once else rules.skips
+        self._between = Series(()) if rules.skips is None else _skipped(rules.skips, once=rules.once)
         self._made: dict[str, RulePlan] = {}
         self._open: set[str] = set()
         self._parts: dict[Hashable, Plan] = {}
-        self._blank = rules.ignored
 
     def whole(self) -> Plan:
         """The plan of the start."""
@@ -93,7 +72,9 @@ class _Plans:
             raise OptionError(f"no text matches the rule {start}: every way to complete it needs the rule again")
         plan = self._plan(Ref(start))
         self._limit()
-        return plan if self._ignored is None else Series((self._ignored, plan))
+        if self._rules.skips is not None:
+            plan = Series((self._between, plan))
+        return plan if isinstance(plan, Words) and not (plan.greedy or plan.lazy) else Grammar(plan)
 
     def _with_texts(self) -> set[str]:
         """The rules that have a text."""
@@ -118,7 +99,8 @@ class _Plans:
         if isinstance(expression, Language):
             return self._language(expression.language)
         if isinstance(expression, Embedded):
-            return expression.plan if self._ignored is None else Series((expression.plan, self._ignored))
+            plan = expression.plan.plan if isinstance(expression.plan, Grammar) else expression.plan
+            return plan if self._rules.skips is None else Series((plan, self._between))
         if isinstance(expression, Concatenation):
             return self._series(expression.items)
         if isinstance(expression, Alternation):
@@ -147,11 +129,6 @@ class _Plans:
 
     def _in_pieces(self, items: tuple[Node, ...]) -> list[Plan]:
         """A regular sequence: one part, or several if that is too large."""
-        for at in (0, -1) if len(items) > 1 else ():
-            if _is_star(items[at]):  # alone, it may be known as white space
-                rest = items[1:] if at == 0 else items[:-1]
-                pieces = [self._in_pieces(rest), [self._words(items[at])]]
-                return [plan for piece in (reversed(pieces) if at == 0 else pieces) for plan in piece]
         try:
             return [self._words(Concatenation(items))]
         except LimitExceeded:
@@ -181,10 +158,7 @@ class _Plans:
         plan = self._plan(item)
         if maximum is not None:
             return Either((plan, Series(()))) if (minimum, maximum) == (0, 1) else Loop(plan, minimum, maximum)
-        # Left recursion: the callers of a nested repetition are then equal to those of the repetition around it.
-        again = RulePlan(_AGAIN, plan)
-        again.body = Either((Series(()), Series((again, plan))))
-        return Series((*[plan] * minimum, again)) if minimum else again
+        return Loop(plan, minimum, None)
 
     def _rule(self, name: str) -> Plan:
         rule = self._made.get(name)
@@ -203,11 +177,11 @@ class _Plans:
 
     def _token(self, token: Lexeme) -> Plan:
         words = self._greedy(token.language, token.lazy)
-        return words if self._ignored is None or not token.spaced else Series((words, self._ignored))
+        return Series((words, self._between)) if self._rules.once else words
 
     @cached_method
     def _greedy(self, language: CharDfa, lazy: bool) -> Words:
-        return Words(language, greedy=True, lazy=lazy)
+        return Words(language, greedy=True, lazy=lazy, skips=self._skips)
 
     @cached_method
     def _language(self, language: CharDfa) -> Words:
@@ -217,11 +191,7 @@ class _Plans:
         key = _key(tree)
         if key not in self._parts:
             language = _automata.kept(key, _automaton, tree)
-            blank = language is self._blank or (self._blank is None and _is_blank(language))
-            blank = blank and not self._rules.inside
-            if blank:
-                self._blank = language
-            self._parts[key] = Series(()) if tree == EMPTY else Words(language, blank=blank)
+            self._parts[key] = Series(()) if tree == EMPTY else Words(language)
         return self._parts[key]
 
     def _regular(self, expression: Expression) -> Node | None:
@@ -277,7 +247,7 @@ class _Plans:
 
 def _limited(plan: Plan, limits: PartLimits) -> Plan:
     """A part with limits, if it may have some and has none of its own; other plans as they are."""
-    if isinstance(plan, (Words, JsonValue)) and plan.limits is None and not (isinstance(plan, Words) and plan.blank):
+    if isinstance(plan, (Words, JsonValue)) and plan.limits is None:
         return replace(plan, limits=limits)
     return plan
 
@@ -289,15 +259,10 @@ def _unwrapped(tree: Node) -> Node:
     return tree
 
 
-def _is_star(tree: Node) -> bool:
-    """Is it any number of characters of some ASCII set?"""
-    tree = _unwrapped(tree)
-    return isinstance(tree, Repetition) and (tree.minimum, tree.maximum) == (0, None) and isinstance(tree.item, Chars)
-
-
-def _is_blank(language: CharDfa) -> bool:
-    """Is it any number of blanks? Then two such texts in a row are one."""
-    return len(language.final) == 2 and language.matches("") and language.matches(" ") and not language.matches("a")
+def _skipped(skips: Skips, *, once: bool) -> Plan:
+    """What may stand between tokens, as a plan of its own."""
+    one = Either(tuple(Words(language, greedy=True, blank=True) for language in skips.languages))
+    return Loop(one, 0, 1 if once else None)
 
 
 def _has_text(expression: Expression, known: set[str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from structgen.parts.parts import PartLimits, Plan
+from structgen.parts.parts import PartLimits, Plan, Skips
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import Ranges
 from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
@@ -72,22 +72,21 @@ class Productions:
     Attributes:
         expressions: each rule.
         start: the rule of a whole text.
-        ignored: what may stand before, between and behind tokens.
+        skips: what may stand before, between and behind tokens, any number of times; `once`: at most once.
         captures: by the name of a rule, the name of its capture.
         stops: by the name of a rule, what its capture leaves out at the end.
         stop_captures: by the name of a rule, the name of the capture of that end.
         limits: by the name of a rule, the limits of the tokens in it.
-        inside: does it stand in another grammar? White space of two grammars is not one.
     """
 
     start: str
     expressions: dict[str, Expression] = field(default_factory=dict)
-    ignored: CharDfa | None = None
+    skips: Skips | None = None
+    once: bool = False
     captures: dict[str, str] = field(default_factory=dict)
     stops: dict[str, CharDfa] = field(default_factory=dict)
     stop_captures: dict[str, str] = field(default_factory=dict)
     limits: dict[str, PartLimits] = field(default_factory=dict)
-    inside: bool = False
 
 
 def literal(text: str) -> Node:

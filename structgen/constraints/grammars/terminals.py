@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from itertools import accumulate
 from typing import Any, NoReturn
 
-import lark
 import numpy as np
 
 from structgen.constraints.grammars.rules import (
@@ -22,15 +21,28 @@ from structgen.constraints.grammars.rules import (
     literal,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, OptionError
-from structgen.parts.lalr.grammar import BUNDLED, tree_of
+from structgen.parts.parts import first_bytes, more_bytes
 from structgen.regular.chardfa import CharDfa, complement, from_tree, intersect, literals, tidied, union
 from structgen.regular.regex.errors import PatternUnsupported
-from structgen.regular.regex.nodes import Alternation, Concatenation, Node, Repetition, children, everywhere, rebuilt
+from structgen.regular.regex.nodes import (
+    Alternation,
+    Concatenation,
+    Group,
+    Look,
+    Node,
+    Repetition,
+    children,
+    everywhere,
+    rebuilt,
+)  # fmt: skip
 from structgen.regular.substrings import pieces_language
 from structgen.regular.texts import first_end
+from structgen.regular.token_looks import token_language
 
 MAX_STATES = 20_000
 MAX_CHUNKS = 200
+MAX_PATTERN = 100_000
+"""Characters of a terminal, with those that it names written out."""
 
 
 def terminal_language(
@@ -46,9 +58,28 @@ def terminal_language(
         OptionError: it is defined by itself, by a rule, or by what no automaton can decide.
     """
     try:
+        _require_short(expression, terminals)
         return language_of(_written_out(expression, terminals, names))
     except PatternUnsupported as error:
         raise OptionError(f"the grammar: {error}") from error
+
+
+def _require_short(expression: Expression, terminals: Mapping[str, Expression]) -> None:
+    """Refuse terminals nested so often that written out they are too long."""
+    known: dict[str, int] = {}
+
+    def size(each: Any) -> int:
+        if isinstance(each, Ref):
+            if each.name not in known:
+                known[each.name] = 1  # one that holds itself is refused later
+                known[each.name] += size(terminals.get(each.name, EMPTY))
+                if known[each.name] > MAX_PATTERN:
+                    raise LimitExceeded(f"terminal {each.name:.80}: written out it is longer than {MAX_PATTERN:,}")
+            return known[each.name]
+        inner = each if isinstance(each, (Complement, Intersection)) else children(each)
+        return 1 + sum(map(size, inner if not isinstance(each, (Language, Lexeme, Embedded)) else ()))
+
+    size(expression)
 
 
 def _written_out(expression: Expression, terminals: Mapping[str, Expression], names: tuple[str, ...]) -> Expression:
@@ -91,8 +122,7 @@ def language_of(expression: Expression) -> CharDfa:
         return expression.language
     nodes = list(everywhere(expression))  # type: ignore[arg-type]
     if not any(isinstance(node, Language) for node in nodes):
-        language = from_tree("", expression, anchored=True, limit=MAX_STATES)  # type: ignore[arg-type]
-        return as_lazy(language, expression)  # type: ignore[arg-type]
+        return _token(expression)  # type: ignore[arg-type]
     _require_eager(expression)
     parts = [language_of(child) for child in children(expression)]  # type: ignore[arg-type]
     if isinstance(expression, Alternation):
@@ -108,19 +138,38 @@ def language_of(expression: Expression) -> CharDfa:
     return reduce(concatenated, [*fixed, *[optional] * (expression.maximum - expression.minimum)], literals(("",)))
 
 
-def as_lazy(language: CharDfa, tree: Node) -> CharDfa:
-    """The texts of a token that takes no more than it must, if the repetitions of its pattern are lazy.
+def _token(tree: Node) -> CharDfa:
+    """The texts of a token. If the repetitions of its pattern are lazy, it takes no more than it must.
 
     Raises:
         OptionError: only some are, and that matters.
     """
-    loops = {node.lazy for node in everywhere(tree) if isinstance(node, Repetition) and node.minimum != node.maximum}
+    nodes = list(everywhere(tree))
+    loops = {node.lazy for node in nodes if isinstance(node, Repetition) and node.minimum != node.maximum}
+    while isinstance(tree, (Concatenation, Alternation, Group)) and len(children(tree)) == 1:
+        (tree,) = children(tree)
+    if loops == {True, False} and isinstance(tree, Alternation):
+        return union(*map(_token, tree.options))
+    if loops == {True, False} and isinstance(tree, Concatenation):
+        first = next(place for place, item in enumerate(tree.items) if _is_lazy(item))
+        if first:
+            before, rest = _token(Concatenation(tree.items[:first])), _token(Concatenation(tree.items[first:]))
+            if more_bytes(before).isdisjoint(first_bytes(rest, rest.next[1] != 0)):
+                return concatenated(before, rest)
+    if any(isinstance(node, Look) for node in nodes):
+        language = token_language("", tree)
+    else:
+        language = from_tree("", tree, anchored=True, limit=MAX_STATES)
     if True not in loops:
         return language
     shortest = first_end(language)
     if False in loops and not intersect(language, complement(shortest)).empty:
         raise OptionError("lazy and greedy repetitions in one token: use [lazy] of a rule")
     return shortest
+
+
+def _is_lazy(tree: Node) -> bool:
+    return any(isinstance(node, Repetition) and node.lazy for node in everywhere(tree))
 
 
 def concatenated(first: CharDfa, second: CharDfa) -> CharDfa:
@@ -211,16 +260,3 @@ def _words(text: str) -> list[str]:
         else:
             pieces.append(char)
     return pieces
-
-
-@lru_cache(maxsize=256)
-def bundled(library: str, name: str) -> Node | None:
-    """A terminal of a grammar that comes with Lark; None if there is none."""
-    if library not in BUNDLED:  # Lark would look for a file of that name
-        return None
-    try:
-        parser = lark.Lark(f"start: {name}\n%import {library}.{name}\n", parser="lalr")
-    except (lark.exceptions.LarkError, OSError):
-        return None
-    found = [terminal for terminal in parser.terminals if terminal.name in (name, f"{library.upper()}__{name}")]
-    return tree_of(found[0]) if found else None

@@ -1,0 +1,211 @@
+"""Lexers where a part may come that is no text of a lexer: JSON, a special token, a part with limits.
+
+As in `lexer`, a state is the set of lexemes that are being read. But each is a position in the states of its own part,
+and a byte moves all of them. If a part is alone and the bytes tell where it ends, it is called like any frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from structgen.automaton.table_format import (
+    COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, NOTHING, POP, TARGET, merged_edges,
+)  # fmt: skip
+from structgen.memo import Numbering, cached_method
+from structgen.parts.composed import Composed, refuse
+from structgen.parts.earley.lexer import Ended, Lexed, Terminal
+from structgen.parts.earley.symbols import END
+from structgen.parts.parts import Entered, Part, Words, first_bytes, more_bytes
+from structgen.parts.threads import Lexing, Thread
+
+
+NOTHING_MORE = frozenset[int]()
+
+
+class Lexeme(NamedTuple):
+    """A lexeme that is being read: the set of items in which it began, its terminal, and its position."""
+
+    slot: int
+    terminal: int
+    position: int
+
+
+class ByteLexers:
+    """The lexers of a grammar over bytes.
+
+    Args:
+        automaton: that of the composition.
+        parts: by the numbers of the terminals; None for the end.
+        follows: for each terminal, those that may follow it, as bits.
+        outcomes: how lexers are left, which those over characters share.
+
+    Attributes:
+        needed: the terminals that need a lexer over bytes.
+    """
+
+    def __init__(
+        self, automaton: Composed, parts: Sequence[Part | None], follows: Sequence[int], outcomes: Numbering[Lexed]
+    ) -> None:
+        self._automaton, self._walk = automaton, automaton.walk
+        self._parts, self._bits, self._outcomes = parts, follows, outcomes
+        embedded = {n for n, part in enumerate(parts) if part is not None and not is_text(part)}
+        begin = frozenset[int]().union(*(self._first(number) for number in embedded))
+        bits = sum(1 << number for number in embedded)
+        behind = {n for n, part in enumerate(parts) if part and follows[n] & bits and self._more(n) & begin}
+        self.needed = frozenset(embedded | behind)
+
+    @cached_method
+    def entered(self, terminal: int) -> Entered:
+        """The part of a terminal. The empty text is none of its lexemes."""
+        part = self._parts[terminal]
+        assert part is not None
+        if isinstance(part, Words) and part.limits is None:
+            part = replace(part, language=Terminal(part.language, part.greedy, part.lazy).lexemes)
+        return self._automaton.enter(part)
+
+    def _first(self, terminal: int) -> frozenset[int]:
+        """The bytes with which a terminal begins."""
+        part = self._parts[terminal]
+        if isinstance(part, Words):
+            return first_bytes(part.language, part.language.next[1] != 0)
+        return frozenset(self._walk.successors(self.entered(terminal).start, refuse).nonzero()[0].tolist())
+
+    def _more(self, terminal: int) -> frozenset[int]:
+        """The bytes with which a complete text of a terminal may continue or not."""
+        part = self._parts[terminal]
+        if isinstance(part, Words):
+            return more_bytes(part.language, greedy=part.greedy)
+        return self.entered(terminal).extends
+
+    @cached_method
+    def _is_clear(self, terminal: int) -> bool:
+        """Do the bytes tell where a text of a terminal ends?"""
+        more, part = self._more(terminal), self._parts[terminal]
+        if part is None or part.limits is not None:
+            return False
+        return not any(
+            self._bits[terminal] >> other & 1 and self._first(other) & more
+            for other, each in enumerate(self._parts)
+            if each is not None
+        )
+
+    def begun(self, slot: int, terminals: Iterable[int]) -> tuple[Lexeme, ...]:
+        """The lexemes of some terminals that begin in a slot."""
+        return tuple(sorted(Lexeme(slot, t, DONE if t == END else self.entered(t).start) for t in terminals))
+
+    def after(self, lexemes: tuple[Lexeme, ...], byte: int) -> tuple[Lexeme, ...]:
+        """Those lexemes that go on with a byte, after it."""
+        moved = [each._replace(position=int(self._column(each.position)[byte])) for each in lexemes]
+        return self._going(each for each in moved if each.position)
+
+    def _going(self, moved: Iterable[Lexeme]) -> tuple[Lexeme, ...]:
+        going = set(moved)
+        return tuple(sorted({each for each in going if self._is_lazy(each) and self._over(each.position)} or going))
+
+    def _is_lazy(self, lexeme: Lexeme) -> bool:
+        part = self._parts[lexeme.terminal]
+        return isinstance(part, Words) and part.lazy
+
+    def renumbered(self, lexemes: Iterable[Lexeme], numbers: dict[int, int]) -> tuple[Lexeme, ...]:
+        """The lexemes with other numbers of the slots."""
+        return tuple(sorted({each._replace(slot=numbers[each.slot]) for each in lexemes}))
+
+    def slots_of(self, lexemes: Iterable[Lexeme]) -> set[int]:
+        """The slots in which lexemes began."""
+        return {each.slot for each in lexemes}
+
+    @cached_method
+    def state(self, lexemes: tuple[Lexeme, ...]) -> int:
+        """The state of the tables in which a lexer reads on with these lexemes."""
+        if len(lexemes) == 1 and lexemes[0].terminal != END and self._is_clear(lexemes[0].terminal):
+            called = self._called(lexemes[0])
+            if called:
+                return called
+        if all(self._over(each.position) and not any(self._column(each.position)) for each in lexemes):
+            return self._automaton.pop(self._outcomes[Lexed(self._ended(lexemes, range(len(lexemes))))])
+        state = self._automaton.later(partial(self._expand, lexemes))
+        if any(part.limits is not None for part in self._automaton.limited):
+            threads = [
+                Thread(at, self.entered(n), Lexing(slot, n), NOTHING_MORE) for slot, n, at in lexemes if n != END
+            ]
+            return self._automaton.lexing(state, tuple(threads), partial(self._of_threads, lexemes))
+        return state
+
+    def _of_threads(self, lexemes: tuple[Lexeme, ...], threads: Iterable[Thread]) -> int:
+        """The state that reads on with the lexemes of these threads."""
+        left = {each for each in lexemes if each.terminal == END}
+        for position, _, after, *_ in threads:
+            assert isinstance(after, Lexing)
+            left.add(Lexeme(after.slot, after.terminal, position))
+        return self.state(tuple(sorted(left))) if left else 0
+
+    def _called(self, lexeme: Lexeme) -> int:
+        """The state in which a lexeme goes on in frames of its own; 0 if characters are counted in it."""
+        tables, position = self._automaton.tables, lexeme.position
+        frame, returns = position >> FRAME_SHIFT & FRAME_MASK, list[int]()
+        if position >> COUNT_SHIFT or position == DONE:
+            return 0
+        while frame:
+            ret, frame, count = (int(x) for x in tables.frames[frame, :3])
+            if count:
+                return 0
+            returns.append(ret)
+        state = position & TARGET
+        for ret in (*returns, self._end(lexeme.slot, lexeme.terminal)):
+            state = tables.call(state, ret)
+        return state
+
+    @cached_method
+    def _end(self, slot: int, terminal: int) -> int:
+        """The state after the frames of a lexeme."""
+        state = self._automaton.tables.pop(self._outcomes[Lexed(((slot, terminal),))])
+        if self.entered(terminal).family is not None:
+            self._automaton.values[state] = self.entered(terminal)
+        return state
+
+    def _over(self, position: int) -> bool:
+        return position == DONE or self._walk.over(position, refuse)
+
+    @cached_method
+    def _column(self, position: int) -> list[int]:
+        return [0] * 256 if position == DONE else self._walk.successors(position, refuse).tolist()  # type: ignore[no-any-return]
+
+    def _expand(self, lexemes: tuple[Lexeme, ...], state: int) -> None:
+        columns = [self._column(each.position) for each in lexemes]
+        complete = [n for n, each in enumerate(lexemes) if self._over(each.position)]
+        row, known = [0] * 256, dict[object, int]()
+        for byte in range(256):
+            moved = tuple(column[byte] for column in columns)
+            if not any(moved):
+                continue
+            ended = [n for n in complete if not (self._is_greedy(lexemes[n]) and moved[n] and self._over(moved[n]))]
+            key = moved, byte if ended else 0
+            if key not in known:
+                going = [each._replace(position=to) for each, to in zip(lexemes, moved, strict=True) if to]
+                known[key] = self._moved(self._ended(lexemes, ended), self._going(going), byte)
+            row[byte] = known[key]
+        miss = (NOTHING, 0, 0)
+        if complete:
+            miss = POP, self._outcomes[Lexed(self._ended(lexemes, complete))], 0
+        self._automaton.tables.ranges(state, merged_edges(enumerate(row)), miss=miss)
+
+    def _moved(self, ended: Ended, going: tuple[Lexeme, ...], byte: int) -> int:
+        lazy = any(self._is_lazy(each) and self._over(each.position) for each in going)
+        if not ended or lazy:
+            return self.state(going)
+        return self._automaton.pop(self._outcomes[Lexed(ended, going, byte + 1)])
+
+    def _is_greedy(self, lexeme: Lexeme) -> bool:
+        part = self._parts[lexeme.terminal]
+        return isinstance(part, Words) and part.greedy
+
+    def _ended(self, lexemes: tuple[Lexeme, ...], ended: Iterable[int]) -> Ended:
+        return tuple(sorted({(lexemes[n].slot, lexemes[n].terminal) for n in ended}))
+
+
+def is_text(part: Part) -> bool:
+    """Can a lexer over characters read a part?"""
+    return isinstance(part, Words) and part.maximum is None and part.limits is None

@@ -1,0 +1,224 @@
+"""A grammar in the tables of an automaton: a position is the state of a lexer above the parser's frames.
+
+The innermost frame is the lexer's: it returns to the sets of items in which the lexemes that are being read began,
+mostly one set. The frames below are the rules that are being read, as far as each was called alone (`items.BELOW`); a
+frame returns to the items that wait for its rule. So the tables know nothing of a parser: masks, rollback and the
+search for an end treat a grammar as any other automaton. All states are written when a walk reaches them.
+
+The parser moves when a lexeme has ended. What ends with it leaves its frame at once, together with the items that go
+on: where `1 + 1` is complete it may go on with `* 1`, and what follows the whole is known only below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from structgen.automaton.machine import Automaton
+from structgen.memo import Numbering, cached_method
+from structgen.parts.earley.items import BELOW, LEAVES, Items, ItemSet, ItemSets, Return
+from structgen.parts.composed import Composed
+from structgen.parts.earley.byte_lexer import ByteLexers, is_text
+from structgen.parts.earley.lexer import Ended, Lexed, Lexers, Terminal
+from structgen.parts.earley.symbols import END, Rules
+from structgen.parts.parts import Entered, Families, Nested, Part, Plan, Words
+
+Slots = tuple[ItemSet, ...]
+"""The sets of items in which lexemes that are being read began."""
+
+
+class Arrival(NamedTuple):
+    """The parser after a lexeme.
+
+    Attributes:
+        items: what goes on.
+        skips: the terminals that may be skipped here.
+    """
+
+    items: Items
+    skips: frozenset[int]
+
+
+class Forked(NamedTuple):
+    """The parser after a lexeme, and one character later, while other lexemes go on.
+
+    Attributes:
+        arrival: after the lexeme.
+        lexers: which read on.
+        kind: the class of the character, or the byte.
+        slots, going: the lexemes that go on.
+    """
+
+    arrival: Arrival
+    lexers: Lexers | ByteLexers
+    kind: int
+    slots: Slots
+    going: tuple[Any, ...]
+
+
+class Parser:
+    """The states of one grammar in one automaton."""
+
+    def __init__(self, automaton: Composed, plan: Plan) -> None:
+        self._automaton = automaton
+        self.rules = Rules(plan, _may_be_empty)
+        self.sets = ItemSets(self.rules)
+        self._outcomes = Numbering[Arrival | Forked]()
+        self._prepared = set[tuple[Slots, Ended]]()
+        self._skips, terminals, follows = self._with_skips()
+        lexed = Numbering[Lexed]()
+        parts = [each and Words(each.language, greedy=each.greedy) for each in terminals[len(self.rules.parts) :]]
+        self.by_bytes = ByteLexers(automaton, [*self.rules.parts, *parts], follows, lexed)
+        needed = self.by_bytes.needed
+        self.lexers = Lexers(
+            automaton, [None if n in needed else each for n, each in enumerate(terminals)], follows, lexed
+        )
+        self.start = self.entered(Arrival(frozenset(((self.rules.start, BELOW),)), frozenset()))
+
+    def _with_skips(self) -> tuple[dict[object, tuple[int, ...]], list[Terminal | None], list[int]]:
+        """The terminals with those that may be skipped, and what may follow each."""
+        terminals: list[Terminal | None] = []
+        follows, skips = [*self.rules.follows], dict[object, tuple[int, ...]]()
+        for part in self.rules.parts:
+            lexed = isinstance(part, Words) and is_text(part)
+            terminals.append(Terminal(part.language, part.greedy, part.lazy) if lexed else None)
+        owners: dict[object, list[int]] = {}
+        for number, part in enumerate(self.rules.parts):
+            if isinstance(part, Words) and part.skips:
+                owners.setdefault(part.skips, []).append(number)
+        for group, numbers in owners.items():
+            own = tuple(range(len(terminals), len(terminals) + len(group.languages)))
+            skips[group] = own
+            terminals += [Terminal(language, True, False) for language in group.languages]
+            bits = sum(1 << number for number in own)
+            behind = bits
+            for number in numbers:
+                behind |= follows[number] | 1 << number
+                follows[number] |= bits
+            follows += [behind] * len(own)
+        return skips, terminals, follows
+
+    @cached_method
+    def entered(self, arrival: Arrival) -> int:
+        """The state in which the parser goes on."""
+        items = self.sets.opened(arrival.items)
+        hollow = any(self.rules.all_empty(symbols) for symbols, _ in items)
+        if LEAVES in items or (hollow and self.sets.closed(items, arrival.skips).leaves):
+            return self._automaton.pop(self._outcomes[arrival._replace(items=items)])
+        backs = {back for _, back in items}
+        if len(backs) == 1 and not hollow:
+            (back,) = backs
+            if back is not BELOW:
+                return self._above(back, arrival._replace(items=frozenset((symbols, BELOW) for symbols, _ in items)))
+            if len(items) == 1:
+                ((symbols, _),) = items
+                if symbols[0] < 0 and len(symbols) > 1 and not self.rules.may_be_empty(symbols[0]):
+                    called = arrival._replace(items=frozenset(((symbols[:1], BELOW),)))
+                    return self._above(self.sets.single(symbols[1:]), called)
+        return self._read(self.sets.closed(items, arrival.skips))
+
+    def _above(self, back: Return, arrival: Arrival) -> int:
+        """The state that goes on in a frame that returns to `back`."""
+        return self._automaton.tables.call(self.entered(arrival), -self._below(back))
+
+    @cached_method
+    def _below(self, back: Return) -> int:
+        return -self._automaton.returns(lambda outcome: self._landed(back, self._outcomes.things[outcome]))
+
+    def _landed(self, back: Return, left: Arrival | Forked) -> int:
+        """The state after a frame above `back` was left."""
+        if isinstance(left, Arrival):
+            return self.entered(self._placed(left, back))
+        placed = self.sets.placed
+        slots = tuple(self.sets.closed(placed(each.kernel, back), each.skips) for each in left.slots)
+        return self._forked(left._replace(arrival=self._placed(left.arrival, back), slots=slots))
+
+    def _placed(self, arrival: Arrival, back: Return) -> Arrival:
+        return arrival._replace(items=self.sets.placed(arrival.items, back))
+
+    def _read(self, items: ItemSet) -> int:
+        """The state that reads the next lexeme."""
+        lexers = self._lexers(items)
+        return self._reading(lexers, (items,), lexers.begun(0, (*items.after, *items.skips)))
+
+    def _lexers(self, items: ItemSet) -> Lexers | ByteLexers:
+        return self.lexers if self.by_bytes.needed.isdisjoint(items.after) else self.by_bytes
+
+    @cached_method
+    def _reading(self, lexers: Lexers | ByteLexers, slots: Slots, lexemes: tuple[Any, ...]) -> int:
+        """The state that reads these lexemes."""
+        return self._automaton.tables.call(lexers.state(lexemes), -self._returns(lexers, slots))
+
+    @cached_method
+    def _returns(self, lexers: Lexers | ByteLexers, slots: Slots) -> int:
+        lexed = self.lexers.outcomes.things
+        return -self._automaton.returns(lambda outcome: self._lexed(lexers, slots, lexed[outcome]))
+
+    def _lexed(self, lexers: Lexers | ByteLexers, slots: Slots, lexed: Lexed) -> int:
+        """The state after a lexeme."""
+        if (0, END) in lexed.ended:
+            return self._automaton.pop(0)
+        arrival = self._moved(slots, lexed.ended)
+        if not lexed.kind:
+            return self.entered(arrival)
+        kind = lexed.kind if lexers is self.lexers else lexed.kind - 1
+        return self._forked(Forked(arrival, lexers, kind, slots, lexed.going), lexed.ended)
+
+    @cached_method
+    def _moved(self, slots: Slots, ended: tuple[tuple[int, int], ...]) -> Arrival:
+        """The parser after some lexemes that end at the same place."""
+        items, skips = set[object](), set[int]()
+        for slot, terminal in ended:
+            if terminal < len(self.rules.parts):
+                items |= slots[slot].after[terminal]
+                part = self.rules.parts[terminal]
+                group = part.skips if isinstance(part, Words) else None
+                skips.update(self._skips[group] if group else ())
+            else:
+                items |= slots[slot].kernel
+                skips |= slots[slot].skips
+        return Arrival(frozenset(items), frozenset(skips))  # type: ignore[arg-type]
+
+    def _forked(self, fork: Forked, ended: Ended = ()) -> int:
+        """The state one character after a lexeme, while other lexemes go on."""
+        items = self.sets.opened(fork.arrival.items)
+        fork = fork._replace(arrival=fork.arrival._replace(items=items))
+        reached = self.sets.closed(items, fork.arrival.skips)
+        if reached.leaves:  # what may begin here is known below
+            return self._automaton.pop(self._outcomes[fork])
+        slots = fork.slots if reached in fork.slots else (*fork.slots, reached)
+        if ended and fork.lexers is self.lexers and (slots, ended) not in self._prepared:
+            # What may come next differs only by the character: the lexers of all of them are made as one.
+            self._prepared.add((slots, ended))
+            alike = [each for each in self.lexers.forks[ended] if each.going]
+            reads = [self._read_beside(fork.lexers, slots, reached, each.going, each.kind) for each in alike]
+            self.lexers.make([each[1] for each in reads if each])
+        read = self._read_beside(fork.lexers, slots, reached, fork.going, fork.kind)
+        return self._reading(fork.lexers, *read) if read else 0
+
+    @cached_method
+    def _read_beside(
+        self, lexers: Lexers | ByteLexers, slots: Slots, reached: ItemSet, going: tuple[Any, ...], kind: int
+    ) -> tuple[Slots, tuple[Any, ...]] | None:
+        """The lexemes that go on, with those that begin in the set `reached`, one character later."""
+        begun = lexers.after(lexers.begun(slots.index(reached), (*reached.after, *reached.skips)), kind)
+        both = {*going, *begun}
+        used = sorted(lexers.slots_of(both))
+        if not used:
+            return None
+        numbers = {slot: place for place, slot in enumerate(used)}
+        return tuple(slots[slot] for slot in used), lexers.renumbered(both, numbers)
+
+
+def _may_be_empty(part: Part) -> bool:
+    return isinstance(part, Words) and bool(part.language.final[1:2] and part.language.final[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar(Nested):
+    """The texts of a grammar, whose plan may contain itself."""
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        assert isinstance(automaton, Composed)
+        parser = Parser(automaton, self.plan)
+        return Entered(parser.start, begun=not parser.rules.all_empty(parser.rules.start[:-1]))
