@@ -72,7 +72,7 @@ class FreshName:
         return reading.string() not in reading.names()
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
-        begun = reading.begun
+        begun = reading.open_string
         if begun is None or not reading.in_name:
             return []
         inner = reading.inner
@@ -140,7 +140,7 @@ class TextCheck(Check):
         return self.predicate(reading.string())
 
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
-        return [] if reading.begun is None else None
+        return [] if reading.open_string is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +157,14 @@ class NumberCheck(Check):
     def suspects(self, reading: JsonReading, heads: Sequence[bytes] = ()) -> list[bytes] | None:
         # A token with more digits and the number's end contains a whole value; such tokens are asked about in any case.
         rest = reading.rest
-        known = not rest or reading.begun is not None or not whole_number(rest) or self.predicate(rest.decode())
+        known = not rest or reading.open_string is not None or not whole_number(rest) or self.predicate(rest.decode())
         return [] if known else None
 
 
 def _rests_of_scalar(scalars: Scalars, size: int, reading: JsonReading, heads: Sequence[bytes]) -> list[bytes] | None:
     """The rests with which the current value would equal a string, number or word among the first `size` items."""
-    if reading.begun is not None:
-        start = unescaped(reading.begun)
+    if reading.open_string is not None:
+        start = unescaped(reading.open_string)
         return None if start is None else scalars.rests(start, size, heads)
     if whole_number(reading.rest):
         return None if scalars.holds(number_value(reading.rest.decode()), size) else []

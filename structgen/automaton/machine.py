@@ -50,7 +50,7 @@ def _no_expander(state: int) -> None:
     raise AssertionError(f"state {state} has no expander")
 
 
-class Beginning(NamedTuple):
+class Prelude(NamedTuple):
     """The states with which automata of one kind begin: rows of their tables, and what is known about these states.
 
     Attributes:
@@ -113,20 +113,20 @@ class Automaton:
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
         self._shortened, self._ways_out, self._first_own = other._shortened, other._ways_out, other._first_own
 
-    def begin_with(self, beginning: Beginning) -> None:
+    def begin_with(self, prelude: Prelude) -> None:
         """Begins with the states that another automaton has written. This one must not have written any yet."""
-        self.tables.begin_with(beginning.rows)
+        self.tables.begin_with(prelude.rows)
         self._first_own = self.tables.n_states
-        self.checks.update(beginning.checks)
-        self._ways_out.update(beginning.ways_out)
-        self._pops.update(beginning.pops)
+        self.checks.update(prelude.checks)
+        self._ways_out.update(prelude.ways_out)
+        self._pops.update(prelude.pops)
 
-    def written(self, states: Sequence[int]) -> Beginning:
+    def written(self, states: Sequence[int]) -> Prelude:
         """Writes `states` and all states that follow them, and returns them for other automata to begin with."""
         self._expand_all(states)
         assert not self._returns, "what others begin with must not come back to what only this one knows"
         ways_out = {state: cheapest for state, cheapest in self._ways_out.items() if cheapest != state}
-        return Beginning(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
+        return Prelude(self.tables.rows(), dict(self.checks), ways_out, dict(self._pops))
 
     def reading(self) -> JsonReading:
         """The text that checks are asked about, before the first byte."""

@@ -136,7 +136,7 @@ class RowEvents:
 
     def _free_string(self, text: bytes) -> bytes:
         """The spelling of the unfinished string at the end of a text, if it may be any text; else empty."""
-        begun = self._reader.begun.lstrip(b" \n\t\r:,")
+        begun = self._reader.unfinished.lstrip(b" \n\t\r:,")
         if not begun.startswith(b'"') or self._reader.keys[-1:] == [None]:  # or it is a name
             return b""
         start = len(text) - len(begun) + 1

@@ -186,7 +186,7 @@ def _spelled(vocabulary: Vocabulary, token: int) -> str:
 
 def _pointer(reader: PointerReader, completed: Sequence[Span]) -> str:
     """The pointer of the value in which a text stops; between two values, of the innermost one just completed."""
-    within = reader.pending is not None and reader.begun.strip(b" \n\t\r:,")
+    within = reader.pending is not None and reader.unfinished.strip(b" \n\t\r:,")
     if not completed or within:
         return reader.pointer
     return max(completed, key=lambda span: (len(span.path), span.end)).pointer

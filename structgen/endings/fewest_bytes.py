@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from structgen.endings.frame_search import MAX_EXITS, Exit, FrameSearch, KnownExits, Node, NoWayOut
+from structgen.endings.frame_search import MAX_EXITS, Exit, FrameSearch, KnownExits, FrameNode, NoWayOut
 from structgen.endings.rope import EMPTY, Rope
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
@@ -43,7 +43,7 @@ class Distances:
         self.known = KnownExits(automaton)
         self._uncounted: BoundedCache[int, tuple[int, Exit]] = BoundedCache(MAX_EXITS)
         """State -> the minimum counter value at which its cheapest exit no longer changes, and this exit."""
-        self._none: BoundedCache[Node, NoWayOut] = BoundedCache(MAX_EXITS)
+        self._none: BoundedCache[FrameNode, NoWayOut] = BoundedCache(MAX_EXITS)
         self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MAX_EXITS)
 
     def end(self, position: int) -> Exit:
@@ -76,13 +76,13 @@ class Distances:
         for each in reversed(chain):
             self._behind(each, Exit(EMPTY, 0, 0, False))
 
-    def _end(self, frame: int, node: Node) -> Exit:
+    def _end(self, frame: int, node: FrameNode) -> Exit:
         best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, math.inf)
         if best is None:
             raise NoWayOut
         return best
 
-    def _end_near(self, frame: int, node: Node, later: float) -> Exit | None:
+    def _end_near(self, frame: int, node: FrameNode, later: float) -> Exit | None:
         """The cheapest end after exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
         ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
@@ -122,7 +122,7 @@ class Distances:
                 return None
         return end
 
-    def _ways(self, node: Node, later: float, is_enough: Callable[[float], bool]) -> Iterator[Exit]:
+    def _ways(self, node: FrameNode, later: float, is_enough: Callable[[float], bool]) -> Iterator[Exit]:
         """The exits from a node that cost at most `later` bytes more than the first, cheapest first.
 
         Args:
@@ -140,7 +140,7 @@ class Distances:
             yield from exits
             exits.clear()
 
-    def _first(self, node: Node) -> Exit:
+    def _first(self, node: FrameNode) -> Exit:
         """The cheapest exit from a node; within a literal, the rest of that and the cheapest exit behind it."""
         text, behind = (b"", 0) if node[2] else self.automaton.tables.literal(node[0])
         if text:
@@ -148,7 +148,7 @@ class Distances:
             return rest._replace(text=Rope(text) + rest.text)
         return self._searched(node)
 
-    def _searched(self, node: Node) -> Exit:
+    def _searched(self, node: FrameNode) -> Exit:
         least, same = self._uncounted.get(node[0], (0, None))
         if same is not None and node[1] >= least and not node[2]:
             return same
@@ -169,7 +169,7 @@ class Distances:
             self._uncounted.keep(node[0], (self.automaton.tables.row(self.automaton.way_out(node[0]))[LO], exit_))
         return exit_
 
-    def _needs_no_room(self, node: Node, byte: int) -> bool:
+    def _needs_no_room(self, node: FrameNode, byte: int) -> bool:
         """Is the exit by one byte the same for all counters from the lower bound on?
 
         It is if the byte's edge counts nothing, the counter has reached the lower bound, and no edge reaches an upper

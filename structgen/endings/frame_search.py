@@ -18,7 +18,7 @@ from structgen.errors import RequestError
 from structgen.memo import BoundedCache
 from structgen.patience import check_patience
 
-Node = tuple[int, int, int]
+FrameNode = tuple[int, int, int]
 """State, counter, and the bytes that may not come next (as bits)."""
 
 MAX_EXITS = 1 << 14
@@ -110,10 +110,10 @@ class KnownExits:
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.refused = False
-        self.first: BoundedCache[Node, Exit] = BoundedCache(MAX_EXITS)
+        self.first: BoundedCache[FrameNode, Exit] = BoundedCache(MAX_EXITS)
         self._counts: dict[int, bool] = {}  # by hand: states are written once
 
-    def learn(self, node: Node, exit_: Exit) -> None:
+    def learn(self, node: FrameNode, exit_: Exit) -> None:
         """Remembers the first exit that a search found from a node. It is the cheapest."""
         if node not in self.first:
             self.first.keep(node, exit_)
@@ -153,22 +153,22 @@ class KnownExits:
 class _NodeSearch:
     """The search from one node out of its frame."""
 
-    start: Node
+    start: FrameNode
     one: bool  # one exit is enough, whatever its outcome
     # For each visited node: the node before, the text between them, and whether that text is doubted.
-    came: dict[Node, tuple[Node | None, Rope, bool]] = field(default_factory=dict)
+    came: dict[FrameNode, tuple[FrameNode | None, Rope, bool]] = field(default_factory=dict)
     exits: list[Exit] = field(default_factory=list)
     # State and barred bytes -> the lowest counter with which they were visited, see `_is_covered`.
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
     # Functions that are called with each exit, and return whether they want another one.
     waiting: list[Callable[[Exit], bool]] = field(default_factory=list)
     # Entries taken from the queue while nobody waits; they return to it when somebody does.
-    parked: list[tuple[int, Node | Exit, Node | None, Rope, bool]] = field(default_factory=list)
+    parked: list[tuple[int, FrameNode | Exit, FrameNode | None, Rope, bool]] = field(default_factory=list)
 
-    def continued(self, node: Node, exit_: Exit) -> Exit:
+    def continued(self, node: FrameNode, exit_: Exit) -> Exit:
         """The exit that goes from the start to a visited node, and on with `exit_`."""
         text, outcome, barred, doubted = exit_
-        visited: Node | None = node
+        visited: FrameNode | None = node
         while visited is not None:
             visited, piece, doubt = self.came[visited]
             text, doubted = piece + text, doubted or doubt
@@ -184,13 +184,13 @@ class FrameSearch:
     """
 
     def __init__(
-        self, known: KnownExits, start: Node, tell: Callable[[Exit], object] | None, *, short_cuts: bool = True
+        self, known: KnownExits, start: FrameNode, tell: Callable[[Exit], object] | None, *, short_cuts: bool = True
     ) -> None:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
         self._pushed = self._visited = 0
-        self._queue: list[tuple[int, int, _NodeSearch, Node | Exit, Node | None, Rope, bool]] = []
-        self._frames: dict[tuple[Node, bool], _NodeSearch] = {}
+        self._queue: list[tuple[int, int, _NodeSearch, FrameNode | Exit, FrameNode | None, Rope, bool]] = []
+        self._frames: dict[tuple[FrameNode, bool], _NodeSearch] = {}
         self._done = False
         self._frame(start, 0, one=tell is None).waiting.append(self._found)
 
@@ -234,7 +234,7 @@ class FrameSearch:
             self._tell(exit_)
         return not self._done
 
-    def _frame(self, start: Node, key: int, *, one: bool) -> _NodeSearch:
+    def _frame(self, start: FrameNode, key: int, *, one: bool) -> _NodeSearch:
         """The search from `start`. If none has begun, a new one begins."""
         frame = self._frames.get((start, one))
         if frame is None:
@@ -243,14 +243,14 @@ class FrameSearch:
         return frame
 
     def _push(
-        self, key: int, frame: _NodeSearch, node: Node | Exit, before: Node | None, piece: Rope = EMPTY,
+        self, key: int, frame: _NodeSearch, node: FrameNode | Exit, before: FrameNode | None, piece: Rope = EMPTY,
         *, doubted: bool = False,
     ) -> None:  # fmt: skip
         if node not in frame.came:
             self._pushed += 1
             heappush(self._queue, (key, self._pushed, frame, node, before, piece, doubted))
 
-    def _visit(self, frame: _NodeSearch, node: Node, key: int) -> None:
+    def _visit(self, frame: _NodeSearch, node: FrameNode, key: int) -> None:
         """Follows the edges, calls and gotos of a node."""
         state = node[0]
         if self._short_cuts:
@@ -281,7 +281,7 @@ class FrameSearch:
             if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
                 self._exit(frame, frame.continued(node, bare), node)
 
-    def _is_covered(self, frame: _NodeSearch, node: Node, state: int) -> bool:
+    def _is_covered(self, frame: _NodeSearch, node: FrameNode, state: int) -> bool:
         """Has the search been here with a lower counter, with which all can follow that can follow now?
 
         So it is where a state leads to itself, as the characters of a string do, and counts them from the lower bound
@@ -296,7 +296,7 @@ class FrameSearch:
             return False
         return counter > least
 
-    def _take_edges(self, frame: _NodeSearch, node: Node, key: int, state: int) -> int:
+    def _take_edges(self, frame: _NodeSearch, node: FrameNode, key: int, state: int) -> int:
         """Follows the edges of a state. Returns the bytes that the state's miss does not get."""
         edges = self._tables.edges_of(state)
         if len(edges) == 1 and not node[2] and 0 < edges[0][2] < INC:  # within a literal, as most states are
@@ -317,7 +317,7 @@ class FrameSearch:
             self._push(key + 1, frame, following, node, _BYTES[byte])
         return taken
 
-    def _call(self, frame: _NodeSearch, node: Node, key: int, callee: Node, ret: int) -> None:
+    def _call(self, frame: _NodeSearch, node: FrameNode, key: int, callee: FrameNode, ret: int) -> None:
         """Continues after the exits of a callee."""
 
         def returned(exit_: Exit) -> bool:
@@ -339,7 +339,7 @@ class FrameSearch:
                 self._push(max(cost, key), inner, waited, before, piece, doubted=doubted)
             inner.parked.clear()
 
-    def _exit(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
+    def _exit(self, frame: _NodeSearch, exit_: Exit, last: FrameNode | None) -> None:
         if any(_serves_as_well(earlier, exit_) for earlier in frame.exits):
             return
         if not frame.exits:
@@ -349,9 +349,9 @@ class FrameSearch:
         frame.exits.append(exit_)
         frame.waiting = [wants for wants in frame.waiting if wants(exit_)]
 
-    def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: Node | None) -> None:
+    def _learn_on(self, frame: _NodeSearch, exit_: Exit, last: FrameNode | None) -> None:
         """Remembers the exits of all nodes on a cheapest path: the rest of the path is the cheapest from each node."""
-        nodes: list[tuple[Node, Rope]] = []
+        nodes: list[tuple[FrameNode, Rope]] = []
         visited, size = last, 0
         while visited is not None:
             before, piece, _ = frame.came[visited]

@@ -81,7 +81,7 @@ class ValueGuard(Guard[PointerReader]):
 
     def suspects(self, state: PointerReader, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         """In a string, the tokens that may end it; in a number within a container, the tokens that end it."""
-        begun = state.begun.lstrip(b" \n\t\r:,")
+        begun = state.unfinished.lstrip(b" \n\t\r:,")
         if begun.startswith(b'"'):
             return holding(vocabulary, b'"')
         if begun and begun[0] in NUMBERS and state.is_inside:

@@ -151,7 +151,7 @@ class PointerReader:
         return bytes(self._text[: self._length if number is None else number.start(1)])
 
     @property
-    def begun(self) -> bytes:
+    def unfinished(self) -> bytes:
         """The bytes after the last complete token: white space, commas, colons, and the beginning of the next token."""
         return bytes(self._text[self._at : self._length])
 
@@ -169,7 +169,7 @@ class PointerReader:
     def path(self) -> Path:
         """The names and indexes of `pointer`."""
         path = path_of(self._inner)
-        between = self._inner is not None and not self._inner.is_object and not BETWEEN.sub(b"", self.begun)
+        between = self._inner is not None and not self._inner.is_object and not BETWEEN.sub(b"", self.unfinished)
         return path[:-1] if between else path
 
     def _complete(self, start: int) -> Span:

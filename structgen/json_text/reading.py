@@ -200,7 +200,7 @@ class JsonReading:
         return JsonReading(inner, text[blank.end() if blank else offset :], string)
 
     @property
-    def begun(self) -> bytes | None:
+    def open_string(self) -> bytes | None:
         """The spelling of the current string or name, after its opening quote; None outside strings."""
         return self.rest[1:] if self.rest[:1] == b'"' else None
 

@@ -117,7 +117,7 @@ class TestedMask:
 
     def _holding_whole(self, reading: JsonReading) -> list[int]:
         """The tokens that may hold the whole value or name that a test asks about."""
-        whole = self._suspicious.whole[reading.begun is not None]
+        whole = self._suspicious.whole[reading.open_string is not None]
         if self._holds_whole is None:
             self._holds_whole = self._branches or bool((self._row & whole.mask).any())
         if not self._holds_whole:
@@ -131,7 +131,7 @@ class TestedMask:
         if self._several is None:  # of the values in these tokens a look-up by text would miss some
             other = any(check.escapes for check in self._checks)
             self._several = self._that_pass(whole.several_or_other if other else whole.several)
-        return [*self._several, *self._allowed(whole.holding(held, reading.begun))]
+        return [*self._several, *self._allowed(whole.holding(held, reading.open_string))]
 
     @cached_method
     def _whole_passing(self, whole: WholeValues) -> list[int]:

@@ -17,6 +17,7 @@ from structgen.kernels import Rows, kernel
 from structgen.memo import Numbering, cached_up_to
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.chardfa_kernels import FAR, fewest_steps
+from structgen.regular.minimise import tidy
 from structgen.vocabulary import Vocabulary
 
 S = TypeVar("S", bound=Hashable)
@@ -221,17 +222,17 @@ def leading_nodes(
 
 
 def _fewest(next_: Int32, met: Bool, whole: Bool) -> PhraseTable:
-    """The table with the fewest states (Moore 1956)."""
-    _, alike = np.unique(np.hstack([met[:, None], whole]), axis=0, return_inverse=True)
-    alike, count = alike.ravel(), 0  # numpy 2.0 gives a column
-    while alike.max() >= count:
-        count = int(alike.max()) + 1
-        rows = np.hstack([alike[:, None], alike[next_]]).astype(np.int32)
-        _, first, alike = np.unique(rows.view("V1028").ravel(), return_index=True, return_inverse=True)
-    order = np.argsort(np.where(first == first[alike[0]], -1, first))  # the start comes first
-    number = np.argsort(order).astype(np.int32)
-    first = first[order]
-    return PhraseTable(number[alike][next_[first]], met[first], whole[first])
+    """The table with the fewest states. The start stays the first."""
+    kinds, kind_of = np.unique(np.hstack([met[:, None], whole]), axis=0, return_inverse=True)
+    table = np.zeros((len(next_) + 1, 257), np.int32)  # for `tidy`: state 0 is dead, and class 0 is never taken
+    table[1:, 1:] = next_ + 1
+    kind = np.append(0, kind_of.ravel() + 1).astype(np.int32)
+    bounds, classes, table, kind = tidy(
+        np.arange(256, dtype=np.int32), np.arange(1, 257, dtype=np.int32), table, kind, len(kinds) + 1
+    )
+    kept = kinds[kind[1:] - 1]
+    columns = np.repeat(classes, np.diff([*bounds.tolist(), 256]))
+    return PhraseTable(np.ascontiguousarray(table[1:, columns] - 1), kept[:, 0].copy(), kept[:, 1:].copy())
 
 
 def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:

@@ -43,16 +43,16 @@ _ENDING = b",]} \n\t\r"
 _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.fromkeys(b"-0123456789", "number")}
 
 
-class Begun(NamedTuple):
+class StartedValue(NamedTuple):
     """A value that has begun: the offset of its first byte in the text, and the nodes that it is read against."""
 
     start: int
     choice: Lockstep
 
 
-def begun_values(
+def started_values(
     tables: Tables, choices: Mapping[int, Lockstep], positions: Sequence[int], taken: bytes, refused: bytes
-) -> list[Begun]:
+) -> list[StartedValue]:
     """The values that are open at the end of a walk, outermost first. The value that is the whole text stays open.
 
     Args:
@@ -64,11 +64,11 @@ def begun_values(
     reader.feed(taken)
     starts = [len(taken) - len(taken.lstrip()), *reader.containers]
     if reader.pending is not None:  # no name comes next
-        starts.append(len(taken) - len(reader.begun.lstrip(_BETWEEN)))
+        starts.append(len(taken) - len(reader.unfinished.lstrip(_BETWEEN)))
     values = []
     for start in dict.fromkeys(starts):
         entered = _entered(tables, positions[start] & TARGET, text[start : start + 1])
-        values += [Begun(start, choices[state]) for state in entered if state in choices][-1:]
+        values += [StartedValue(start, choices[state]) for state in entered if state in choices][-1:]
     return values
 
 
@@ -111,7 +111,14 @@ class OpenValue:
     """
 
     def __init__(
-        self, value: Begun, depth: int, again: Callable[..., Automaton], taken: bytes, refused: bytes, *, ends: bool
+        self,
+        value: StartedValue,
+        depth: int,
+        again: Callable[..., Automaton],
+        taken: bytes,
+        refused: bytes,
+        *,
+        ends: bool,
     ) -> None:
         self._drivers = value.choice.nodes[: value.choice.drivers]
         self._depth, self._again, self._ends = depth, again, ends

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 
 from structgen.automaton.bytewise import Bytewise
-from structgen.automaton.machine import Automaton, Beginning, Blame
+from structgen.automaton.machine import Automaton, Prelude, Blame
 from structgen.json_text.lexer import spelled
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.automaton.writing.literals import write_literals
@@ -21,7 +21,7 @@ from structgen.schema.normal import ANY, Node, Numbers, Strings
 from structgen.schema.places import limited_places, long_places
 from structgen.schema.reader import SchemaNode, algebra_of, read
 from structgen.values.arrays import ArrayWriter
-from structgen.values.blame import OpenValue, begun_values, blamed, read_against
+from structgen.values.blame import OpenValue, started_values, blamed, read_against
 from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
@@ -80,9 +80,9 @@ class JsonAutomaton(Automaton):
         start = self.start_of(root)
         self.start = start if within is not None else self._surrounded(start)
 
-    def _begin(self, beginning: Beginning, template: JsonAutomaton) -> None:
+    def _begin(self, prelude: Prelude, template: JsonAutomaton) -> None:
         """Starts with the values that a template has written."""
-        self.begin_with(beginning)
+        self.begin_with(prelude)
         self._written.update(template._written)
         self._strings.free.update(template._strings.free)
         self._numbers.digits.update(template._numbers.digits)
@@ -114,7 +114,7 @@ class JsonAutomaton(Automaton):
 
     def blame(self, taken: bytes, positions: Sequence[int], refused: bytes, *, ends: bool) -> Blame:
         with self.lock:
-            values = begun_values(self.tables, self._context.choices(), positions, taken, refused)
+            values = started_values(self.tables, self._context.choices(), positions, taken, refused)
             levels = [OpenValue(value, i, self.again, taken, refused, ends=ends) for i, value in enumerate(values)]
         return blamed(levels, taken, self.whitespace, any_order=self.any_order)
 
@@ -275,7 +275,7 @@ class JsonAutomaton(Automaton):
 
 
 @lru_cache(16)
-def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> tuple[Beginning, JsonAutomaton]:
+def _prelude(whitespace: Whitespace, any_order: bool, finite: bool) -> tuple[Prelude, JsonAutomaton]:
     """The states with which automata of these options begin, and the automaton that has written them.
 
     They are the values of bare types and, unless the layout indents, any value.

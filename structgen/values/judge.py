@@ -140,7 +140,7 @@ class Judge:
         taken, rest = text[: walk.taken], text[walk.taken :]
         reader = PointerReader()
         reader.feed(taken + rest[: rest.startswith(b",")])
-        token = TOKEN.match(text, len(reader.text) - len(reader.begun))
+        token = TOKEN.match(text, len(reader.text) - len(reader.unfinished))
         whole = text[walk.taken : token.end() + 1] if token else rest  # the token that is refused, and a byte after it
         for refused in dict.fromkeys((whole, rest[:1])):  # the whole may fail for several reasons
             blame = self._automaton.blame(taken, walk.positions, refused, ends=not rest)

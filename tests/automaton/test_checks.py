@@ -58,7 +58,11 @@ def test_a_reading_knows_the_same_however_the_text_is_cut() -> None:
             reading = JsonReading.start()
             for piece in pieces:
                 reading = reading.feed(piece)
-            assert (reading.rest, reading.begun, reading.inner.values) == (whole.rest, whole.begun, whole.inner.values)
+            assert (reading.rest, reading.open_string, reading.inner.values) == (
+                whole.rest,
+                whole.open_string,
+                whole.inner.values,
+            )
             assert (reading.inner.is_object, reading.inner.name) == (whole.inner.is_object, whole.inner.name)
     assert canonical(read(TEXT).inner.values) == canonical([json.loads(TEXT)])
 

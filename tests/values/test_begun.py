@@ -11,7 +11,7 @@ from structgen.automaton.expected import Walk
 from structgen.options import Whitespace
 from structgen.schema.left_out import speaking
 from structgen.schema.reader import read
-from structgen.values.blame import begun_values
+from structgen.values.blame import started_values
 from structgen.values.json_automaton import JsonAutomaton
 
 SHARED = {
@@ -31,7 +31,7 @@ def places(schema: Any, text: str, refused: str = "", **options: Any) -> list[tu
     walk = Walk(automaton, (text + refused).encode())
     assert walk.taken == len(text.encode()), text[: walk.taken]
     choices = automaton._context.choices()
-    values = begun_values(automaton.tables, choices, walk.positions, text.encode(), refused.encode())
+    values = started_values(automaton.tables, choices, walk.positions, text.encode(), refused.encode())
     return [(value.start, [place.pointer for place in speaking(value.choice.nodes)]) for value in values]
 
 

@@ -203,7 +203,7 @@ class AbsenceRow(RowCheck):
         token, kinds = self._vocabulary.token(text.tokens[-1]), self._kinds
         start = len(text.said) - len(token)
         self._feed(text.said[:start])
-        path, begun = self._reader.pending, self._reader.begun.strip(BETWEEN + b",")
+        path, begun = self._reader.pending, self._reader.unfinished.strip(BETWEEN + b",")
         if path and isinstance(path[-1], str) and not begun and token.strip(BETWEEN):
             return self._place(text, known, path, (kinds.null, kinds.value))
         name = _NAME.match(begun + token) if path is None and begun.startswith(b'"') else None

@@ -72,7 +72,7 @@ class Validating(RowCheck):
     def at_risk(self, said: bytes | bytearray) -> int:
         """See `RowCheck`. Values in a container are shown once complete, though the container may be refused."""
         path = self._reader.pending
-        return len(self._reader.begun) if path is not None and self._validators.judges(path, bytes(said)) else 0
+        return len(self._reader.unfinished) if path is not None and self._validators.judges(path, bytes(said)) else 0
 
     def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
         """See `RowCheck`.
