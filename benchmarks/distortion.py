@@ -40,7 +40,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import NoBadWordsLogitsProcessor
 
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding

@@ -20,7 +20,7 @@ import random
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,11 +28,10 @@ import torch
 
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.open_batch import OpenBatch
+from structgen.decoding.engine import Engine
 from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.hosts.host import Host
 from structgen.models.known import PACKAGED
 
@@ -80,24 +79,28 @@ def gaps(model: sg.Model, prompt: str, streams: int) -> tuple[list[float], float
 
     def step() -> float:
         began = time.perf_counter()
-        batch.step()
+        engine.step(tickets)
         steps.append(time.perf_counter() - began)
         return steps[-1]
 
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
-        for n in range(streams):
-            batch.join(request(model, words(30, n), LONGEST, n).sessions[0], record=False)
+    engine = Engine.of(model)
+    tickets = [request(model, words(30, n), LONGEST, n).submit(record=False) for n in range(streams)]
+    try:
         for _ in range(WARM_UP):
             step()
         usual, began = statistics.median(steps[5:]), time.perf_counter()
-        seat = batch.join(request(model, prompt, 8).sessions[0], record=False)
+        (session,) = (asked := request(model, prompt, 8)).sessions
+        tickets.append(asked.submit(record=False))
         found = []
-        while not seat.session.token_count:
+        while not session.token_count:
             found.append(step())
         first = time.perf_counter() - began
-        while not seat.session.done:
+        while not session.done:
             step()
-        return found, usual, first, seat.session.text()
+        return found, usual, first, session.text()
+    finally:
+        for ticket in tickets:
+            ticket.cancel()
 
 
 def alone(model: sg.Model, prompt: str) -> tuple[float, str]:

@@ -7,7 +7,6 @@ import json
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +17,11 @@ from gpu_model import ITEM, KEYS, SCHEMA, prompts
 from gpu_race import in_a_line
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.masking import apply_masks, apply_masks_plainly
-from structgen.decoding.loop import Batch, Execution, decode
+from structgen.decoding.engine import Engine, decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.masks.words import pack
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for, why_inexact
 from structgen.models.slots import SlotForward
 from structgen.models.static import CapturedGraph, StaticSteps, warm_up
@@ -224,8 +223,8 @@ def no_sync(model: sg.Model) -> str | None:
 def whole_run(model: sg.Model, execution: Execution, *, record: bool, watched: bool) -> None:
     """Four rows to their ends; behind the prefill, where it is watched, a wait for the device is an error."""
     request = prepare(model, GivenPrompts.of(prompts(model, 4)), SCHEMA)
-    batch = Batch(model.module, model.vocabulary, request.sessions, record=record, execution=execution)
-    with evaluating(model.module), closing(batch):
+    batch = Engine(model.module, model.vocabulary, execution=execution).submit(request.sessions, record=record)
+    with batch:
         batch.step()
         if watched:
             torch.cuda.set_sync_debug_mode("error")

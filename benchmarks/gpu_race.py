@@ -13,7 +13,8 @@ import torch
 import structgen as sg
 from gpu_model import SCHEMA, prompts
 from gpu_peers import PEERS
-from structgen.decoding.loop import AUTOMATIC, Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import AUTOMATIC, Execution
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.given_prompts import GivenPrompts
 

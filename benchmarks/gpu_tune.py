@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from typing import Any
 
 import torch
@@ -19,7 +18,6 @@ from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models import slots, static
-from structgen.models.evaluation_mode import evaluating
 
 CHOICES: dict[str, Sequence[Any]] = {
     "AHEAD_SHARE": (0.0, 0.5, 0.75, 1.01),
@@ -137,7 +135,7 @@ def stepped(model: sg.Model, device: torch.device, rows: int) -> None:
     """Some steps of a run."""
     options = CallOptions(fast_forward=False)
     request = prepare(model, GivenPrompts.of(prompts(model, rows)), SCHEMA, options)
-    with evaluating(model.module), closing(request.batch(record=False)) as batch:
+    with request.submit(record=False) as batch:
         for _ in range(STEPS):
             batch.step()
     if device.type == "cuda":

@@ -36,7 +36,7 @@ import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
 from structgen.decoding.ahead.forced import plain_encoder
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding

@@ -27,6 +27,7 @@ from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, Drawn
 from structgen.decoding.choosing.masking import MaskRows
 from structgen.decoding.choosing.sampling import Sampler
+from structgen.decoding.engine import Engine
 from structgen.decoding.loop import Batch, Execution
 from structgen.decoding.request import CallOptions, Request, prepare
 from structgen.decoding.session import Session
@@ -244,7 +245,7 @@ def steps_of(model: sg.Model, workload: str, rows: int, steps: int, clock: Clock
     """Nanoseconds of each step behind the first ones."""
     found, request = [], request_of(model, workload, rows)
     with without_a_device(clock):
-        batch = Batch(model.module, model.vocabulary, request.sessions, execution=Execution(overlap=True))
+        batch = Engine(model.module, model.vocabulary, execution=Execution(overlap=True)).submit(request.sessions)
         for _ in range(WARM_UPS):
             batch.step()
         clock.by_section.clear()
@@ -252,7 +253,7 @@ def steps_of(model: sg.Model, workload: str, rows: int, steps: int, clock: Clock
             began = clock.now()
             batch.step()
             found.append(clock.now() - began)
-        batch.close()
+        batch.cancel()
     for session in request.sessions:
         assert session.error is None, session.error
     return found

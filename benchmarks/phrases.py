@@ -31,7 +31,6 @@ from maskbench import DATA
 from structgen.decoding.beams.candidates import BeamCandidates
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import as_model
 from tokenizer_files import unpacked
 
@@ -109,13 +108,12 @@ def cost() -> None:
         prepare(model, GivenPrompts.of(prompt), SCHEMA, CallOptions(limits=limits, **own))
         for prompt, own in ways.values()
     ]
-    batches, times = [request.batch(record=False) for request in requests], [list[float]() for _ in requests]
-    with evaluating(module):
-        for _ in range(WARM + STEPS):
-            for batch, taken in zip(batches, times, strict=True):
-                began = time.perf_counter()
-                batch.step()
-                taken.append(time.perf_counter() - began)
+    batches, times = [request.submit(record=False) for request in requests], [list[float]() for _ in requests]
+    for _ in range(WARM + STEPS):
+        for batch, taken in zip(batches, times, strict=True):
+            began = time.perf_counter()
+            batch.step()
+            taken.append(time.perf_counter() - began)
     for way, taken in zip(ways, times, strict=True):
         ratio = statistics.median(a / b for a, b in zip(taken[WARM:], times[0][WARM:], strict=True))
         print(f"{way}: {1000 * statistics.median(taken[WARM:]):.0f} ms a step, {ratio:.2f} times")

@@ -31,11 +31,9 @@ from report import machine
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.grammars import grammar_for
-from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.server.engine import STEP_SECONDS
 from structgen.server.settings import Settings
 
@@ -59,13 +57,10 @@ def document(model: sg.Model, schema: Any, seed: int) -> tuple[str, float, float
     request = prepare(model, GivenPrompts.of("A file: "), schema, CallOptions(limits=sg.Limits(300), sampling=sampling))
     (session,), spent = request.sessions, [0.0]
     session.patience.seconds, session.patience.each = Settings().row_seconds, STEP_SECONDS
-    with evaluating(model.module):
-        batch = OpenBatch(model, rows=1)
-        seat = batch.join(session, record=False)
-        while batch.step():
+    with request.submit(record=False) as ticket:
+        while ticket.step():
             spent.append(session.patience._spent)
-        generation = request.result(0, seat)
-        batch.close()
+        generation = request.result(0, ticket)
     end = type(generation.error).__name__ if generation.error else str(generation.finish)
     if generation.error is None:
         checked = jsonschema.validators.validator_for(schema)(schema)

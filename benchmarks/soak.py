@@ -22,8 +22,8 @@ import random
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,10 @@ import structgen as sg
 from gaps import words
 from server_load import random_object
 from structgen.decoding.call_options import CallOptions
-from structgen.decoding.open_batch import OpenBatch, Seat
+from structgen.decoding.engine import Engine
 from structgen.decoding.request import Request, prepare
+from structgen.decoding.ticket import Ticket
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 
 RESULT = Path(__file__).resolve().parent / "results" / "soak.md"
 COLUMNS = ("date", "rows", "hours", "requests", "cancelled", "failed", "compared", "equal", "tokens")
@@ -90,9 +90,9 @@ class Soak:
         steps = rng.randrange(10) if rng.random() < 0.53 else None
         return Asked(prompt, schema, CallOptions(sampling=sampling, limits=sg.Limits(TOKENS)), steps)
 
-    def take(self, asked: Asked, seat: Seat) -> None:
+    def take(self, asked: Asked, ticket: Ticket) -> None:
         """Counts a request that is done, and compares its text where it is its turn."""
-        session = seat.session
+        (session,) = ticket.rows
         self.count["tokens"] += session.token_count
         self.count["cached"] += session.row.cached
         self.count["prompts"] += session.row.given
@@ -111,31 +111,31 @@ class Soak:
 
     def run(self, seconds: float, rows: int) -> list[float]:
         """Asks for so many seconds. Returns the megabytes after the warm-up and at each quarter."""
-        began, seen, running = time.monotonic(), list[float](), dict[Seat, Asked]()
+        began, seen, running = time.monotonic(), list[float](), dict[Ticket, Asked]()
         marks = deque([min(WARM_UP, seconds / 8), *(seconds * quarter / 4 for quarter in (1, 2, 3, 4))])
-        with evaluating(self.model.module), closing(OpenBatch(self.model, rows=rows)) as batch:
-            while marks:
-                while len(running) < rows + 4:
-                    asked = self.ask()
-                    seat = batch.join(asked.prepared(self.model).sessions[0], record=False)
-                    running[seat] = asked
-                batch.step()
-                for seat, asked in list(running.items()):
-                    asked.steps = None if asked.steps is None else asked.steps - 1
-                    cancelled = asked.steps is not None and asked.steps < 0 and not seat.session.done
-                    if cancelled:
-                        self.count["cancelled"] += 1
-                    elif seat.session.done:
-                        self.take(asked, seat)
-                    else:
-                        continue
-                    batch.drop(seat)
-                    del running[seat]
-                if time.monotonic() - began >= marks[0]:
-                    marks.popleft()
-                    gc.collect()
-                    seen.append(megabytes())
-                    print(f"{time.monotonic() - began:.0f} s, {seen[-1]:.0f} MB, {dict(self.count)}", flush=True)
+        engine = Engine.of(self.model)
+        engine.rows = rows
+        while marks:
+            while len(running) < rows + 4:
+                asked = self.ask()
+                running[replace(asked.prepared(self.model), batch_size=rows).submit(record=False)] = asked
+            engine.step([*running])
+            for ticket, asked in list(running.items()):
+                asked.steps = None if asked.steps is None else asked.steps - 1
+                cancelled = asked.steps is not None and asked.steps < 0 and ticket.left
+                if cancelled:
+                    self.count["cancelled"] += 1
+                elif not ticket.left:
+                    self.take(asked, ticket)
+                else:
+                    continue
+                ticket.cancel()
+                del running[ticket]
+            if time.monotonic() - began >= marks[0]:
+                marks.popleft()
+                gc.collect()
+                seen.append(megabytes())
+                print(f"{time.monotonic() - began:.0f} s, {seen[-1]:.0f} MB, {dict(self.count)}", flush=True)
         return seen
 
 

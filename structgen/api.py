@@ -11,7 +11,7 @@ from structgen.decoding.call_options import Options, require_known
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare, raise_first_error
-from structgen.decoding.run import in_thread
+from structgen.decoding.threads import in_thread
 from structgen.few_shot import shown_prompts
 from structgen.models.model import as_model
 from structgen.reasking import results_asking_again
@@ -207,8 +207,8 @@ async def agenerate(
 
         cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
 
-    A cancelled call ends after the model's present step, one that waits at once. Concurrent calls share the forward
-    passes of their model, if `batch_size` is not below its default and there is no beam search.
+    A cancelled call ends after the model's present step, one that waits at once. Concurrent calls of one model share
+    its forward passes, as those of several threads do.
 
     Arguments, results and errors are those of `generate`.
     """

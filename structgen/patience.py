@@ -36,10 +36,6 @@ stopped_by: ContextVar[CancelEvent | None] = ContextVar("stopped_by", default=No
 """An event that ends the calls of this context; may be set from another thread."""
 
 
-sharing: ContextVar[bool] = ContextVar("sharing", default=False)
-"""Do calls of this context share the forward passes of their model with those of other threads?"""
-
-
 class Deadline:
     """When a call must end: at a time, or as soon as an event is set.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from structgen.arguments import without_nones
 from structgen.decoding.call_options import StreamOptions, require_known
 from structgen.decoding.request import Request, prepare
-from structgen.decoding.stream import Event, in_one_run, warned_events, warned_events_in_thread
+from structgen.decoding.stream import Event, events, in_one_run, warning, warning_in_thread
 from structgen.few_shot import shown_prompts
 from structgen.models.model import Model, as_model
 from structgen.remote import Remote
@@ -71,7 +71,8 @@ def stream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -
         RequestError: at once, before the first event is asked for.
         RunError: by the iterator, for a single prompt. For a list the row's last event has the error in `result`.
     """
-    return warned_events(in_one_run(_request(model, prompt, schema, options)))
+    request = in_one_run(_request(model, prompt, schema, options))
+    return warning(events(request), request, lambda event: event.result)
 
 
 @overload
@@ -92,7 +93,8 @@ def astream(
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
     """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
-    return warned_events_in_thread(in_one_run(_request(model, prompt, schema, options)))
+    request = in_one_run(_request(model, prompt, schema, options))
+    return warning_in_thread(events(request), request, lambda event: event.result)
 
 
 def _request(model: Any, prompt: Any, schema: Any, options: Mapping[str, Any]) -> Request:

@@ -1,6 +1,6 @@
 """`agenerate`: the values of `generate`, beside a loop that goes on; calls share passes, cancelled ones end.
 
-Covers `decoding.shared_batch`.
+Covers `decoding.threads`.
 """
 
 from __future__ import annotations

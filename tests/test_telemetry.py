@@ -1,6 +1,6 @@
 """Logs and spans: what began and ended, with counts, and no text but at DEBUG.
 
-Covers `decoding.run`.
+Covers `decoding.ticket`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen import telemetry
-from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.testing import scripted
 
 SECRET = "Rumpelstiltskin"
@@ -130,13 +128,8 @@ def test_streams_beams_batches_and_open_batches_are_spans_too(spans: InMemorySpa
     assert told[1]["gen_ai.response.finish_reasons"] == ("left",)
     spans.clear()
     request = prepare(model, GivenPrompts.of("p"), SCHEMA)
-    batch = OpenBatch(request.model)
-    with evaluating(request.model.module):
-        seat = batch.join(request.sessions[0], record=False)
-        while not request.sessions[0].done:
-            batch.step()
-        batch.drop(seat)
-        batch.close()
+    with request.submit(record=False) as ticket:
+        ticket.wait()
     (span,) = named(spans, "generate")
     assert dict(span.attributes or {})["gen_ai.usage.output_tokens"] == request.sessions[0].token_count
 

@@ -1,10 +1,9 @@
-"""The inputs of a job in one batch, whose rows are given to the next inputs as they become free."""
+"""The inputs of a job, which join the model's engine as its rows become free."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import islice
@@ -17,13 +16,13 @@ from structgen.batch_jobs.job_files import Entry, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import InputRow
 from structgen.decoding.call_options import CallOptions
+from structgen.decoding.engine import Engine
 from structgen.decoding.generation import Generation
-from structgen.decoding.open_batch import OpenBatch, Seat
 from structgen.decoding.prompts.sources import quotes_a_source
 from structgen.decoding.request import Request, prepare
+from structgen.decoding.ticket import Ticket
 from structgen.errors import OptionError, StructgenError
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.patience import Deadline
@@ -58,7 +57,7 @@ class ExtractionJob:
         if self._quotes and PLACES not in job.columns:
             self._job = replace(job, columns=(*job.columns, PLACES))
         self._ready: deque[_Waiting] = deque()
-        self._running: list[tuple[_Waiting, Seat]] = []
+        self._running: list[tuple[_Waiting, Ticket]] = []
 
     def outcomes(self, rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
         """Runs the inputs, and yields their outcomes as they come.
@@ -68,7 +67,7 @@ class ExtractionJob:
             ahead: read more inputs than there are rows, to sort them by their length.
         """
         size, more, wasted = self._options.batch_size, True, 0.0
-        with evaluating(self._model.module), closing(OpenBatch(self._model, rows=size)) as batch:
+        try:
             while more or self._ready or self._running:
                 free = size - len(self._running)
                 if more and len(self._ready) < free:
@@ -81,21 +80,24 @@ class ExtractionJob:
                 if wasted >= JOINING or not self._running:
                     wasted = 0.0
                     for _ in range(min(free, len(self._ready))):
-                        self._join(batch)
+                        self._join()
                 if self._running:
-                    batch.step()
-                    yield from self._finished(batch)
+                    Engine.of(self._model).step([ticket for _, ticket in self._running])
+                    yield from self._finished()
                 if self._job.cancel is not None and self._job.cancel.is_set():
                     return
+        finally:
+            for _, ticket in self._running:
+                ticket.cancel()
 
-    def _join(self, batch: OpenBatch) -> None:
+    def _join(self) -> None:
         """Gives an input a row, and its time begins."""
         waiting = self._ready.popleft()
         session, limits = waiting.request.sessions[0], self._options.limits
         if isinstance(limits, Limits) and limits.seconds is not None:
             for each in {session.before or session, session}:
                 each.patience.deadline = Deadline(limits.seconds)
-        self._running.append((waiting, batch.join(session, record=CONFIDENCE in self._job.columns)))
+        self._running.append((waiting, waiting.request.submit(record=CONFIDENCE in self._job.columns)))
 
     def _prepare(self, new: Sequence[tuple[int, InputRow]]) -> Iterator[Outcome]:
         """Makes inputs ready. Yields the outcomes of those that fail at once."""
@@ -135,11 +137,12 @@ class ExtractionJob:
         seed = blake2b(f"{sampling.seed}/{row.id}".encode(errors="replace"), digest_size=8).digest()
         return replace(sampling, seed=int.from_bytes(seed, "little"))
 
-    def _finished(self, batch: OpenBatch) -> Iterator[Outcome]:
-        for each in [each for each in self._running if each[1].session.is_over]:
-            (row, number, request), seat = each
-            generation: Generation[Any] = request.result(0, seat)
-            batch.drop(seat)
+    def _finished(self) -> Iterator[Outcome]:
+        for each in [each for each in self._running if not each[1].left]:
+            (row, number, request), ticket = each
+            with ticket:
+                ticket.check()
+                generation: Generation[Any] = request.result(0, ticket)
             self._running.remove(each)
             error, stats = generation.error, generation.stats
             entry = self._entry(row, generation) if error is None else failed_entry(row, error)

@@ -19,7 +19,7 @@ from structgen.calling.request import prepared
 from structgen.calling.results import Confirm, aresults
 from structgen.calling.turns import Reply, replies, values
 from structgen.chat.history import Messages
-from structgen.decoding.run import in_thread
+from structgen.decoding.threads import in_thread
 from structgen.tools import ToolCall
 from structgen.tools.invoking import require_asyncio
 from structgen.waiting import waiting

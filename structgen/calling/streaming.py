@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +11,12 @@ from structgen.calling.turns import Reply, reply
 from structgen.chat.history import Messages
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece, ThoughtPiece, TurnEvent
 from structgen.chat.templates import Message
-from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
-from structgen.decoding.run import in_thread
 from structgen.decoding.session import Session
-from structgen.decoding.stream import RowEvents, in_one_run, row_steps
+from structgen.decoding.stream import RowEvents, in_one_run, warning, warning_in_thread
 from structgen.errors import OptionError, StructgenError
 from structgen.guards.folding import begun_character
-from structgen.models.evaluation_mode import evaluating
 from structgen.tools import ToolCall
-from structgen.waiting import first_waited
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -135,7 +130,8 @@ def stream_call(
         RequestError: at once. A search of beams has no text before its end: it is refused, too.
         RunError: by the iterator, for a single conversation. For a list, the `reply` of its last event has the error.
     """
-    return _warned(_request(model, messages, tools, choice, schema, options))
+    asked = _request(model, messages, tools, choice, schema, options)
+    return warning(_streamed(asked), asked.request, _generation)
 
 
 def astream_call(
@@ -155,7 +151,8 @@ def astream_call(
 
     Arguments, events and errors are those of `stream_call`.
     """
-    return _warned_in_thread(_request(model, messages, tools, choice, schema, options))
+    asked = _request(model, messages, tools, choice, schema, options)
+    return warning_in_thread(_streamed(asked), asked.request, _generation)
 
 
 def _request(
@@ -169,38 +166,21 @@ def _request(
     return asked
 
 
-def _warned(asked: CallRequest) -> Iterator[CallEvent]:
-    """Yields the events of a run, and warns at the caller's line if limits cut values short."""
-    cuts = Cuts(len(asked.turns), many=asked.many)
-    with closing(_streamed(asked)) as source:
-        for event in first_waited(source, "reading the prompt"):
-            if event.reply is not None:
-                cuts.note(event.row, event.reply.generation, stacklevel=2)
-            yield event
-
-
-async def _warned_in_thread(asked: CallRequest) -> AsyncIterator[CallEvent]:
-    """Yields the same events without blocking the event loop. May be stopped at any event."""
-    cuts = Cuts(len(asked.turns), many=asked.many)
-    with closing(_streamed(asked)) as source:
-        while (event := await in_thread(lambda: next(source, None))) is not None:
-            if event.reply is not None:
-                cuts.note(event.row, event.reply.generation, stacklevel=2)
-            yield event
-
-
 def _streamed(asked: CallRequest) -> Generator[CallEvent]:
-    request = asked.request
     watches = [_Watch(turn) for turn in asked.turns]
-    with evaluating(request.model.module), closing(request.batch(record=True)) as batch:
-        for row, result in row_steps(request, batch):
-            if result is None:
-                yield from watches[row].events()
-                continue
-            last = watches[row].last(result)
-            if last.error is not None and not asked.many:
-                raise last.error
-            yield CallEvent(reply=last, row=row)
+    with asked.request.submit(record=True) as ticket:
+        for row, over in ticket.progress():
+            yield from watches[row].events()
+            if over:
+                last = watches[row].last(asked.request.result(row, ticket))
+                if last.error is not None and not asked.many:
+                    raise last.error
+                yield CallEvent(reply=last, row=row)
+
+
+def _generation(event: CallEvent) -> Generation[Any] | None:
+    """Returns the result of a turn whose last event this is."""
+    return None if event.reply is None else event.reply.generation
 
 
 class _Watch:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,17 +36,15 @@ RIGHT = 0.86, 0.62, 0.51, 0.32, 0.19, 0.14, 0.10, 0.08
 
 
 class DraftReader:
-    """Reads rows with drafts behind them, and keeps the logits behind the drafted tokens that the rows then take."""
+    """Keeps the logits behind drafted tokens, for the rows that then take these."""
 
     def __init__(self) -> None:
         self._known: dict[Row, tuple[list[int], int, Tensor]] = {}  # ids with the draft; how many before it; logits
 
-    def read(self, forward: Forward, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """The logits after the last token of each row: float[rows, width]. See `Forward.read_drafted`."""
-        read = zip(rows, drafts, forward.read_drafted(rows, drafts), strict=True)
-        behind = {row: ([*row.ids, *draft], len(row.ids), logits[-1 - len(draft) :]) for row, draft, logits in read}
-        self._known |= behind
-        return torch.stack([logits[0] for _, _, logits in behind.values()])
+    def keep(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], logits: Tensor) -> None:
+        """Notes what was read of each row, see `Forward.read_drafted`."""
+        for row, draft, read in zip(rows, drafts, logits, strict=True):
+            self._known[row] = [*row.ids, *draft], len(row.ids), read[-1 - len(draft) :]
 
     def confirm(self, rows: Sequence[Row]) -> dict[Row, Tensor]:
         """Marks the drafted tokens that rows have taken as read.
@@ -82,48 +81,47 @@ class Draft:
         return -1 if row.valid < self.start else common(row.ids[self.start :], self.tokens)
 
 
-class Drafts:
-    """The drafts of a batch's rows.
+class Drafts(DraftReader):
+    """The drafts of a batch's sessions.
 
     Args:
-        ledger: where the run measures its choices; None if it does not.
-
-    Attributes:
-        accepted: of each session, how many tokens needed no forward pass because they were drafted.
+        accepted: is told of each session how many tokens needed no forward pass because they were drafted.
     """
 
-    def __init__(self, forward: Forward, vocabulary: Vocabulary, ledger: Ledger | None = None) -> None:
-        self._forward, self._vocabulary = forward, vocabulary
-        self._ledger = ledger if ledger is not None and ledger.traced else None
+    def __init__(self, forward: Forward, vocabulary: Vocabulary, accepted: Counter[Any]) -> None:
+        super().__init__()
+        self._forward, self._vocabulary, self._accepted = forward, vocabulary, accepted
         self._lookups: dict[Session, Lookup] = {}
         self._drafts: list[Draft] = []
-        self._reader = DraftReader()
-        self.accepted: Counter[Session] = Counter()
 
-    def read(self, sessions: Sequence[Session]) -> Tensor:
-        """Reads what is pending, with drafts if they are worth it. The logits behind it: float[rows, width]."""
+    def of(self, sessions: Sequence[Session], columns: int) -> Sequence[Sequence[int]]:
+        """What is worth to be read behind each session's pending tokens, of which a forward pass has `columns`."""
         self._learn()
-        rows = [session.row for session in sessions]
-        columns = self._forward.columns_for(rows)
-        self._drafts = worthwhile([self._draft(session, columns) for session in sessions]) if columns else []
+        self._drafts = (
+            worthwhile([self._draft(session, columns) for session in sessions]) if columns and sessions else []
+        )
         if not any(draft.tokens for draft in self._drafts):
             self._drafts = []
-            return self._forward.read(rows)
-        return self._reader.read(self._forward, rows, [draft.tokens for draft in self._drafts])
+            return [()] * len(sessions)
+        return [draft.tokens for draft in self._drafts]
 
-    def confirmed(self) -> tuple[list[Session], Tensor | None]:
-        """The sessions that have taken only drafted tokens, and the logits behind these."""
+    def confirmed(self, ledger: Ledger | None) -> tuple[list[Session], Tensor | None]:
+        """The sessions that have taken only drafted tokens, and the logits behind these.
+
+        Args:
+            ledger: is told which tokens were drafted; None if nobody asks.
+        """
         read = {draft.session: draft.session.row.valid for draft in self._drafts if not draft.session.done}
-        known = self._reader.confirm([session.row for session in read])
+        known = self.confirm([session.row for session in read])
         for session, before in read.items():
-            self.accepted[session] += session.row.valid - before
-            if self._ledger is not None:
-                self._ledger.drafted.update(session.entries_between(before, session.row.valid))
+            self._accepted[session] += session.row.valid - before
+            if ledger is not None:
+                ledger.drafted.update(session.entries_between(before, session.row.valid))
         sessions = [session for session in read if session.row in known]
         return sessions, torch.stack([known[session.row] for session in sessions]) if sessions else None
 
     def forget(self, session: Session) -> None:
-        """The session is over: nothing is kept of it except its number in `accepted`."""
+        """The session is over."""
         self._lookups.pop(session, None)
 
     def _draft(self, session: Session, columns: int) -> Draft:

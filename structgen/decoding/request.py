@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 
 from pydantic import ValidationError
 
-from structgen.decoding.beams.batch import BeamBatch
 from structgen.decoding.beams.hypothesis import Hypothesis
+from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.choosing.measure import ChosenToken, Ledger
 from structgen.decoding.confidence import Confidence
+from structgen.decoding.engine import Engine
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
-from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Execution
-from structgen.decoding.open_batch import Seat
+from structgen.decoding.loop import AUTOMATIC, Decoded, Execution
 from structgen.decoding.plan_first import PlanSession
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
-from structgen.decoding.run import Run
 from structgen.decoding.session import Session
-from structgen.decoding.shared_batch import ALONE, SharedBatch, turn_to_prepare
 from structgen.decoding.thinking import thinking_caps
+from structgen.decoding.ticket import Ticket
 from structgen.decoding.tracing import trace_of
 from structgen.decoding.value_scores import RunAgain
 from structgen.endings.overlaps import warn_of_overlaps
 from structgen.errors import NoExactSample, RunError, Stopped, StructgenError, ValidatorError, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.options import Beams
 from structgen.parts.captures import captures_something
-from structgen.patience import LOOK_SECONDS, sharing
 from structgen.schema.python.mistaken import require_schema
 from structgen.vocabulary import Vocabulary
 
@@ -60,63 +56,38 @@ class Request:
     beams: Beams | None = None
     execution: Execution = AUTOMATIC
 
-    def batch(self, *, record: bool) -> Run[Any]:
-        """The run, to be stepped while the model is `evaluating`.
-
-        Args:
-            record: measure every choice.
-        """
-        module, vocabulary, rows, execution = self.model.module, self.model.vocabulary, self.batch_size, self.execution
-        if self.beams is None:
-            return Batch(module, vocabulary, self.sessions, rows=rows, record=record, execution=execution)
-        roots = cast("list[Hypothesis]", self.sessions)
-        return BeamBatch(module, vocabulary, roots, self.beams, rows=rows, record=record, execution=execution)
-
-    def run(self, *, record: bool) -> Run[Any]:
-        """Runs all rows to their end, see `batch`. A row's failure stays in the row."""
-        with evaluating(self.model.module):
-            return self.batch(record=record).finish()
+    def submit(self, *, record: bool, since: float | None = None) -> Ticket:
+        """Gives the rows to the model's engine, to be decoded when somebody waits for them. See `Engine.submit`."""
+        module, vocabulary, execution = self.model.module, self.model.vocabulary, self.execution
+        engine = Engine.of(self.model)
+        if execution is not AUTOMATIC:
+            engine = Engine(module, vocabulary, execution=execution)
+        rows: list[Decoded] = [*self.sessions]
+        if self.beams is not None:
+            rows = [BeamSearch(root, self.beams, vocabulary) for root in cast("list[Hypothesis]", self.sessions)]
+        return engine.submit(rows, record=record, at_once=self.batch_size, since=since)
 
     def results(self, *, record: bool) -> list[Generation[Any]]:
-        """Runs all rows to their end, and returns their results. See `batch`."""
-        results = self._shared(record=record) if self._is_shared else self._alone(record=record)
+        """Runs all rows to their end, and returns their results. A row's failure stays in the row."""
+        with self.submit(record=record) as ticket:
+            ticket.wait()
+            results = [self.result(row, ticket) for row in range(len(self.sessions))]
         local = {row: session.local() for row, session in enumerate(self.sessions) if _is_drawn_locally(session)}
         later = self.with_sessions(local).results(record=record) if local else []
         for row, result in zip(local, later, strict=True):
             results[row] = replace(result, stats=results[row].stats.with_run(result.stats, same_row=True))
         return results
 
-    @property
-    def _is_shared(self) -> bool:
-        """Does it share the model's forward passes with the calls of other threads?"""
-        rows = bool(self.sessions) and self.beams is None and self.batch_size >= ROWS
-        return sharing.get() and rows and self.execution is AUTOMATIC
-
-    def _shared(self, *, record: bool) -> list[Generation[Any]]:
-        def result(row: int, seat: Seat) -> Generation[Any]:
-            return self.with_sessions({row: self.sessions[row]}).result(0, seat)
-
-        return SharedBatch.of(self.model).run(self.model, self.sessions, result, record=record)
-
-    def _alone(self, *, record: bool) -> list[Generation[Any]]:
-        with ExitStack() as stack:
-            if sharing.get() and self.sessions:
-                while not ALONE.acquire(timeout=LOOK_SECONDS):
-                    self.sessions[0].patience.deadline.check()
-                stack.callback(ALONE.release)
-            done = self.run(record=record)
-        return [self.result(row, done) for row in range(len(self.sessions))]
-
     def with_sessions(self, sessions: Mapping[int, Session]) -> Request:
         """The same call with only some rows, each with another session."""
         return replace(self, targets=[self.targets[row] for row in sessions], sessions=[*sessions.values()])
 
-    def result(self, row: int, run: Run[Any] | Seat) -> Generation[Any]:
-        """The result of one row that is done."""
-        stats = run.stats(row)
+    def result(self, row: int, ticket: Ticket) -> Generation[Any]:
+        """The result of one row that is over."""
+        stats = ticket.stats(row)
         outcomes = [
-            replace(self._outcome(row, session, stats, run.ledger), score=score)
-            for session, score in run.rows[row].texts
+            replace(self._outcome(row, session, stats, ticket.ledger), score=score)
+            for session, score in ticket.rows[row].texts
         ]
         return outcomes[0] if self.beams is None else replace(outcomes[0], beams=tuple(outcomes))
 
@@ -232,7 +203,7 @@ def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: Ca
     builder = RowBuilder(model, options)
     patience = builder.patience()
     try:
-        with patience, turn_to_prepare(patience.deadline):
+        with patience:
             targets, sessions = builder.rows(prompts.each, schemas)
     except Stopped as stopped:
         if not patience.deadline.is_cancelled:

@@ -169,6 +169,11 @@ class Session(RowText):
         """Must its choices be measured even if the caller asks for no details?"""
         return self._checks.validating is not None
 
+    @property
+    def is_measured(self) -> bool:
+        """Are its choices measured?"""
+        return self._refusals.ledger is not None
+
     def measured_in(self, ledger: Ledger | None) -> None:
         """Sets the batch's ledger; None if the batch measures nothing."""
         self._refusals.ledger = ledger
@@ -338,7 +343,7 @@ class Session(RowText):
         except StructgenError as error:
             self.fail(error)
             return None
-        except Exception as error:
+        except BaseException as error:  # Ctrl-C, too: nobody knows where the row stands
             self.fail(unforeseen("the row's own work failed", error))
             raise
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
 
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
+from structgen.decoding.loop import Decoded
 from structgen.decoding.partial import Container, Unfinished, partial_type
 from structgen.decoding.request import Request
-from structgen.decoding.run import Run, RunRow, in_thread
+from structgen.decoding.threads import in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.json_text.pointers import PointerReader, Span
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.prefixes import common
 from structgen.waiting import first_waited
 
 T = TypeVar("T")
+
+
+class OfRow(Protocol):
+    """An event of a row, by its index."""
+
+    @property
+    def row(self) -> int: ...
+
+
+E = TypeVar("E", bound=OfRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ class RowEvents:
         tp: the type of its value; `Any` for parsed JSON.
     """
 
-    def __init__(self, source: RunRow, tp: Any, *, is_json: bool, row: int) -> None:
+    def __init__(self, source: Decoded, tp: Any, *, is_json: bool, row: int) -> None:
         self._source, self._is_json, self._row = source, is_json, row
         self._type = tp
         self._shown = b""
@@ -167,50 +178,33 @@ class RowEvents:
             pass
 
 
-def row_steps(request: Request, batch: Run[Any]) -> Iterator[tuple[int, Generation[Any] | None]]:
-    """Runs a request to its end, and yields the index of every running row before each step, with None.
-
-    A row comes a last time with its result. A row with a forced answer is done only after its thinking.
-    """
-    running, more = list(range(len(request.sessions))), True
-    while running:
-        for row in list(running):
-            yield row, None
-            before = request.sessions[row].before
-            if batch.rows[row].done and (before is None or before.done):
-                running.remove(row)
-                yield row, request.result(row, batch)
-        more = more and batch.step()
-
-
 def events(request: Request) -> Generator[Event[Any]]:
     """Runs a request, and gives the events of each step.
 
     Raises:
         RunError: a single prompt failed. In a list, a failed prompt's error is in the `result` of its last event.
     """
-    model, sessions = request.model, request.sessions
     thoughts = {
         row: RowEvents(session.thinking, str, is_json=False, row=row)
-        for row, session in enumerate(sessions)
+        for row, session in enumerate(request.sessions)
         if session.thinking is not None
     }
-    with evaluating(model.module), closing(request.batch(record=True)) as batch:
+    with request.submit(record=True) as ticket:
         watches = [
             RowEvents(each, target.type, is_json=target.is_json, row=row)
-            for row, (each, target) in enumerate(zip(batch.rows, request.targets, strict=True))
+            for row, (each, target) in enumerate(zip(ticket.rows, request.targets, strict=True))
         ]
-        for row, result in row_steps(request, batch):
-            if result is not None:
-                if result.error is not None and not request.prompts.many:
-                    raise result.error
-                yield watches[row].last(result)
-                continue
-            before = sessions[row].before
+        for row, over in ticket.progress():
+            before = request.sessions[row].before
             if row in thoughts:
                 yield from (replace(event, thinking=True) for event in thoughts[row].events())
             if before is None or before.done:
                 yield from watches[row].events()
+            if over:
+                result = request.result(row, ticket)
+                if result.error is not None and not request.prompts.many:
+                    raise result.error
+                yield watches[row].last(result)
 
 
 def in_one_run(request: Request) -> Request:
@@ -226,21 +220,27 @@ def in_one_run(request: Request) -> Request:
     return request
 
 
-def warned_events(request: Request) -> Iterator[Event[Any]]:
-    """The events of a run. Warns with `BudgetWarning` at the caller's line if limits cut values short."""
+def warning(events: Generator[E], request: Request, result: Callable[[E], Generation[Any] | None]) -> Iterator[E]:
+    """The events of a stream. Warns with `BudgetWarning` at the caller's line if limits cut values short.
+
+    Args:
+        result: of a row, if an event is its last one.
+    """
     cuts = Cuts(len(request.sessions), many=request.prompts.many)
-    with closing(events(request)) as source:
-        for event in first_waited(source, "reading the prompt"):
-            if event.result is not None:
-                cuts.note(event.row, event.result, stacklevel=2)
+    with closing(events):
+        for event in first_waited(events, "reading the prompt"):
+            if (generation := result(event)) is not None:
+                cuts.note(event.row, generation, stacklevel=2)
             yield event
 
 
-async def warned_events_in_thread(request: Request) -> AsyncIterator[Event[Any]]:
-    """The same events without blocking the event loop: each step runs in a thread. May be stopped at any event."""
+async def warning_in_thread(
+    events: Generator[E], request: Request, result: Callable[[E], Generation[Any] | None]
+) -> AsyncIterator[E]:
+    """`warning` for async code: each step runs in a thread. May be stopped at any event."""
     cuts = Cuts(len(request.sessions), many=request.prompts.many)
-    with closing(events(request)) as source:
-        while (event := await in_thread(lambda: next(source, None))) is not None:
-            if event.result is not None:
-                cuts.note(event.row, event.result, stacklevel=2)
-            yield event
+    with closing(events):
+        while found := await in_thread(lambda: [*islice(events, 1)]):
+            if (generation := result(found[0])) is not None:
+                cuts.note(found[0].row, generation, stacklevel=2)
+            yield found[0]

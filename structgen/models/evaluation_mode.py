@@ -48,7 +48,8 @@ def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
         with _lock:
             runs.count -= 1
             if not runs.count:
-                _runs.pop(module).restored.close()
+                _runs.pop(module, None)  # it may be gone already, where the garbage collector ends the block
+                runs.restored.close()
 
 
 def why_uncompiled(module: PreTrainedModel) -> str:

@@ -1,28 +1,24 @@
-"""The thread that runs the model: requests join and leave its batch between two steps."""
+"""The thread that leads the model's engine: requests come and go between two steps."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing
-from contextvars import Context, copy_context
-from dataclasses import dataclass, field
-from itertools import chain, pairwise
-from typing import Any
+from contextvars import Context
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from structgen.calling.request import TurnRequest
 from structgen.calling.streaming import TurnWatch
 from structgen.chat.parser import TurnEvent
-from structgen.decoding.choosing.measure import ChosenToken, Ledger
+from structgen.decoding.choosing.measure import ChosenToken
+from structgen.decoding.engine import Engine
 from structgen.decoding.generation import Generation
-from structgen.decoding.open_batch import OpenBatch, Seat
-from structgen.decoding.run import Run
+from structgen.decoding.loop import ROWS
 from structgen.decoding.session import Session
 from structgen.errors import RunError, StructgenError, unforeseen
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.model import Model
 from structgen.server.problems import ShuttingDown, problem_of
 
@@ -67,7 +63,7 @@ class EngineJob:
     tell: Callable[[News], None]
     id: str = "-"
     context: Context = field(default_factory=Context, repr=False)
-    texts: list[_SampledText | _SearchedText] = field(default_factory=list, repr=False)
+    texts: list[_Text] = field(default_factory=list, repr=False)
     came: float = field(default_factory=time.perf_counter)
 
     def times(self) -> dict[str, float]:
@@ -81,12 +77,12 @@ class EngineJob:
         return sum(text.tokens for text in self.texts)
 
 
-class Engine:
-    """Runs jobs, all rows of all jobs in one forward pass.
+class ModelThread:
+    """Runs jobs, all rows of all jobs in one forward pass: it takes the steps of the model's `Engine`.
 
     Args:
         rows: the number of texts that are decoded at once; further ones wait.
-        deliver: takes the news of a step as pairs of a job and its news, on the model's thread.
+        deliver: takes the news of a step as pairs of a job and its news, on this thread.
         patience: seconds of CPU time for a text's constraint, see `Settings.row_seconds`.
     """
 
@@ -98,15 +94,25 @@ class Engine:
         deliver: Callable[[list[tuple[EngineJob, News]]], None],
         patience: float | None = None,
     ) -> None:
-        self.patience = patience
-        self._model, self._rows, self._deliver = model, rows, deliver
+        self.steps, self.rows, self.patience = 0, rows, patience
+        self._engine, self._deliver = Engine.of(model), deliver
         self._wake = threading.Condition()
+        self._jobs: list[EngineJob] = []
         self._arrived: list[EngineJob] = []
         self._cancelled: list[EngineJob] = []
         self._stopping = False
-        self.running = self.waiting = self.steps = 0
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
         self._thread.start()
+
+    @property
+    def running(self) -> int:
+        """The number of texts that are decoded."""
+        return self._engine.running
+
+    @property
+    def waiting(self) -> int:
+        """The number of texts that wait for a row."""
+        return self._engine.waiting
 
     def submit(self, job: EngineJob) -> None:
         """Lets a job join before the next step."""
@@ -137,94 +143,44 @@ class Engine:
         self._thread.join()
 
     def _run(self) -> None:
-        with evaluating(self._model.module):
-            while True:
-                with self._wake:
-                    self._wake.wait_for(lambda: self._arrived or self._stopping)
-                    if self._stopping:
-                        return
-                with closing(OpenBatch(self._model, rows=self._rows)) as batch:
-                    _Shift(self, batch).work()
+        """Runs jobs until it is stopped.
 
-    def _changes(self) -> tuple[list[EngineJob], list[EngineJob], bool]:
-        """Returns the jobs that came and that were cancelled since the last step, and whether to go on."""
-        with self._wake:
-            changes = self._arrived, self._cancelled, not self._stopping
-            self._arrived, self._cancelled = [], []
-            return changes
-
-
-class _Shift:
-    """The work of the engine from its first job until it has none."""
-
-    def __init__(self, engine: Engine, batch: OpenBatch) -> None:
-        self._engine, self._batch = engine, batch
-        self._jobs: list[EngineJob] = []
-        self._searches: deque[_SearchedText] = deque()
-
-    def work(self) -> None:
-        """Runs jobs until there are none.
-
-        What goes wrong with a job ends that job alone: as it joins, in a step (see `OpenBatch.step`), and in its news.
+        What goes wrong with a job ends that job alone: as it joins, in a step (see `Batch.step`), and in its news.
         """
+        self._engine.rows = self.rows
         try:
-            going = True
-            while going:
-                going = self._turn_over() and bool(self._jobs)
-                if going:
-                    more = self._batch.step()
-                    more = self._search() or more
-                    self._engine.steps += 1
-                    self._report()
-                    if not more and self._jobs:
-                        raise AssertionError("a row neither goes on nor is done")
-                self._engine.running = len(self._batch) - self._batch.waiting + bool(self._searches)
-                self._engine.waiting = self._batch.waiting + max(len(self._searches) - 1, 0)
-        except Exception as error:  # noqa: BLE001 - a bug of the batch itself
-            self._fail(unforeseen("the batch failed", error))
-        except BaseException as error:  # the thread ends: nobody else would answer its jobs
-            self._jobs += self._engine._changes()[0]
+            while self._turn_over():
+                tickets = [text.ticket for job in self._jobs for text in job.texts if not text.is_over]
+                if any(ticket.left for ticket in tickets):
+                    self._engine.step(tickets)
+                    self.steps += 1
+                self._report()
+        except BaseException as error:  # nobody else would answer its jobs
+            self._jobs += self._arrived
             self._fail(RunError(f"the model's thread has ended: {type(error).__name__}"))
             raise
         finally:
-            self._engine.running = self._engine.waiting = 0
+            self._engine.rows = ROWS
 
     def _turn_over(self) -> bool:
-        """Lets jobs leave and join. Returns False when the engine is being closed."""
-        arrived, cancelled, going = self._engine._changes()
+        """Lets jobs leave and join; waits for some. Returns False when the thread is being stopped."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._jobs or self._arrived or self._stopping)
+            arrived, cancelled = self._arrived, self._cancelled
+            self._arrived, self._cancelled = [], []
         self._jobs += [job for job in arrived if job not in cancelled]
-        if not going:
+        if self._stopping:
             self._fail(ShuttingDown("the server is being stopped"))
             return False
-        for job in cancelled:
-            if job in self._jobs:
-                self._leave(job)
-        for job in arrived:
-            if job in self._jobs:
-                try:
-                    for index, turn in enumerate(job.turns):
-                        job.texts.append(job.context.run(self._joined, index, turn, job))
-                except Exception as error:  # noqa: BLE001 - of this job alone
-                    self._end(job, unforeseen("the request could not begin", error))
+        for job in [job for job in cancelled if job in self._jobs]:
+            self._leave(job)
+        for job in [job for job in arrived if job in self._jobs]:
+            try:
+                for index, turn in enumerate(job.turns):
+                    job.texts.append(job.context.run(_Text, index, turn, job, self.rows, self.patience))
+            except Exception as error:  # noqa: BLE001 - of this job alone
+                self._end(job, unforeseen("the request could not begin", error))
         return True
-
-    def _joined(self, index: int, turn: TurnRequest, job: EngineJob) -> _SampledText | _SearchedText:
-        session = turn.request.sessions[0]
-        for each in (session, session.before):
-            if each is not None:
-                each.patience.seconds, each.patience.each = self._engine.patience, STEP_SECONDS
-        if turn.request.beams is None:
-            return _SampledText(index, turn, self._batch, job)
-        self._searches.append(_SearchedText(index, turn, job))
-        return self._searches[-1]
-
-    def _search(self) -> bool:
-        """Makes a step of the first beam search; others wait, as each has its own cache. Returns False without one."""
-        while self._searches and self._searches[0].is_over:
-            self._searches.popleft()
-        if self._searches:
-            self._searches[0].step()
-        return bool(self._searches)
 
     def _report(self) -> None:
         """Delivers the news of a step."""
@@ -242,78 +198,82 @@ class _Shift:
             if all(text.is_over for text in job.texts):
                 self._leave(job)
         if delivered:
-            self._engine._deliver(delivered)
+            self._deliver(delivered)
 
     def _end(self, job: EngineJob, error: StructgenError) -> None:
         """Ends a job that has failed."""
         if problem_of(error).status >= 500:
             logger.error("request %s: %s", job.id, error, exc_info=error)
         self._leave(job)
-        self._engine._deliver([(job, News(0, error=error))])
+        self._deliver([(job, News(0, error=error))])
 
     def _leave(self, job: EngineJob) -> None:
         for text in job.texts:
-            text.leave()
+            text.ticket.cancel()
         self._jobs.remove(job)
 
     def _fail(self, error: StructgenError) -> None:
         """Ends all jobs."""
-        jobs = self._jobs
+        jobs, self._jobs = self._jobs, []
         if jobs and not isinstance(error, ShuttingDown):
             logger.error("requests %s: %s", ", ".join(job.id for job in jobs), error, exc_info=error)
-        self._jobs = []
-        self._engine._deliver([(job, News(0, error=error)) for job in jobs])
+        for text in (text for job in jobs for text in job.texts):
+            text.ticket.cancel()
+        self._deliver([(job, News(0, error=error)) for job in jobs])
 
 
-class _SampledText:
-    """One text of a job in a row of the batch."""
+class _Text:
+    """One text of a job. A beam search gives news once, when its text is found.
 
-    def __init__(self, index: int, turn: TurnRequest, batch: OpenBatch, job: EngineJob) -> None:
-        self._index, self._turn, self._batch = index, turn, batch
-        self._seat: Seat | None = batch.join(turn.request.sessions[0], record=job.record, since=job.came)
-        self.times = self._seat.times
+    Attributes:
+        is_over: has it given its last news?
+    """
+
+    def __init__(self, index: int, turn: TurnRequest, job: EngineJob, rows: int, patience: float | None) -> None:
+        self._index, self._turn, self.is_over = index, turn, False
+        session = turn.request.sessions[0]
+        for each in {session, session.before or session}:
+            each.patience.seconds, each.patience.each = patience, STEP_SECONDS
+        self.ticket = replace(turn.request, batch_size=rows).submit(record=job.record, since=job.came)
         self._watch = TurnWatch(turn)
         self._known, self._given = -1, 0
 
     @property
     def tokens(self) -> int:
         """The number of tokens so far."""
-        return self._turn.request.sessions[0].token_count
+        return self.ticket.rows[0].token_count
 
-    @property
-    def is_over(self) -> bool:
-        """Has it given its last news?"""
-        return self._seat is None
-
-    def leave(self) -> None:
-        if self._seat is not None:
-            self._batch.drop(self._seat)
-            self._seat = None
+    def times(self) -> dict[str, float]:
+        """See `Ticket.times`."""
+        return self.ticket.times(0)
 
     def news(self, *, stream: bool) -> News | None:
         """Returns what is new since the last call; None if nothing is."""
-        if self._seat is None:
+        if self.is_over:
             return None
-        session = self._seat.session
-        if not session.is_over and (not stream or session.token_count == self._known):
+        row, ends = self.ticket.rows[0], not self.ticket.left
+        count = row.token_count
+        if not ends and (not stream or count == self._known or self._turn.request.beams is not None):
             return None
-        self._known = session.token_count
-        generation = self._turn.request.result(0, self._seat) if session.is_over else None
+        self._known, self.is_over = count, ends
+        self.ticket.check()
+        session = row.texts[0][0]
+        generation = self._turn.request.result(0, self.ticket) if ends else None
         error = None if generation is None else generation.error
         try:
             events = [] if error is not None else self._events(session)
         except StructgenError as problem:
             events, error = [], problem
-        measured = self._measured(session, self._seat.ledger)
-        if generation is None:
-            new = bool(events or error or measured[0])
-            return News(self._index, events, None, *measured, error=error) if new else None
-        self.leave()
+        measured = self._measured(session)
+        if ends:
+            self.ticket.cancel()
+        elif not (events or error or measured[0]):
+            return None
         return News(self._index, events, generation, *measured, error)
 
-    def _measured(self, session: Session, ledger: Ledger | None) -> tuple[Sequence[int], Sequence[ChosenToken | None]]:
+    def _measured(self, session: Session) -> tuple[Sequence[int], Sequence[ChosenToken | None]]:
         """Returns the tokens whose text has been given since the last call, with their measurements."""
-        start, end = self._given, len(session.tokens) if session.is_over else self._watch.read
+        ledger, start, end = self.ticket.ledger, self._given, len(session.tokens) if self.is_over else self._watch.read
         if ledger is None or end <= start:
             return (), ()
         self._given = end
@@ -329,60 +289,3 @@ class _SampledText:
         if back:
             raise RunError("the decoder took back text that was streamed already; ask again without stream")
         return events
-
-
-class _SearchedText:
-    """One text of a job with a beam search, which runs beside the batch. It gives news once, when the text is found."""
-
-    def __init__(self, index: int, turn: TurnRequest, job: EngineJob) -> None:
-        self._index, self._turn, self._record = index, turn, job.record
-        self._run: Run[Any] | None = None
-        self._marks, self.tokens = [job.came], 0
-        self._context = copy_context()
-        self._error: StructgenError | None = None
-        self.is_over = False
-
-    def step(self) -> None:
-        """Adds a token to every beam. What goes wrong is this text's error."""
-        try:
-            if self._run is None:
-                self._marks.append(time.perf_counter())
-                self._run = self._context.run(self._turn.request.batch, record=self._record)
-            self._run.step()
-            if len(self._marks) == 2:
-                self._marks.append(time.perf_counter())
-            self.tokens = self._run.rows[0].token_count
-        except StructgenError as error:
-            self._error = error
-        except Exception as error:  # noqa: BLE001 - memory that runs out, and whatever else a model raises
-            self._error = unforeseen("the beam search failed", error)
-
-    def leave(self) -> None:
-        if self._run is not None:
-            self._run.close()
-            self._run = None
-        if not self.is_over:
-            self._marks.append(time.perf_counter())
-        self.is_over = True
-
-    def times(self) -> dict[str, float]:
-        """See `Seat.times`."""
-        marks = [*self._marks] if self.is_over else [*self._marks, time.perf_counter()]
-        return dict(zip(("queue", "prefill", "decode"), (end - start for start, end in pairwise(marks)), strict=False))
-
-    def news(self, *, stream: bool) -> News | None:
-        """Returns the whole text once it is found; None before and afterwards."""
-        run = self._run
-        if self.is_over or (self._error is None and (run is None or not run.rows[0].done)):
-            return None
-        news = News(self._index, error=self._error)
-        if run is not None and self._error is None:
-            session, generation = run.rows[0].texts[0][0], self._turn.request.result(0, run)
-            try:
-                events, _ = TurnWatch(self._turn).events(session)
-                measured = generation.token_ids, session.choices(run.ledger)
-                news = News(self._index, events, generation, *measured, generation.error)
-            except StructgenError as error:
-                news = News(self._index, error=error)
-        self.leave()
-        return news

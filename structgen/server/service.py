@@ -19,7 +19,7 @@ from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_message, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
-from structgen.server.engine import Engine, EngineJob, News
+from structgen.server.engine import EngineJob, ModelThread, News
 from structgen.server.messages_answers import MessageAnswer
 from structgen.server.messages_wire import MessagesRequest
 from structgen.server.observing import Exchange, Metrics
@@ -59,7 +59,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.settings, self._model = settings, model
         self._compilers = Compilers(settings.compilers, settings.schema_seconds, settings.prompt_seconds)
-        self._engine = Engine(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
+        self._engine = ModelThread(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
         self.texts, self.ready, self.draining = 0, True, False
         self._kept = BoundedCache[str, list[InputItem]](KEPT, lambda items: sum(len(str(each)) for each in items))

@@ -25,10 +25,9 @@ def test_every_step_reads_ahead_and_adds_a_token_to_every_row(workload, model, m
     seen = []
     step = Batch.step
 
-    def watched(batch: Batch) -> bool:
-        going = step(batch)
-        seen.append((batch._ahead[1] is not None, [len(s.tokens) for s in batch._active]))
-        return going
+    def watched(batch: Batch) -> None:
+        step(batch)
+        seen.append((batch._ahead[1] is not None, [len(s.tokens) for s in batch.sessions]))
 
     monkeypatch.setattr(Batch, "step", watched)
     times = steps_of(model, workload, rows=5, steps=8, clock=Clock())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +12,8 @@ import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.ahead.lookup import Lookup
 from structgen.decoding.drafts import LONGEST, Draft, DraftReader, worthwhile
-from structgen.decoding.loop import Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
@@ -259,13 +259,12 @@ def test_streams_tell_the_same_with_drafts(demo):
 
 def test_a_row_that_is_read_without_a_draft_forgets_its_last_draft():
     """Otherwise tokens that were read since would count as not read."""
-    forward = SimpleNamespace(read_drafted=lambda rows, drafts: torch.zeros(1, 1 + len(drafts[0]), 8))
     reader, row = DraftReader(), Row([1, 2])
-    reader.read(forward, [row], [[3]])
+    reader.keep([row], [[3]], torch.zeros(1, 2, 8))
     row.ids, row.valid = [1, 2, 3], 2
     assert reader.confirm([row]).keys() == {row}
     row.ids, row.valid = [1, 2, 3, 4], 4
-    reader.read(forward, [row], [[]])
+    reader.keep([row], [[]], torch.zeros(1, 1, 8))
     row.ids.append(5)
     assert not reader.confirm([row])
     assert row.valid == 4

@@ -23,7 +23,7 @@ from transformers import (
 )
 
 from structgen.constraints.basic import Regex
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import LogitsError, OptionError

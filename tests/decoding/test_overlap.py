@@ -17,7 +17,8 @@ from structgen.constraints.basic import Regex
 from structgen.decoding import loop
 from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import DeviceChooser
-from structgen.decoding.loop import Batch, Execution, decode
+from structgen.decoding.engine import Engine, decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
@@ -136,9 +137,8 @@ def test_the_next_forward_is_launched_before_the_host_accepts_and_masks(overlap,
     """Plain: read, then all that the host does. Overlapped: the next read is launched before the host accepts."""
     recorded = Recorded(monkeypatch)
     session = Session(Prompt([1]), byte_vocabulary(), matcher=None, sampling=sg.Sampling(), limits=sg.Limits(9))
-    batch = Batch(
-        ScriptedModel("abcdefgh", byte_vocabulary()), byte_vocabulary(), [session], execution=Execution(overlap=overlap)
-    )
+    module = ScriptedModel("abcdefgh", byte_vocabulary())
+    batch = Engine(module, byte_vocabulary(), execution=Execution(overlap=overlap)).submit([session])
     batch.step()
     recorded.events.clear()
     for _ in range(4):
@@ -183,7 +183,7 @@ def test_a_step_has_no_operation_that_waits_for_the_device(overlap, monkeypatch)
         Session(Prompt([3, 4, 5 + n]), vocabulary, matcher=matcher(), sampling=way, limits=sg.Limits(121 if n else 6))
         for n, way in enumerate(ways)
     ]
-    batch = Batch(module, vocabulary, rows, record=True, execution=Execution(overlap=overlap))
+    batch = Engine(module, vocabulary, execution=Execution(overlap=overlap)).submit(rows, record=True)
     batch.step()
     with Waits() as waits:
         for _ in range(12):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -12,13 +11,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.loop import Execution
-from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.prompt_parts import FEW, LEAST, PART, WHOLE, PromptParts
 from structgen.decoding.request import Request, prepare
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.row import Forward, Row
 from structgen.testing import ByteTokenizer, byte_vocabulary
+from tests.support.stepping import Stepping
 
 SHORT_PROMPTS = ["one", "other"]
 LONG = " ".join(f"w{n}" for n in range(200))  # some 900 bytes
@@ -44,54 +42,55 @@ def test_rows_decode_while_a_long_prompt_is_read_and_say_what_they_say_alone(mod
     monkeypatch.setattr(PromptParts, "ended", lambda *_: None)  # nothing is measured
     alone = [request(model, each, 30).results(record=False)[0].text for each in (*SHORT_PROMPTS, LONG)]
     model.prefixes.clear()
-    with evaluating(model.module), closing(OpenBatch(model, execution=Execution(overlap=overlap))) as batch:
+    with Stepping(model, execution=Execution(overlap=overlap)) as batch:
         seats = [batch.join(request(model, each, 30).sessions[0], record=False) for each in SHORT_PROMPTS]
         batch.step()
         seats.append(batch.join(request(model, LONG, 30).sessions[0], record=False))
-        at_first, steps = [seat.session.token_count for seat in seats], 0
-        while not seats[2].session.token_count:
+        at_first, steps = [seat.rows[0].token_count for seat in seats], 0
+        while not seats[2].rows[0].token_count:
             batch.step()
             steps += 1
         assert steps == overlap + -(-len(LONG) // LEAST)
         for seat, before in zip(seats[:2], at_first, strict=False):
-            assert seat.session.token_count >= min(before + steps - 1, 30)
-        while not all(seat.session.done for seat in seats):
+            assert seat.rows[0].token_count >= min(before + steps - 1, 30)
+        while not all(seat.rows[0].done for seat in seats):
             batch.step()
-    assert [seat.session.text() for seat in seats] == alone
+    assert [seat.rows[0].text() for seat in seats] == alone
 
 
 def test_a_prompt_that_is_remembered_does_not_wait_behind_a_long_one(model):
     request(model, LONG, 4).results(record=False)
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         seats = [batch.join(request(model, SHORT_PROMPTS[0], 60).sessions[0], record=False)]
         batch.step()
         seats += [batch.join(request(model, each, 4).sessions[0], record=False) for each in (LONG[::-1], LONG + "!")]
         batch.step()
-        assert [bool(seat.session.token_count) for seat in seats] == [True, False, True]
+        assert [bool(seat.rows[0].token_count) for seat in seats] == [True, False, True]
 
 
 def test_a_prompt_read_in_parts_is_remembered_whole_before_its_row_ends(model):
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         batch.join(request(model, SHORT_PROMPTS[0], 200).sessions[0], record=False)
         batch.step()
         seat = batch.join(request(model, LONG, 50).sessions[0], record=False)
-        while not seat.session.token_count:
+        while not seat.rows[0].token_count:
             batch.step()
-        assert not seat.session.done
-        assert batch._forward.remembers(Row(list(LONG.encode()))) == len(LONG) - 1
+        assert not seat.rows[0].done
+        assert batch.batch.forward.remembers(Row(list(LONG.encode()))) == len(LONG) - 1
 
 
 def test_a_row_that_is_dropped_while_its_prompt_is_read_frees_its_place(model):
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         stays = batch.join(request(model, SHORT_PROMPTS[0], 20).sessions[0], record=False)
         batch.step()
         goes = batch.join(request(model, LONG, 20).sessions[0], record=False)
         batch.step()
-        batch.drop(goes)
-        while not stays.session.done:
-            batch.step()
-        assert stays.session.text() == request(model, SHORT_PROMPTS[0], 20).results(record=False)[0].text
-        assert len(batch._forward._place) == 0
+        goes.cancel()
+        batch.step()
+        assert [*batch.batch.forward._place] == [stays.rows[0].row]
+        while batch.step():
+            pass
+        assert stays.rows[0].text() == request(model, SHORT_PROMPTS[0], 20).results(record=False)[0].text
 
 
 class Reads(Forward):
@@ -179,16 +178,16 @@ def test_a_long_prompt_goes_on_where_short_ones_come_with_every_step(model, monk
     monkeypatch.setattr(PromptParts, "ended", lambda *_: None)  # nothing is measured
     model.prefixes.bound = 0
     expected = request(model, LONG, 5).results(record=False)[0].text
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         stays = batch.join(request(model, SHORT_PROMPTS[0], 200).sessions[0], record=False)
         batch.step()
         long, steps = batch.join(request(model, LONG, 5).sessions[0], record=False), 0
-        while not long.session.token_count:
+        while not long.rows[0].token_count:
             batch.join(request(model, f"{steps}: {LONG[:100]}", 1).sessions[0], record=False)
             batch.step()
             steps += 1
         assert steps <= 2 * -(-len(LONG) // LEAST)
-        assert stays.session.token_count >= steps
-        while not long.session.done:
+        assert stays.rows[0].token_count >= steps
+        while not long.rows[0].done:
             batch.step()
-    assert long.session.text() == expected
+    assert long.rows[0].text() == expected

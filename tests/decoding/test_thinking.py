@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import structgen as sg
-from structgen.decoding.loop import Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
 from structgen.errors import DeadEnd, OptionError

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 
 import structgen as sg
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from structgen.constraints.basic import JsonSchema
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding

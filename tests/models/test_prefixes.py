@@ -11,12 +11,10 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.models.forward import forward_for
 from structgen.models.hosts.forward import HostForward
 from structgen.models.prefixes import ID_BYTES, LEAST, PrefixTree, Remembered, common, prefixes_of
@@ -25,6 +23,7 @@ from structgen.models.row import Row
 from structgen.models.uncached import at_once
 from tests.models.hosts.test_forward import Uncached
 from tests.support.architectures import WIDTH, make
+from tests.support.stepping import Stepping
 from tests.support.thinning import diagonal
 
 TEXTS = ["Ada Moreau, 36, lives in Lyon", "Tom Berg is 51 years old and lives in Oslo", "Mia Ray, 8, of Rome"]
@@ -205,10 +204,10 @@ def test_a_read_that_fails_or_is_left_leaves_nothing_wrong(model, monkeypatch):
     model.prefixes.clear()
     monkeypatch.setattr(block, "forward", failing)
     for prompt in PROMPTS * 2:
-        with suppress(Failed):
+        with suppress(sg.RunError):
             sg.generate(model, prompt, Person)
     requests = [prepare(model, GivenPrompts.of(prompt), Person) for prompt in PROMPTS]
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in requests]
         batch.step()
         monkeypatch.undo()

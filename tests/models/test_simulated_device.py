@@ -26,7 +26,8 @@ from transformers import (
 import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.choosing import masking, triton_masks
-from structgen.decoding.loop import Batch, Execution, decode
+from structgen.decoding.engine import Engine, decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.models import static
@@ -80,7 +81,7 @@ def test_the_loop_says_on_a_device_what_it_says_on_the_host(execution, device, s
     to be read, no tensors of host and device are mixed."""
     module = device.to_device(llama())
     rows = sessions(seed=2, count=4)
-    batch = Batch(module, WITHOUT_Z, rows, rows=3, record=True, execution=execution)
+    batch = Engine(module, WITHOUT_Z, rows=3, execution=execution).submit(rows, record=True, at_once=3)
     device.waits.clear()  # the probe's, once for a model
     while batch.step():
         pass
@@ -111,12 +112,14 @@ def test_a_step_waits_for_one_copy_and_nothing_else(execution, device, monkeypat
     monkeypatch.setattr(static, "CAPTURE_AFTER", 1)
     module = device.to_device(llama())
     for _ in range(1 if execution.graphs else 0):  # what has come once is captured
-        batch = Batch(module, byte_vocabulary(), rows_of_all_ways(), rows=4, record=True, execution=execution)
+        batch = Engine(module, byte_vocabulary(), rows=4, execution=execution).submit(
+            rows_of_all_ways(), record=True, at_once=4
+        )
         for _ in range(12):
             batch.step()
-        batch.close()
+        batch.cancel()
     rows = rows_of_all_ways()
-    batch = Batch(module, byte_vocabulary(), rows, rows=4, record=True, execution=execution)
+    batch = Engine(module, byte_vocabulary(), rows=4, execution=execution).submit(rows, record=True, at_once=4)
     batch.step()
     device.forbids = True
     for _ in range(11):
@@ -147,9 +150,9 @@ def test_other_caches_wait_for_nothing_of_ours(name, kind, device):
     start = [0] if module.config.is_encoder_decoder else None
     prompts = [Prompt([5, 6, 7 + n], start=start) for n in (0, 1)]
     rows = [Session(p, vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(6)) for p in prompts]
-    batch = Batch(module, vocabulary, rows)
-    assert type(batch._forward) is kind
+    batch = Engine(module, vocabulary).submit(rows)
     batch.step()
+    assert type(batch._engine._batch.forward) is kind
     device.waits.clear()
     while batch.step():
         pass
@@ -198,7 +201,9 @@ def test_a_processor_that_takes_and_gives_tensors_makes_nobody_wait(name, device
         ways[1:] = [replace(way, processors=(ON_THE_DEVICE[name](),)) for way in ways[1:]]
         matcher = Regex("([a-m]{2} ){40}").compile(vocabulary).matcher
         rows = [Session(Prompt([3, 4, 5]), vocabulary, matcher=matcher(), sampling=way) for way in ways]
-        batch = Batch(module, vocabulary, rows, execution=Execution(overlap=module.device.type == "cuda", graphs=False))
+        batch = Engine(
+            module, vocabulary, execution=Execution(overlap=module.device.type == "cuda", graphs=False)
+        ).submit(rows)
         batch.step()
         device.forbids = module.device.type == "cuda"
         for _ in range(8):

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import structgen as sg
-from structgen.decoding.loop import Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session

@@ -16,7 +16,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import RunError
 from structgen.given_prompts import GivenPrompts
-from structgen.server.engine import Engine, EngineJob, News
+from structgen.server.engine import EngineJob, ModelThread, News
 
 PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
 
@@ -28,7 +28,7 @@ def model():
 
 @pytest.fixture
 def engine(model):
-    made = Engine(model, rows=2, deliver=deliver)
+    made = ModelThread(model, rows=2, deliver=deliver)
     yield made
     made.close()
     assert not made.alive
@@ -108,7 +108,7 @@ def test_a_forward_pass_that_fails_ends_the_jobs_that_run_and_no_later_one(model
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_ends_the_thread_ends_all_jobs_at_once(model, monkeypatch):
-    engine, waiting = Engine(model, rows=1, deliver=deliver), job(model, Person)
+    engine, waiting = ModelThread(model, rows=1, deliver=deliver), job(model, Person)
 
     def end(*args, **kwargs):
         engine.submit(waiting[0])
@@ -125,7 +125,7 @@ def test_what_ends_the_thread_ends_all_jobs_at_once(model, monkeypatch):
 
 
 def test_what_runs_when_the_engine_is_closed_fails(model):
-    engine = Engine(model, rows=2, deliver=deliver)
+    engine = ModelThread(model, rows=2, deliver=deliver)
     long, queue = job(model, None, stream=True, limits=sg.Limits(400))
     engine.submit(long)
     queue.get(timeout=60)

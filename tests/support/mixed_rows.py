@@ -12,12 +12,14 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import structgen as sg
 from structgen.constraints.basic import Regex
 from structgen.decoding.ahead.forced import Spans
-from structgen.decoding.loop import Batch, Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
+from structgen.decoding.ticket import Ticket
 from structgen.given_prompts import GivenPrompts
 from structgen.guards import BannedPattern
 from structgen.testing import ByteTokenizer, byte_vocabulary
@@ -73,7 +75,7 @@ def sessions(seed: int, count: int = 12) -> list[Session]:
     return made
 
 
-def outcome(session: Session, batch: Batch) -> tuple:
+def outcome(session: Session, batch: Ticket) -> tuple:
     said = [(u.tokens, u.text) for u in session.undone]
     chosen = [c if c is None else (round(c.logprob, 3), round(c.removed, 3)) for c in session.choices(batch.ledger)]
     error = type(session.error), str(session.error)

@@ -20,13 +20,20 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
-from structgen.decoding.beams.candidates import BeamCandidates, Hypotheses
+from torch import Tensor
+
+from structgen.decoding.beams.candidates import BeamCandidates, Hypotheses, StepLogits, depth
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.policy import Banks, BeamStep, BestTexts, FinishingCosts, Taken, select
+from structgen.decoding.choosing.choice import Ask
+from structgen.decoding.choosing.measure import Ledger
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed
+from structgen.masks import find_masks
+from structgen.masks.words import Words
 from structgen.models.prefixes import common
 from structgen.models.row import Forward, Row
 from structgen.options import Beams
+from structgen.vocabulary import Vocabulary
 
 KEPT = 64
 """The number of earlier steps that a search can go back to."""
@@ -37,21 +44,26 @@ class BeamSearch:
 
     Args:
         root: the text before its first token.
-        limit: the most candidates of a step.
 
     Attributes:
+        seats: the most rows that it takes at once: one for each beam, two with phrases.
+        limit: the most candidates of a step.
+        ledger: where the tokens that it takes are measured; None if they are not.
         beams: with phrases, those of the plain search come first, then the others; each best first.
         text: the best text when the search is over, else an incomplete one.
         prompt: the tokens before it.
     """
 
-    def __init__(self, root: Hypothesis, options: Beams, limit: int) -> None:
+    def __init__(self, root: Hypothesis, options: Beams, vocabulary: Vocabulary) -> None:
+        self.seats = options.count * (2 if root.phrases else 1)
+        self.limit = max(2, 1 + len(vocabulary.end_ids)) * options.count
+        self.ledger: Ledger | None = None
         self.beams: Hypotheses = [Taken(0, 0.0, root)]
         self.rows = [root.row]
         self.text, self.done = root, root.done
         self._first = root.row
         self.best: BestTexts[Hypothesis] = BestTexts(options, root.budget)
-        self.prompt, self._count, self._limit = tuple(root.row.ids), options.count, limit
+        self.prompt, self._count = tuple(root.row.ids), options.count
         self._thorough = options.early_stopping == "never"
         self._earlier: deque[tuple[Hypotheses, int, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
         self._unbegun, self._costs = root.owed, FinishingCosts()
@@ -62,6 +74,10 @@ class BeamSearch:
     def texts(self) -> Sequence[tuple[Hypothesis, float | None]]:
         """The complete texts with their scores, best first; if there is none, the one that has failed."""
         return self.best.kept or [(self.text, None)]
+
+    @property
+    def is_over(self) -> bool:
+        return self.done
 
     @property
     def token_count(self) -> int:
@@ -86,7 +102,7 @@ class BeamSearch:
         return reduce(lambda one, other: one[: common(one, other)], going + complete)
 
     def is_free(self, start: int, end: int) -> bool:
-        """See `RunRow`. All texts begin alike, so each of them tells."""
+        """See `Session.is_free`. All texts begin alike, so each of them tells."""
         return any(beam.text.is_free(start, end) for beam in self.beams)
 
     def unsettled(self) -> int:
@@ -110,8 +126,11 @@ class BeamSearch:
         except Stopped as stopped:
             self._end_early(stopped)
         except StructgenError as error:
-            self.text.fail(error)
-            self.done = True
+            self.fail(error)
+
+    def fail(self, error: StructgenError) -> None:
+        self.text.fail(error)
+        self.done = True
 
     def _select(
         self,
@@ -121,7 +140,7 @@ class BeamSearch:
         count: int | None = None,
     ) -> BeamStep[Hypothesis]:
         parents, count = len(self.beams) if parents is None else parents, self._count if count is None else count
-        return select(offers, candidates.judge, parents=parents, count=count, limit=self._limit)
+        return select(offers, candidates.judge, parents=parents, count=count, limit=self.limit)
 
     def _with_phrases(self, candidates: BeamCandidates) -> BeamStep[Hypothesis]:
         """The candidates of the plain search, if it is not over, and as many others that have begun a phrase."""
@@ -240,3 +259,30 @@ class BeamSearch:
             row.truncate(common(row.ids, wanted))
             row.ids += wanted[len(row.ids) :]
             row.reread()
+
+
+def step_searches(searches: Sequence[BeamSearch], logits: Tensor, forward: Forward, everything: Words) -> None:
+    """Lets searches take their next tokens.
+
+    Args:
+        logits: of all beams of all searches: float[beams, width].
+        forward: gives beams new rows, and takes rows from those that nothing continues.
+        everything: the mask of all tokens that exist.
+    """
+    beams = [beam.text for search in searches for beam in search.beams]
+    find_masks([beam.matcher for beam in beams if beam.matcher is not None])  # while a device still runs
+    ledger = next((search.ledger for search in searches if search.ledger is not None), None)
+    step = StepLogits(logits, everything, ledger)
+    if any(beam.sampling.reads_text for beam in beams):
+        prompts = [search.prompt for search in searches for _ in search.beams]
+        each = zip(prompts, beams, strict=True)
+        step.process([Ask(None, b.sampling, 0.0, prompt, b.tokens, b.counted(prompt)) for prompt, b in each])
+    masks = [beam.words() for beam in beams]
+    proposed = [beam.proposals(words) for beam, words in zip(beams, masks, strict=True)]
+    deepest = max(depth(beam.text, search.limit) for search in searches for beam in search.beams)
+    likeliest, first = step.likeliest(0, masks, deepest, proposed), 0
+    for search in searches:
+        own = slice(first, first + len(search.beams))
+        search.step(BeamCandidates(search.beams, step, first, masks[own], likeliest[own], search.limit), forward)
+        first = own.stop
+    step.measure()

@@ -69,8 +69,12 @@ class Ledger:
     def __init__(self, *, traced: bool = False) -> None:
         self.steps = 0
         self.traced, self.drafted = traced, set[Entry]()
-        self._times = {-1: time.perf_counter()} if traced else {}  # of the beginning, and of each step's choice
+        self._times: dict[int, float] = {}  # of beginnings, and of each traced step's choice
         self._steps: dict[int, list[ChosenToken | None] | _OnDevice] = {}
+
+    def begin(self) -> None:
+        """Rows come whose first choice is that of the next step."""
+        self._times.setdefault(self.steps - 1, time.perf_counter())
 
     def add(self, logits: Tensor, asks: Sequence[Ask], tokens: Sequence[int], masks: Tensor | None = None) -> int:
         """Measures one step, and returns its number. A negative token was no choice.
@@ -91,23 +95,24 @@ class Ledger:
             chosen = upload_one(list(tokens), logits.device)
             numbers = measured_together(logits.float(), masks, chosen, traced=traced)
             counts = [count(ask.words) if traced and ask.words is not None else None for ask in asks]
-            self._steps[step] = _OnDevice(numbers, [ask.words is not None for ask in asks], counts)
+            self._steps[step] = _OnDevice(numbers, [ask.words is not None for ask in asks], counts, traced)
         self.steps = step + 1
         return step
 
     def forget(self, before: int) -> None:
         """Forgets the steps before this one."""
-        for known in (self._steps, self._times):
-            for step in [step for step in known if step < before]:
+        for known, least in ((self._steps, before), (self._times, before - 1)):
+            for step in [step for step in known if step < least]:
                 known.pop(step)
 
     def choice(self, step: int, row: int) -> ChosenToken | None:
         """The measures of a choice; None if nothing was chosen."""
         choices = self._steps[step]
         if isinstance(choices, _OnDevice):
+            traced = choices.traced
             each = zip(choices.numbers.tolist(), choices.masked, choices.counts, strict=True)
             choices = self._steps[step] = [
-                _choice(numbers, allowed, masked=masked, traced=self.traced) for numbers, masked, allowed in each
+                _choice(numbers, allowed, masked=masked, traced=traced) for numbers, masked, allowed in each
             ]
         return choices[row]
 
@@ -123,6 +128,7 @@ class _OnDevice(NamedTuple):
     numbers: Tensor  # the result of `measured_together`
     masked: list[bool]  # whether each row had a mask
     counts: list[int | None]  # how many tokens each mask allowed
+    traced: bool
 
 
 def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = False) -> ChosenToken:

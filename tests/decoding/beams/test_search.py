@@ -16,7 +16,9 @@ import transformers as hf
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
-from structgen.decoding.beams import batch as loop
+from structgen.decoding import loop
+from structgen.decoding.beams.search import BeamSearch
+from structgen.decoding.engine import Engine, decode
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.demo import load_demo
@@ -200,10 +202,8 @@ def test_one_beam_is_greedy_decoding(name):
 def loop_request(model, prompt, kind, options):
     """The search of a prompt, run to its end, also with a count of one."""
     roots = prepare(model, GivenPrompts.of(prompt), kind, CallOptions(beams=2)).sessions
-    batch = loop.BeamBatch(model.module, model.vocabulary, roots, options)
-    while batch.step():
-        pass
-    return batch.rows[0]
+    searches = [BeamSearch(root, options, model.vocabulary) for root in roots]
+    return decode(model.module, model.vocabulary, searches).rows[0]
 
 
 @pytest.mark.parametrize("name", ["llama", as_slow("gemma3"), as_slow("falcon-h1"), "mamba"])
@@ -269,7 +269,9 @@ def found_on(module, execution, device=None):
     model, kinds = sg.Model(module, ByteTokenizer(), byte_vocabulary()), [sg.Regex("([a-e]{2,4} ){2}end"), None]
     options = CallOptions(beams=3, limits=sg.Limits(80), guards=[sg.BannedPattern("a|ee|[^ -~]")])
     roots = prepare(model, GivenPrompts.of(["one", "two"]), kinds, options).sessions
-    batch = loop.BeamBatch(module, model.vocabulary, roots, sg.Beams(3), rows=3, record=True, execution=execution)
+    searches = [BeamSearch(root, sg.Beams(3), model.vocabulary) for root in roots]
+    engine = Engine(module, model.vocabulary, rows=3, execution=execution)
+    batch = engine.submit(searches, record=True, at_once=3)
     batch.step()
     waits = [] if device is None else device.waits
     waits.clear()  # the probe's

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 import structgen as sg
-from structgen.decoding.loop import Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.caps import CapReader

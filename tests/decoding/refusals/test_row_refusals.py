@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCau
 import structgen as sg
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.decoding.ahead.forced import Spans
-from structgen.decoding.loop import decode
+from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.session import Session
 from structgen.errors import DeadEnd

@@ -31,7 +31,8 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import structgen as sg
-from structgen.decoding.loop import Execution, decode
+from structgen.decoding.engine import decode
+from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 
 import pytest
 
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.loop import Execution
-from structgen.decoding.open_batch import OpenBatch
 from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import RunError
 from structgen.given_prompts import GivenPrompts
-from structgen.models.evaluation_mode import evaluating
 from structgen.testing import scripted
+from tests.support.stepping import Stepping
 from tests.support.thinning import thinned
 
 NAMES = ["Ada Moreau", "Tom Berg", "Nadia Petrova", "Wilhelm Roth", "Marta Kowalczyk", "Ravi Menon"]
@@ -44,7 +42,7 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
     alone = [prepare(model, *each).results(record=True)[0] for each in zip(prompts, schemas, options, strict=True)]
     requests = [prepare(model, *each) for each in zip(prompts, schemas, options, strict=True)]
     execution, found, at = Execution(overlap=overlap), {}, {}
-    with evaluating(model.module), closing(OpenBatch(model, rows=4, execution=execution)) as batch:
+    with Stepping(model, rows=4, execution=execution) as batch:
         coming = list(enumerate(requests))
         while coming or at:
             if coming and (not at or rng.random() < 0.4):
@@ -52,11 +50,17 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
                 at[number] = batch.join(request.sessions[0], record=number % 2 == 0)
             batch.step()
             for number, seat in list(at.items()):
-                if seat.session.done:
+                if seat.rows[0].done:
                     found[number] = requests[number].result(0, seat)
-                    batch.drop(at.pop(number))
-        assert (len(batch), batch.waiting, batch._active, batch._measures._steps) == (0, 0, [], {})
-        assert not batch._drafted
+                    at.pop(number).cancel()
+        engine = batch.engine
+        assert (engine.running, engine.waiting, engine._tickets, engine._measured, engine._batch) == (
+            0,
+            0,
+            [],
+            [],
+            None,
+        )
     for number, one in enumerate(alone):
         other = found[number]
         assert (other.text, other.token_ids, other.finish) == (one.text, one.token_ids, one.finish)
@@ -69,28 +73,27 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
 
 def test_a_row_that_is_dropped_fails_and_leaves_the_others_as_they_are(model):
     first, second, third = (prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:3])
-    with evaluating(model.module), closing(OpenBatch(model, rows=2)) as batch:
+    with Stepping(model, rows=2) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in (first, second, third)]
-        assert batch.waiting == 3
+        assert batch.engine.waiting == 3
         batch.step()
-        assert batch.waiting == 1
-        batch.drop(seats[0])
-        batch.drop(seats[0])
-        assert isinstance(seats[0].session.error, RunError)
+        assert batch.engine.waiting == 1
+        seats[0].cancel()
+        seats[0].cancel()
+        assert isinstance(seats[0].rows[0].error, RunError)
         while batch.step():
             pass
-        batch.drop(seats[1])
+        seats[1].cancel()
         assert second.result(0, seats[1]).value.name == NAMES[1]
         assert third.result(0, seats[2]).value.name == NAMES[2]
-        assert seats[2].seconds_to_first_token > 0
-        assert len(batch) == 1
+        assert seats[2].times(0)["prefill"] > 0
 
 
 def test_a_row_that_waits_can_be_dropped(model):
     first, second = (prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:2])
-    with evaluating(model.module), closing(OpenBatch(model, rows=1)) as batch:
+    with Stepping(model, rows=1) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in (first, second)]
-        batch.drop(seats[1])
+        seats[1].cancel()
         while batch.step():
             pass
         assert first.result(0, seats[0]).value.name == NAMES[0]
@@ -101,7 +104,7 @@ def test_thinking_goes_on_with_the_answer_in_the_same_row(steps):
     model = scripted('It is Zoë.</think>\n\n{"name": "Zoë"}')
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     request = prepare(model, GivenPrompts.of("Who?"), schema, CallOptions(thinking=True))
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         seat = batch.join(request.sessions[0], record=True)
         for _ in range(steps):
             if not batch.step():
@@ -109,8 +112,8 @@ def test_thinking_goes_on_with_the_answer_in_the_same_row(steps):
         if steps == 100:
             found = request.result(0, seat)
             assert (found.thinking, found.value) == ("It is Zoë.", {"name": "Zoë"})
-        batch.drop(seat)
-        assert not batch._active
+        seat.cancel()
+        assert batch.engine._batch is None
     assert isinstance(request.sessions[0].error, RunError) == (steps < 100)
 
 
@@ -132,7 +135,7 @@ def test_a_step_that_fails_ends_only_the_rows_that_fail_alone(model, monkeypatch
             raise Poisoned("bad row")
         return forward(*args, **kwargs)
 
-    with evaluating(model.module), closing(OpenBatch(model, rows=4)) as batch:
+    with Stepping(model, rows=4) as batch:
         seats = [batch.join(request.sessions[0], record=True) for request in requests]
         if not guilty:
             batch.step()
@@ -143,13 +146,13 @@ def test_a_step_that_fails_ends_only_the_rows_that_fail_alone(model, monkeypatch
             result = request.result(0, seat)
             assert isinstance(result.error and result.error.__cause__, Poisoned if number in guilty else type(None))
             assert number in guilty or result.value.name == NAMES[number]
-            batch.drop(seat)
-        assert (len(batch), batch._active) == (0, [])
+            seat.cancel()
+        assert batch.engine._batch is None
 
 
 def test_an_exception_in_a_rows_own_work_ends_that_row(model, monkeypatch):
     requests = [prepare(model, GivenPrompts.of(prompt(name, 30)), Person) for name in NAMES[:3]]
-    with evaluating(model.module), closing(OpenBatch(model)) as batch:
+    with Stepping(model) as batch:
         seats = [batch.join(request.sessions[0], record=False) for request in requests]
         batch.step()
 

@@ -1,0 +1,363 @@
+"""One engine per model: the calls of all threads share its forward passes.
+
+No thread of its own runs it. Of the threads that wait for rows, one takes the steps for all of them; when its own wait
+is over, another one goes on. A step moves only rows that somebody waits for: a stream is paused while its user thinks
+about an event, so no token is chosen ahead of the user. The cache is freed when no call is left.
+
+What goes wrong with a row ends that row. What interrupts the thread that takes a step, as Ctrl-C does, ends its own
+call; the rows of others are read anew, and the next thread goes on with them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar
+from weakref import WeakKeyDictionary, ref
+
+from transformers import PreTrainedModel
+
+from structgen.decoding.beams.search import BeamSearch
+from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Decoded, Execution
+from structgen.decoding.ticket import Ticket
+from structgen.errors import RunError
+from structgen.models.evaluation_mode import evaluating
+from structgen.models.hosts.host import Host
+from structgen.models.model import Model
+from structgen.vocabulary import Vocabulary
+
+LINGER_SECONDS, LINGER_SHARE = 0.005, 0.25
+"""How long a step waits for streams whose users have just been given their events, so that they come along: at most so
+many seconds, and at most this share of the step before."""
+
+
+@dataclass(eq=False)
+class _Wait:
+    """A thread that waits for tickets until something has come of them."""
+
+    tickets: Sequence[Ticket]
+    until: Callable[[], bool]
+    woken: threading.Condition
+    thread: int
+
+
+class Engine:
+    """Decodes the rows of all calls of one model. Safe for threads.
+
+    Args:
+        rows: how many rows of the cache are decoded at once; more if a call asks for more.
+        execution: how the model is read.
+    """
+
+    _of: ClassVar[WeakKeyDictionary[object, dict[Vocabulary, Engine]]] = WeakKeyDictionary()
+    _made: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(
+        self,
+        module: PreTrainedModel | Host,
+        vocabulary: Vocabulary,
+        *,
+        rows: int = ROWS,
+        execution: Execution = AUTOMATIC,
+    ) -> None:
+        self.rows = rows
+        self._module, self._vocabulary, self._execution = ref(module), vocabulary, execution
+        self._lock = threading.RLock()  # the garbage collector may cancel a ticket within a step
+        self._returned = threading.Condition(self._lock)  # a thread waits again
+        self._leading = False
+        self._waits: list[_Wait] = []
+        self._arrived: list[Ticket] = []
+        self._cancelled: list[Ticket] = []
+        self._released: list[tuple[Ticket, int]] = []  # by the last step, with the threads that have waited for them
+        self._seconds = 0.0  # of the last step
+        self._tickets: list[Ticket] = []
+        self._measured: list[Ticket] = []  # whose measures somebody may still read
+        self._may_forget = False
+        self._owners: dict[Decoded, tuple[Ticket, int]] = {}  # of what is decoded: its ticket, and its number there
+        self._batch: Batch | None = None
+        self._stack = ExitStack()
+
+    @classmethod
+    def of(cls, model: Model) -> Engine:
+        """The engine of a model; the first call makes it."""
+        with cls._made:
+            engines = cls._of.setdefault(model.module, {})
+            if model.vocabulary not in engines:
+                engines[model.vocabulary] = cls(model.module, model.vocabulary)
+            return engines[model.vocabulary]
+
+    @property
+    def module(self) -> PreTrainedModel | Host:
+        module = self._module()
+        assert module is not None  # whoever calls has it
+        return module
+
+    @property
+    def running(self) -> int:
+        """The number of rows that are decoded."""
+        return len(set(self._owners.values()))
+
+    @property
+    def waiting(self) -> int:
+        """The number of rows that wait for a place."""
+        return sum(len(ticket.queue) for ticket in (*self._tickets, *self._arrived))
+
+    def submit(
+        self, rows: Sequence[Decoded], *, record: bool = False, at_once: int = ROWS, since: float | None = None
+    ) -> Ticket:
+        """Gives the engine the rows of a call, which join it as places come free. Steps are taken by those who wait.
+
+        Args:
+            rows: new sessions or beam searches; they may be done already.
+            record: measure every choice.
+            at_once: the most rows of the cache that these take at once.
+            since: when they came, by `time.perf_counter`; now by default.
+        """
+        since = time.perf_counter() if since is None else since
+        ticket = Ticket(self, rows, record=record, at_once=at_once, since=since)
+        if ticket.left:
+            with self._lock:
+                self._arrived.append(ticket)
+        return ticket
+
+    def step(self, tickets: Sequence[Ticket]) -> None:
+        """A step of several tickets, see `Ticket.step`."""
+        before = [ticket.steps for ticket in tickets]
+        self.run(tickets, lambda: any(t.steps > n or not t.left for t, n in zip(tickets, before, strict=True)))
+
+    def run(self, tickets: Sequence[Ticket], until: Callable[[], bool]) -> None:
+        """Takes steps for all rows that are waited for, or waits for those of another thread.
+
+        Args:
+            tickets: those to wait for.
+            until: has enough come of them? Asked between steps, by any thread.
+        """
+        wait, leads = _Wait(tickets, until, threading.Condition(self._lock), threading.get_ident()), False
+        try:
+            with self._lock:
+                self._waits.append(wait)
+                self._returned.notify()
+                while self._leading and not until():
+                    wait.woken.wait()
+                if not until():
+                    leads = True  # first, as Ctrl-C may come between two lines
+                    self._leading = True
+            while leads and not until():
+                self._step(wait)
+        finally:
+            with self._lock:
+                if wait in self._waits:
+                    self._waits.remove(wait)
+                self._leading = self._leading and not leads
+                self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Wakes a thread to take the next step, if nobody does."""
+        if not self._leading and self._waits:
+            self._waits[0].woken.notify()
+
+    def cancel(self, ticket: Ticket) -> None:
+        """See `Ticket.cancel`."""
+        leads = False
+        try:
+            with self._lock:
+                if ticket in self._measured:
+                    self._measured.remove(ticket)
+                    self._may_forget = True
+                if ticket.left:
+                    self._cancelled.append(ticket)
+                    leads = not self._leading
+                    self._leading = True
+            if leads:
+                self._change()
+        finally:
+            if leads:
+                with self._lock:
+                    self._leading = False
+                    self._hand_over()
+
+    def _step(self, own: _Wait) -> None:
+        """Takes a step for all rows that are waited for."""
+        began, wanted = time.perf_counter(), self._wanted()
+        try:
+            self._change()
+            if self._batch is not None:
+                self._admit(self._batch, wanted)
+                self._batch.step()
+        except Exception as error:  # noqa: BLE001 - the model cannot be read at all
+            self._fail(error)
+        except BaseException as error:
+            self._recover(own, error)
+            raise
+        now = time.perf_counter()
+        for ticket in wanted:
+            if ticket.left:
+                ticket.stepped(now)
+        self._collect(now)
+        with self._lock:
+            self._seconds, self._released = now - began, []
+            for wait in [wait for wait in self._waits if wait.until()]:
+                self._released += [(ticket, wait.thread) for ticket in wait.tickets if ticket.left]
+                if wait is not own:
+                    self._waits.remove(wait)
+                    wait.woken.notify()
+
+    def _wanted(self) -> set[Ticket]:
+        """The tickets that are waited for. Waits a moment for those whose users were just given their events."""
+        with self._lock:
+            me = threading.get_ident()
+            if absent := {ticket for ticket, thread in self._released if thread != me}:
+                self._returned.wait_for(
+                    lambda: absent.isdisjoint(t for t in self._tickets if t.left) or absent <= self._awaited(),
+                    min(LINGER_SECONDS, LINGER_SHARE * self._seconds),
+                )
+            return self._awaited()
+
+    def _awaited(self) -> set[Ticket]:
+        return {ticket for wait in self._waits for ticket in wait.tickets if ticket.left}
+
+    def _change(self) -> None:
+        """Lets calls come and go."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+            cancelled, self._cancelled = self._cancelled, []
+        arrived = [ticket for ticket in arrived if ticket not in cancelled]
+        self._tickets += arrived
+        for ticket in arrived:
+            if self._batch is None:
+                self._stack.enter_context(evaluating(self.module))
+                self._batch = Batch(self.module, self._vocabulary, self._execution)
+                self._stack.callback(self._batch.close)
+            ticket.enter(self._batch)
+            if ticket.ledger is not None:
+                self._measured.append(ticket)
+        for ticket in cancelled:
+            self._give_up(ticket)
+        if self._may_forget and self._batch is not None:
+            ledger, self._may_forget = self._batch.ledger, False
+            kept = [ticket.first_step for ticket in self._measured if ticket.ledger is ledger]
+            ledger.forget(min(kept, default=ledger.steps))
+        if arrived or cancelled:
+            self._collect(time.perf_counter())
+
+    def _admit(self, batch: Batch, wanted: set[Ticket]) -> None:
+        """Lets rows join in the order of their coming, as far as there are places, and tells the batch who pauses."""
+        taken = sum(ticket.seats for ticket in wanted)
+        for ticket in [ticket for ticket in self._tickets if ticket.queue and ticket in wanted]:
+            while ticket.queue:
+                row = ticket.rows[ticket.queue[0]]
+                within = ticket.seats + _seats(row) <= ticket.at_once or not ticket.seats
+                fits = taken + _seats(row) <= max(self.rows, ticket.at_once) or not taken
+                if not fits or not within or (batch.most is not None and self.running >= batch.most):
+                    break
+                self._join(batch, ticket, ticket.queue.popleft())
+                taken += _seats(row)
+        batch.in_parts = len(self._tickets) > 1
+        batch.ledger.traced = any(ticket.record for ticket in wanted)
+        decoded: list[Decoded] = [] if wanted.issuperset(self._tickets) else [*batch.sessions, *batch.searches]
+        batch.paused = frozenset(row for row in decoded if self._owners[row][0] not in wanted)
+
+    def _join(self, batch: Batch, ticket: Ticket, number: int) -> None:
+        first = row = ticket.rows[number]
+        if isinstance(row, BeamSearch):
+            row.ledger = ticket.ledger
+        else:
+            first = row.before or row
+            for session in {first, row}:
+                session.measured_in(ticket.ledger)
+                self._owners[session] = ticket, number
+        self._owners[row] = ticket, number
+        ticket.begin(number)
+        ticket.seats += _seats(row)
+        batch.join(first)
+
+    def _collect(self, now: float) -> None:
+        """Notes which rows are over, and frees the cache after the last call."""
+        batch = self._batch
+        if batch is None:
+            return
+        left, batch.left = batch.left, []
+        for unit in left:
+            ticket, number = self._owners.get(unit, (None, 0))
+            if ticket is not None:
+                ticket.seats -= _seats(ticket.rows[number])
+                self._forget(ticket.rows[number])
+                ticket.end(number, now)
+        self._tickets = [ticket for ticket in self._tickets if ticket.left]
+        if not self._tickets:
+            self._batch = None
+            self._stack.close()
+
+    def _forget(self, row: Decoded) -> None:
+        self._owners.pop(row, None)
+        if not isinstance(row, BeamSearch) and row.before is not None:
+            self._owners.pop(row.before, None)
+
+    def _give_up(self, ticket: Ticket) -> None:
+        """Takes a ticket's rows out of the batch. Those that are not over fail."""
+        ticket.leave(time.perf_counter())
+        for row in ticket.rows:
+            sessions = [row] if isinstance(row, BeamSearch) or row.before is None else [row.before, row]
+            for each in sessions:
+                if not each.done:
+                    each.fail(RunError("the request was cancelled"))
+            if row in self._owners:
+                for each in sessions if self._batch is not None else ():
+                    self._batch.drop(each)  # type: ignore[union-attr]
+                self._forget(row)
+        ticket.queue.clear()
+
+    def _fail(self, error: Exception) -> None:
+        """Ends all calls."""
+        for ticket in self._tickets:
+            if ticket.left:
+                ticket.failed = error
+                ticket.leave(time.perf_counter())
+        self._tickets, self._batch = [], None
+        self._owners.clear()
+        self._stack.close()
+
+    def _recover(self, own: _Wait, error: BaseException) -> None:
+        """After a step that was broken off at any line: has the rows of other calls read anew. A row whose own work was
+        broken off fails."""
+        batch = self._batch
+        if batch is None:
+            return
+        if batch.leaving is not None and not batch.leaving.done:
+            batch.leaving.fail(RunError(f"the step was broken off: {type(error).__name__}"))
+        for row in [row for row, (ticket, _) in self._owners.items() if ticket in own.tickets]:
+            del self._owners[row]
+        known = dict.fromkeys(unit for unit in batch.units if unit in self._owners)
+        there = set(batch.begin_anew([*known], error))
+        for ticket, number in set(self._owners.values()):
+            row = ticket.rows[number]
+            if not row.is_over and there.isdisjoint([row] if isinstance(row, BeamSearch) else [row, row.before or row]):
+                row.fail(RunError(f"the step was broken off: {type(error).__name__}"))
+                batch.left.append(row)
+        for ticket in own.tickets:
+            self._give_up(ticket)
+        self._collect(time.perf_counter())
+
+
+def decode(
+    module: PreTrainedModel | Host,
+    vocabulary: Vocabulary,
+    sessions: Sequence[Decoded],
+    *,
+    rows: int = ROWS,
+    record: bool = False,
+    execution: Execution = AUTOMATIC,
+) -> Ticket:
+    """Runs sessions to their end in an engine of their own, see `Engine.submit`."""
+    engine = Engine(module, vocabulary, rows=rows, execution=execution)
+    ticket = engine.submit(sessions, record=record, at_once=rows)
+    ticket.wait()
+    return ticket
+
+
+def _seats(row: Decoded) -> int:
+    """The most rows of the cache that a session or a search takes."""
+    return row.seats if isinstance(row, BeamSearch) else 1
