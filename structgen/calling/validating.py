@@ -117,9 +117,12 @@ class CallGuard(Guard[_CallState]):
         written, offset = state.rest + text, len(state.text) - len(state.rest)
         whole = len(written) - begun_character(written)
         after = replace(state, text=state.text + text, rest=written[whole:])
-        for char in written[:whole].decode("utf-8", errors="replace") if after.turn is not None else "":
+        turn = state.turn
+        if turn is None:
+            return after
+        for char in written[:whole].decode("utf-8", errors="replace"):
             try:
-                after.turn, events = self._reader.feed(after.turn, char)
+                turn, events = self._reader.feed(turn, char)
             except CallSyntaxError:
                 return replace(after, turn=None, reader=None)
             start, offset = offset, offset + len(char.encode())
@@ -138,6 +141,7 @@ class CallGuard(Guard[_CallState]):
                     if isinstance(verdict, Veto):
                         return ArgumentVeto(after.offset(verdict.offset), f"{after.name}: {verdict.reason}")
                     after.reader = verdict
+        after.turn = turn
         return after
 
     def begun(self, state: _CallState) -> int:

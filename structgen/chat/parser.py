@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from structgen.chat.call_format import CallFormat
 from structgen.chat.read_plans import ReadRules, read_plan
-from structgen.chat.reading import Action, Happens, Part, Reading, TurnMachine, actions_of
+from structgen.chat.reading import Action, Happens, Reading, Role, TurnMachine, actions_of
 from structgen.errors import CallSyntaxError, quoted
 from structgen.parts.parts import Texts
 from structgen.parts.special import Fixed
@@ -88,8 +88,8 @@ class ReadTurn(NamedTuple):
 
     Attributes:
         reading: where the text ends in the turn.
-        count: the number of calls that have begun.
-        calls: is the last one not complete?
+        called: the number of calls that have begun.
+        is_open: is the last one not complete?
         name, id, arguments: of the last call: the tool, the id, and the JSON text of the arguments so far.
         keys: the names of its arguments, where they are written key by key.
         word: the text of a value that is not complete.
@@ -98,8 +98,8 @@ class ReadTurn(NamedTuple):
     """
 
     reading: Reading
-    count: int = 0
-    calls: bool = False
+    called: int = 0
+    is_open: bool = False
     name: str = ""
     id: str = ""
     arguments: str = ""
@@ -183,8 +183,8 @@ class TurnReader:
         if cut:
             events: list[TurnEvent] = []
             likely = self._told(turn, actions_of(logs[0]), events)
-            if likely.calls and turn.name and likely.count == turn.count:
-                return [*events, CallCut(likely.count - 1, likely.name, likely.arguments)]
+            if likely.is_open and turn.name and likely.called == turn.called:
+                return [*events, CallCut(likely.called - 1, likely.name, likely.arguments)]
         whole = next((place for place, thread in enumerate(position.threads) if thread.leaf is None), None)
         if whole is None:
             if not cut:
@@ -198,23 +198,23 @@ class TurnReader:
     def _told(self, turn: ReadTurn, actions: Iterable[Action], events: list[TurnEvent]) -> ReadTurn:
         """Adds the events of what is certain now, and returns the turn behind it."""
         for what, group in groupby(actions, itemgetter(0)):
-            for data in ["".join(char for _, char in group)] if isinstance(what, Part) else [data for _, data in group]:
+            for data in ["".join(char for _, char in group)] if isinstance(what, Role) else [data for _, data in group]:
                 turn = self._after(turn, what, data, events)
             if turn.stopped is not None:
                 break
         return turn
 
-    def _after(self, turn: ReadTurn, what: Part | Happens, data: Any, events: list[TurnEvent]) -> ReadTurn:
+    def _after(self, turn: ReadTurn, what: Role | Happens, data: Any, events: list[TurnEvent]) -> ReadTurn:
         """Adds the events of characters of one part, or of what happens."""
-        if what is Part.TEXT:
+        if what is Role.TEXT:
             return self._text(turn, data, events)
-        if what is Part.WORD:
+        if what is Role.WORD:
             return turn._replace(word=turn.word + data)
-        if what is Part.ID:
+        if what is Role.ID:
             return turn._replace(id=turn.id + data)
-        if what is Part.JSON or what is Happens.JSON:
+        if what is Role.JSON or what is Happens.JSON:
             return _argued(turn, data, events)
-        if what is Part.STRING:
+        if what is Role.STRING:
             return _argued(turn, json.dumps(data, ensure_ascii=False)[1:-1], events)
         if what is Happens.CONVERTED:
             return _argued(turn._replace(word=""), data(turn.word), events)
@@ -225,17 +225,17 @@ class TurnReader:
             text = f"{', ' if turn.keys else ''}{json.dumps(key, ensure_ascii=False)}: "
             return _argued(turn._replace(word="", keys=(*turn.keys, key)), text, events)
         if what is Happens.CALL_BEGINS:
-            return ReadTurn(turn.reading, turn.count + 1, calls=True, held=turn.held)
+            return ReadTurn(turn.reading, turn.called + 1, is_open=True, held=turn.held)
         if what is Happens.NAMED:
             _say(events, turn.held)
-            events.append(CallBegun(turn.count - 1, data))
+            events.append(CallBegun(turn.called - 1, data))
             return _argued(turn._replace(name=data, held="", arguments=""), turn.arguments, events)
         if what is Happens.CALL_ENDS:
             turn = turn if turn.arguments else _argued(turn, "{}", events)
-            id_ = turn.id or self._format.id_of(turn.name, turn.count - 1)
-            events.append(CallEnded(turn.count - 1, turn.name, turn.arguments, id_))
-            return turn._replace(calls=False)
-        assert what is Part.THOUGHT
+            id_ = turn.id or self._format.id_of(turn.name, turn.called - 1)
+            events.append(CallEnded(turn.called - 1, turn.name, turn.arguments, id_))
+            return turn._replace(is_open=False)
+        assert what is Role.THOUGHT
         _joined(events, ThoughtPiece(data))
         return turn
 
@@ -290,7 +290,7 @@ def _say(events: list[TurnEvent], text: str) -> None:
 def _argued(turn: ReadTurn, text: str, events: list[TurnEvent]) -> ReadTurn:
     """Adds a piece of the arguments, once the tool is known."""
     if turn.name and text:
-        _joined(events, ArgumentsPiece(turn.count - 1, text))
+        _joined(events, ArgumentsPiece(turn.called - 1, text))
     return turn._replace(arguments=turn.arguments + text)
 
 
@@ -313,7 +313,7 @@ def _unexpected(turn: ReadTurn, found: str) -> CallSyntaxError:
             wanted.append("one of " + quoted([text.decode() for text in thread.leaf.texts]))
         elif isinstance(thread.leaf, Fixed):
             wanted.append(quoted(thread.leaf.text[thread.state if isinstance(thread.state, int) else 0 :]))
-    where = f"call {turn.count}" if turn.calls else "a turn"
+    where = f"call {turn.called}" if turn.is_open else "a turn"
     return CallSyntaxError(f"{where}: expected {' or '.join(wanted[:3]) or 'what the format writes'}, found {found}")
 
 

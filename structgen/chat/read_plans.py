@@ -16,10 +16,10 @@ from structgen.chat.call_format import CallFormat, Spellings, Tags, tells, thoug
 from structgen.chat.keyed.reads import KeyedReads
 from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Blank, Maybe, Slot, Spelling
-from structgen.chat.reading import Event, Happens, JsonText, Later, Part, Peek, ReadPlan, Told
+from structgen.chat.reading import Event, Happens, JsonText, Later, Peek, Role, Told
 from structgen.chat.spellings import WHITE, firsts, pattern
 from structgen.chat.turn_plans import TurnPlans, free_words
-from structgen.parts.parts import Either, Series, Words
+from structgen.parts.parts import Either, Plan, Series, Words
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import from_pattern
 from structgen.regular.texts import escaped
@@ -40,7 +40,7 @@ class ReadRules(NamedTuple):
     answers: bool
 
 
-def read_plan(rules: ReadRules) -> ReadPlan:
+def read_plan(rules: ReadRules) -> Plan:
     """Returns the plan of a turn that is read."""
     return _ReadPlans(rules).plan()
 
@@ -57,12 +57,12 @@ class _ReadPlans(TurnPlans):
         reading = rules.format.reading
         self._keyed = KeyedReads(reading, literal) if isinstance(reading, KeyedArguments) else None
 
-    def plan(self) -> ReadPlan:
+    def plan(self) -> Plan:
         """Returns the turn, with the thought before it."""
         tags, whole = self._format.thinking, self._turn
         if tags is None:
             return whole
-        thought, plans = self._thought(tags, [*self._format.ending_thought], certain=True), list[ReadPlan]()
+        thought, plans = self._thought(tags, [*self._format.ending_thought], certain=True), list[Plan]()
         if tags.opening.strip():
             plans.append(Series((self._literal.spelling(thought_opening(tags)), _CERTAIN, thought)))
         if self._rules.thought == "open":
@@ -72,7 +72,7 @@ class _ReadPlans(TurnPlans):
             plans.append(self._thought(tags, [*self._format.ending_thought], triggers, certain=False))
         return Either((*plans, whole))
 
-    def _thought(self, tags: Tags, ends: list[str], patterns: list[str] = [], *, certain: bool) -> ReadPlan:  # noqa: B006
+    def _thought(self, tags: Tags, ends: list[str], patterns: list[str] = [], *, certain: bool) -> Plan:  # noqa: B006
         """Returns a thought, and the turn behind it.
 
         Args:
@@ -82,22 +82,22 @@ class _ReadPlans(TurnPlans):
         """
         literal, closing = self._literal, tags.closing.strip()
         text = free_words((*map(escaped, (closing, *ends)), *patterns))
-        behind: ReadPlan = Series(())
+        behind: Plan = Series(())
         for char in reversed(tags.closing[len(tags.closing.rstrip()) :]):
             behind = optional(Series((Fixed(char), behind)))
         closed = Series((literal.blank(), literal.plan(closing), _CERTAIN, behind, self._turn))
         called = [Peek(end, self._turn) for end in ends]
         return Series(
-            (Told(Part.THOUGHT, text, lazy=True), Either((closed, *called, Series(())) if certain else (closed,)))
+            (Told(Role.THOUGHT, text, lazy=True), Either((closed, *called, Series(())) if certain else (closed,)))
         )
 
     @cached_property
-    def _turn(self) -> ReadPlan:
+    def _turn(self) -> Plan:
         """The turn behind a thought: calls, an answer, or text and calls."""
         spellings, literal, rest = self._format.spellings, self._literal, self._rest
         prefix, opening = map(literal.spelling, (spellings.prefix, spellings.opening))
         ways = self.ways[:1] if self._rules.answers else self.ways
-        turns: list[ReadPlan] = [Series((prefix, self.calls(way), rest)) for way, _ in ways]
+        turns: list[Plan] = [Series((prefix, self.calls(way), rest)) for way, _ in ways]
         if self._rules.text or self._rules.answers or not turns:
             closers = [each for each in firsts(spellings.answered) if each]
             befores = [] if self._rules.answers else self._befores
@@ -107,7 +107,7 @@ class _ReadPlans(TurnPlans):
                 stops = [begin + pattern(each) for begin in begins for each in triggers]
             else:
                 stops = list(map(pattern, triggers))
-            text = Told(Part.TEXT, free_words((*stops, *map(escaped, closers))), lazy=True)
+            text = Told(Role.TEXT, free_words((*stops, *map(escaped, closers))), lazy=True)
             ends = [Series((literal.spelling(before), self.calls(way), rest)) for before in befores for way, _ in ways]
             ends += [Series((literal.spelling(_present(spellings.answered)), rest))] if closers else []
             turns.append(Series((optional(opening), text, Either((*ends, Series(()))))))
@@ -120,11 +120,11 @@ class _ReadPlans(TurnPlans):
         return [apart] if any(firsts(apart)) else [(Blank(),)]
 
     @cached_property
-    def _rest(self) -> ReadPlan:
+    def _rest(self) -> Plan:
         """What follows a turn, though no mask allows it: its end, which is nothing, then text and calls."""
         end, literal = self._format.end, self._literal
         ends = tuple(Fixed(text) for text in (end, end.rstrip()) if text)
-        text = Told(Part.TEXT, free_words(()), lazy=True)
+        text = Told(Role.TEXT, free_words(()), lazy=True)
         ways = [] if self._rules.answers else self.ways
         calls = [
             Series((literal.spelling(before), self.calls(way, certain=False), more))
@@ -132,35 +132,35 @@ class _ReadPlans(TurnPlans):
             for before in self._befores
             for way, _ in ways
         ]
-        after: ReadPlan = Series((text, Either((*calls, Series(())))))
+        after: Plan = Series((text, Either((*calls, Series(())))))
         return Series((Either((*ends, Series(()))), after))
 
-    def _calls(self, spellings: Spellings, *, certain: bool) -> ReadPlan:
+    def _calls(self, spellings: Spellings, *, certain: bool) -> Plan:
         return Series((super()._calls(spellings, certain=certain), Event(Happens.CALLS_END)))
 
-    def _begun(self, spellings: Spellings, *, certain: bool) -> ReadPlan:
+    def _begun(self, spellings: Spellings, *, certain: bool) -> Plan:
         begun = super()._begun(spellings, certain=certain)
         is_value = self._rules.answers and any(each[:1] in tuple('{["') for each in firsts(spellings.begin))
         certain = certain and tells(spellings.begin) and not (spellings.named or is_value)
         return Series((begun, _CERTAIN)) if certain else begun
 
-    def _between(self, spellings: Spellings) -> ReadPlan:
+    def _between(self, spellings: Spellings) -> Plan:
         between = super()._between(spellings)
         may_be_empty = re.fullmatch(pattern(spellings.between or ()), "") is not None
         return between if may_be_empty or spellings.named else Series((between, _CERTAIN))
 
-    def _call(self, body: Spelling, index: str | None) -> ReadPlan:
+    def _call(self, body: Spelling, index: str | None) -> Plan:
         return Series((Event(Happens.CALL_BEGINS), super()._call(body, index), Event(Happens.CALL_ENDS)))
 
-    def _called(self, rest: Spelling, tool: str, index: str | None) -> ReadPlan:
+    def _called(self, rest: Spelling, tool: str, index: str | None) -> Plan:
         return Series((Event(Happens.NAMED, tool), Later(partial(self._pieces, rest, tool, index))))
 
-    def _slot(self, slot: Slot, tool: str, index: str | None) -> ReadPlan:
+    def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
         if slot is not Slot.ARGUMENTS:
-            return Told(Part.ID, _ID) if slot is Slot.ID else _ID
+            return Told(Role.ID, _ID) if slot is Slot.ID else _ID
         if self._keyed is not None:
             return self._keyed.plan(json.loads(self._schemas[tool]))
-        return Series((self._literal.blank(), Told(Part.JSON, JsonText("{"))))
+        return Series((self._literal.blank(), Told(Role.JSON, JsonText("{"))))
 
 
 def _present(spelling: Spelling) -> Spelling:

@@ -17,12 +17,13 @@ from enum import Enum
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
-from structgen.parts.parts import Either, Loop, Series, Switch, Texts, Words
+from structgen.automaton.machine import Automaton
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Switch, Texts, Words
 from structgen.parts.special import Fixed
 
 
-class Part(Enum):
-    """A part of a turn: what its characters mean."""
+class Role(Enum):
+    """What characters of a turn are."""
 
     TEXT = "text"
     THOUGHT = "thought"
@@ -45,29 +46,36 @@ class Happens(Enum):
     CERTAIN = "no thread of less preference is right"
 
 
+class ReadPart(Part):
+    """A part of a plan that is read, and never entered in tables."""
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class Told:
-    """A plan whose characters are this part of the turn.
+class Told(ReadPart):
+    """A plan whose characters have a role in the turn.
 
     Attributes:
         lazy: does what follows it begin as early as it can?
     """
 
-    part: Part
-    plan: ReadPlan
+    role: Role
+    plan: Plan
     lazy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Peek:
+class Peek(ReadPart):
     """A plan whose text begins with this text."""
 
     text: str
-    plan: ReadPlan
+    plan: Plan
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(ReadPart):
     """A place where something happens.
 
     Attributes:
@@ -79,19 +87,19 @@ class Event:
 
 
 @dataclass(eq=False)
-class Later:
+class Later(ReadPart):
     """A plan that is made when a text reaches it. It may contain itself."""
 
-    make: Callable[[], ReadPlan]
+    make: Callable[[], Plan]
 
     @cached_property
-    def plan(self) -> ReadPlan:
+    def plan(self) -> Plan:
         """The plan."""
         return self.make()
 
 
 @dataclass(frozen=True, eq=False)
-class JsonText:
+class JsonText(ReadPart):
     """A JSON text that begins with one of these characters: an object, an array or a string. Its inside is read by
     brackets and quotes alone.
 
@@ -110,9 +118,7 @@ class JsonText:
         return (depth, 1) if char == '"' else (depth + (char in "[{") - (char in "]}"), 0)
 
 
-ReadPlan = Any
-"""A plan of `parts.parts` that may have these."""
-Action = tuple[Part | Happens, Any]
+Action = tuple[Role | Happens, Any]
 Log = tuple[Any, Action] | None
 """What a thread was told: the log before, and the last action."""
 _BEGUN = object()
@@ -130,7 +136,7 @@ class _After:
 
     __slots__ = ("after", "calling", "count", "plan", "told")
 
-    def __init__(self, plan: ReadPlan, count: int, told: Told | None, after: _After | None) -> None:
+    def __init__(self, plan: Plan, count: int, told: Told | None, after: _After | None) -> None:
         self.plan, self.count, self.told, self.after = plan, count, told, after
         ends = isinstance(plan, Event) and plan.what is Happens.CALLS_END
         self.calling: bool = ends or (after is not None and after.calling)
@@ -197,7 +203,7 @@ class Reading(NamedTuple):
 class TurnMachine:
     """Reads texts of a plan, character by character."""
 
-    def __init__(self, plan: ReadPlan) -> None:
+    def __init__(self, plan: Plan) -> None:
         self._afters: dict[Any, _After] = {}
         self._positions: dict[tuple[_Thread, ...], Position] = {}
         self._texts: dict[Texts, dict[str, int]] = {}
@@ -224,7 +230,7 @@ class TurnMachine:
             if state is not None and thread.peek[:1] in ("", char):
                 walk.source, walk.peek = source, thread.peek[1:]
                 if walk.settle(
-                    thread._replace(state=state), () if thread.told is None else ((thread.told.part, char),)
+                    thread._replace(state=state), () if thread.told is None else ((thread.told.role, char),)
                 ):
                     break
         move = self._moved(walk)
@@ -286,7 +292,7 @@ class TurnMachine:
             return True
         return bool(leaf.language.next[state].any()) if isinstance(leaf, Words) else self.outcome(leaf, state) < 0
 
-    def then(self, plan: ReadPlan, count: int, told: Told | None, after: _After | None) -> _After:
+    def then(self, plan: Plan, count: int, told: Told | None, after: _After | None) -> _After:
         """Returns what comes after a leaf; for equal ones, the same object."""
         key = plan, count, told, after
         return self._afters.get(key) or self._afters.setdefault(key, _After(*key))
@@ -364,7 +370,7 @@ class _Walk:
                 return True
         return count >= loop.minimum and self._behind(after, 0, actions)
 
-    def open(self, plan: ReadPlan, told: Told | None, after: _After | None, actions: tuple[Action, ...]) -> bool:
+    def open(self, plan: Plan, told: Told | None, after: _After | None, actions: tuple[Action, ...]) -> bool:
         """Begins a plan, and what comes after it."""
         then = self._machine.then
         if isinstance(plan, Series):

@@ -19,12 +19,12 @@ from structgen.chat.keyed.nested import ESCAPES, SCALAR_WORDS, Elements, Nested
 from structgen.chat.keyed.value_plans import FREE_NAME, SPELLED
 from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Slot
-from structgen.chat.reading import Event, Happens, JsonText, Later, Part, ReadPlan, Told
+from structgen.chat.reading import Event, Happens, JsonText, Later, Role, Told
 from structgen.chat.spellings import loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import CallSyntaxError, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Loop, Series, Words, by_text
+from structgen.parts.parts import Either, Loop, Plan, Series, Words, by_text
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, literals
 from structgen.regular.texts import escaped, free_text
@@ -49,22 +49,22 @@ class KeyedReads:
         self._prefix = literal.spelling(around(first.before, first.after)[0])
         self._separator = literal.spelling(loosened(writer.separator)) if writer.separator else None
 
-    def plan(self, schema: Mapping[str, Any]) -> ReadPlan:
+    def plan(self, schema: Mapping[str, Any]) -> Plan:
         """Returns the arguments of a tool, in any order, each as often as it comes."""
         members = members_of(schema)
-        named: dict[bytes, ReadPlan] = {
+        named: dict[bytes] = {
             name.encode(): Series((Event(Happens.KEY, name), Later(partial(self._argument, name, each))))
             for name, each in members.declared.items()
             if name
         }
-        each: list[ReadPlan] = [by_text(named)] if named else []
+        each: list[Plan] = [by_text(named)] if named else []
         for names, other in free_names(members, self._writer):
             value = Later(partial(self._argument, "", other))
-            each.append(Series((Told(Part.WORD, Words(names)), Event(Happens.KEY), value)))
+            each.append(Series((Told(Role.WORD, Words(names)), Event(Happens.KEY), value)))
         argument = Series((self._prefix, Either(tuple(each))))
         return Series((_json("{"), Loop(argument, 0, None, self._separator) if each else Series(()), _json("}")))
 
-    def _argument(self, name: str, schema: Mapping[str, Any]) -> ReadPlan:
+    def _argument(self, name: str, schema: Mapping[str, Any]) -> Plan:
         """Returns the value of an argument, and what is beside it, behind its name."""
         shapes = JsonSchema(schema).read().shapes
         plans = []
@@ -75,9 +75,9 @@ class KeyedReads:
             plans.append(Series((self._literal.spelling(sides.head), value, behind)))
         return Either(tuple(plans))
 
-    def _value(self, writers: Mapping[str, ValueWriter], shapes: Sequence[Shape], sides: Around, stop: str) -> ReadPlan:
+    def _value(self, writers: Mapping[str, ValueWriter], shapes: Sequence[Shape], sides: Around, stop: str) -> Plan:
         """Returns the values of types that have the same texts beside them. `stop`: the text that ends the value."""
-        blank, plans, string = self._literal.blank(), list[ReadPlan](), writers.get("string")
+        blank, plans, string = self._literal.blank(), list[Plan](), writers.get("string")
         line = optional(Fixed("\n")) if sides.padded else Series(())
         raw = string if isinstance(string, Raw) else None
         if raw is not None and raw.wrap is not None:
@@ -93,20 +93,20 @@ class KeyedReads:
             elif isinstance(writer, Nested):
                 plans += [self._nested(writer, type_) for type_ in types if type_ in _OPENINGS]
             elif isinstance(writer, JsonLayout) and any(type_ in _OPENINGS for type_ in types):
-                plans.append(Told(Part.JSON, JsonText("".join(_OPENINGS.get(type_, "") for type_ in types))))
+                plans.append(Told(Role.JSON, JsonText("".join(_OPENINGS.get(type_, "") for type_ in types))))
         quoted_ = [Series((blank, Either(tuple(plans)), blank))] if plans else []
         words = [each.words for each in writers.values() if isinstance(each, Nested)]
         own = {text: meant for each in words for text, meant in each.items()}
         said = None if raw is None else html.unescape if raw.entities else str
         convert = Event(Happens.CONVERTED, partial(json_of, frozenset(writers), own, said))
         if raw is not None:
-            text = Series((Told(Part.WORD, plain, lazy=True), convert))
+            text = Series((Told(Role.WORD, plain, lazy=True), convert))
             return Series((line, Either((*quoted_, text)), line))
-        scalar = Series((blank, Told(Part.WORD, _SCALAR), convert, blank))
+        scalar = Series((blank, Told(Role.WORD, _SCALAR), convert, blank))
         return Either((*quoted_, scalar))
 
     @cached_method
-    def _nested(self, nested: Nested, type_: str) -> ReadPlan:
+    def _nested(self, nested: Nested, type_: str) -> Plan:
         """Returns any value of a type that is written with brackets of the format's own, or in quotes of Python."""
         loose = {text: self._literal.spelling(loosened(text)) for text in (*nested.array, *nested.object)}
         if type_ == "string":
@@ -123,12 +123,12 @@ class KeyedReads:
         return Series((loose[opening], _json(marks[0]), items, loose[closing], _json(marks[1])))
 
     @cached_method
-    def _any_nested(self, nested: Nested) -> ReadPlan:
-        word = Series((Told(Part.WORD, _SCALAR), Event(Happens.CONVERTED, partial(json_of, None, nested.words, None))))
+    def _any_nested(self, nested: Nested) -> Plan:
+        word = Series((Told(Role.WORD, _SCALAR), Event(Happens.CONVERTED, partial(json_of, None, nested.words, None))))
         plans = [self._nested(nested, type_) for type_ in _OPENINGS]
         return Series((self._literal.blank(), Either((*plans, word))))
 
-    def _name(self, nested: Nested) -> ReadPlan:
+    def _name(self, nested: Nested) -> Plan:
         """Returns the name of a member and what is between it and the value."""
         before, behind = nested.key
         if nested.escaped:
@@ -136,9 +136,9 @@ class KeyedReads:
         name = _string(_without(behind.strip() or behind))
         return Series((self._literal.plan(before), name, self._literal.spelling(loosened(behind))))
 
-    def _elements(self, elements: Elements, shapes: Sequence[Shape], stop: str) -> ReadPlan:
+    def _elements(self, elements: Elements, shapes: Sequence[Shape], stop: str) -> Plan:
         """Returns a value whose arrays and objects are written as elements: the schema tells what they are."""
-        types, plans, blank = types_of(shapes), list[ReadPlan](), self._literal.blank()
+        types, plans, blank = types_of(shapes), list[Plan](), self._literal.blank()
         if types == ["string"]:
             return _string(_without(stop))
         if "array" in types:
@@ -149,7 +149,7 @@ class KeyedReads:
             tag = self._literal.spelling(loosened(elements.opening + elements.item + elements.end, behind=False))
             items = Loop(Series((tag, item)), 1, None, _json(", "))
             plans.append(Series((_json("["), items, _json("]"), blank)))
-        members: dict[bytes, ReadPlan] = {}
+        members: dict[bytes] = {}
         for objects in (shape.objects for shape in shapes if shape.objects is not None):
             rules = Outline(objects, Algebra())
             for place, each in enumerate(objects.properties if "object" in types else ()):
@@ -161,18 +161,18 @@ class KeyedReads:
             items = Loop(Series((opening, by_text(members))), 1, None, _json(", "))
             plans.append(Series((_json("{"), items, _json("}"), blank)))
         mark = elements.opening.rpartition("<")[0] or elements.opening
-        text = Told(Part.WORD, _without(mark if plans else stop), lazy=True)
+        text = Told(Role.WORD, _without(mark if plans else stop), lazy=True)
         plans.append(Series((text, Event(Happens.CONVERTED, partial(_element_json, tuple(types))))))
         return Either(tuple(plans))
 
-    def _element(self, elements: Elements, name: str, shapes: Sequence[Shape]) -> ReadPlan:
+    def _element(self, elements: Elements, name: str, shapes: Sequence[Shape]) -> Plan:
         """Returns the value of an element and its closing tag."""
         tag = elements.closing + name + elements.end
         closing = self._literal.spelling(loosened(tag, before=False, behind=False))
         return Series((self._elements(elements, shapes, tag), closing))
 
 
-def free_names(members: ArgumentSchemas, writer: KeyedArguments) -> list[tuple[CharDfa, Mapping[str, Any]]]:
+def free_names(members: ArgumentSchemas, writer: KeyedArguments) -> Sequence[tuple[CharDfa, Mapping[str, Any]]]:
     """Returns the names that undeclared arguments may have, with their schemas. There are none where the name comes
     again behind the value: no mask can tell that it is the same."""
     if not members.others or any(Slot.KEY in format_.after for _, format_ in writer.formats):
@@ -221,8 +221,8 @@ def _json(text: str) -> Event:
     return Event(Happens.JSON, text)
 
 
-def _string(text: Words) -> ReadPlan:
-    return Series((_json('"'), Told(Part.STRING, text, lazy=True), _json('"')))
+def _string(text: Words) -> Plan:
+    return Series((_json('"'), Told(Role.STRING, text, lazy=True), _json('"')))
 
 
 @lru_cache(256)
@@ -234,9 +234,9 @@ def _without(stop: str, types: tuple[str, ...] = (), beginning: str = "") -> Wor
 
 
 @lru_cache
-def _python_string(quote: str) -> ReadPlan:
-    plain = Told(Part.STRING, Words(from_pattern(f"[^\\\\{quote}]", anchored=True)))
-    letter = Series((Told(Part.WORD, _ESCAPE), Event(Happens.CONVERTED, _unescaped)))
+def _python_string(quote: str) -> Plan:
+    plain = Told(Role.STRING, Words(from_pattern(f"[^\\\\{quote}]", anchored=True)))
+    letter = Series((Told(Role.WORD, _ESCAPE), Event(Happens.CONVERTED, _unescaped)))
     return Series((Fixed(quote), _json('"'), Loop(Either((plain, letter)), 0, None), Fixed(quote), _json('"')))
 
 
