@@ -27,6 +27,10 @@ Slots = tuple[ItemSet, ...]
 """The sets of items in which lexemes that are being read began."""
 
 
+MAX_AHEAD = 64
+"""The number of lexers that are made when a grammar is compiled; others are made when a text needs them."""
+
+
 class Arrival(NamedTuple):
     """The parser after a lexeme.
 
@@ -47,6 +51,7 @@ class Forked(NamedTuple):
         lexers: which read on.
         kind: the class of the character, or the byte.
         slots, going: the lexemes that go on.
+        ended: the lexemes that have ended.
     """
 
     arrival: Arrival
@@ -54,6 +59,7 @@ class Forked(NamedTuple):
     kind: int
     slots: Slots
     going: tuple[Any, ...]
+    ended: Ended
 
 
 class Parser:
@@ -73,7 +79,16 @@ class Parser:
         self.lexers = Lexers(
             automaton, [None if n in needed else each for n, each in enumerate(terminals)], follows, lexed
         )
+        self._make_first_lexers()
         self.start = self.entered(Arrival(frozenset(((self.rules.start, BELOW),)), frozenset()))
+
+    def _make_first_lexers(self) -> None:
+        """Make the lexers that read the beginnings of rules, as one."""
+        skips = next(iter(self._skips.values())) if len(self._skips) == 1 else ()
+        firsts = dict.fromkeys(self.rules.beginnings())
+        numbers = [[n for n in range(len(self.rules.parts)) if bits >> n & 1] for bits in list(firsts)[:MAX_AHEAD]]
+        starts = [each for each in numbers if self.by_bytes.needed.isdisjoint(each)]
+        self.lexers.make([self.lexers.begun(0, (*each, *skips)) for each in starts])
 
     def _with_skips(self) -> tuple[dict[object, tuple[int, ...]], list[Terminal | None], list[int]]:
         """The terminals with those that may be skipped, and what may follow each."""
@@ -162,7 +177,7 @@ class Parser:
         if not lexed.kind:
             return self.entered(arrival)
         kind = lexed.kind if lexers is self.lexers else lexed.kind - 1
-        return self._forked(Forked(arrival, lexers, kind, slots, lexed.going), lexed.ended)
+        return self._forked(Forked(arrival, lexers, kind, slots, lexed.going, lexed.ended))
 
     @cached_method
     def _moved(self, slots: Slots, ended: tuple[tuple[int, int], ...]) -> Arrival:
@@ -179,7 +194,7 @@ class Parser:
                 skips |= slots[slot].skips
         return Arrival(frozenset(items), frozenset(skips))  # type: ignore[arg-type]
 
-    def _forked(self, fork: Forked, ended: Ended = ()) -> int:
+    def _forked(self, fork: Forked) -> int:
         """The state one character after a lexeme, while other lexemes go on."""
         items = self.sets.opened(fork.arrival.items)
         fork = fork._replace(arrival=fork.arrival._replace(items=items))
@@ -187,10 +202,11 @@ class Parser:
         if reached.leaves:  # what may begin here is known below
             return self._automaton.pop(self._outcomes[fork])
         slots = fork.slots if reached in fork.slots else (*fork.slots, reached)
-        if ended and fork.lexers is self.lexers and (slots, ended) not in self._prepared:
-            # What may come next differs only by the character: the lexers of all of them are made as one.
-            self._prepared.add((slots, ended))
-            alike = [each for each in self.lexers.forks[ended] if each.going]
+        if fork.lexers is self.lexers and (slots, fork.ended) not in self._prepared:
+            # Forks behind the same lexemes differ by the character: the lexers behind all of them are made as one.
+            self._prepared.add((slots, fork.ended))
+            used, alike = len(fork.slots), self.lexers.forks[fork.ended]
+            alike = [each for each in alike if each.going and max(self.lexers.slots_of(each.going)) < used]
             reads = [self._read_beside(fork.lexers, slots, reached, each.going, each.kind) for each in alike]
             self.lexers.make([each[1] for each in reads if each])
         read = self._read_beside(fork.lexers, slots, reached, fork.going, fork.kind)

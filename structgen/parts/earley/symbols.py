@@ -7,7 +7,7 @@ been read, so a bound of a million costs no more than the items that come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from structgen.memo import cached_method
@@ -101,6 +101,11 @@ class Rules:
     def first(self, plan: Plan) -> int:
         """The terminals with which a plan begins, as bits."""
         return self._first[plan]
+
+    def beginnings(self) -> Iterator[int]:
+        """The terminals with which each rule begins that is never empty, as bits."""
+        rules = (each for each in self._plans if isinstance(each, RulePlan) and each not in self._empty)
+        return (self._first[each] for each in rules if self._first[each])
 
     def _find_empty(self) -> None:
         todo = [*self._empty, *(each for each in self._plans if each not in self._empty and self._is_empty(each))]
