@@ -9,18 +9,16 @@ In most kernels `machine` is the automaton, `state`, `frame` and `count` are a p
 
 from __future__ import annotations
 
-import numpy as np
 
 from structgen.automaton.table_format import (
-    ACTION, ASK, CALL, COUNT, COUNTER, COUNT_SHIFT, DONE, EAGER, FRAME_MASK, FRAME_SHIFT, GOTO, HI, INC, KEY, KIND,
-    LEADS, LO, MISS, NEED, NOTHING, OPEN, PARENT, RANGES, REFUSE, RETURN, ROOM, SPAN, SPILL, START, STEPS_KEPT, STUB,
+    ACTION, ASK, CALL, COUNT, COUNTER, DONE, EAGER, GOTO, HI, INC, KEY, KIND,
+    LEADS, LO, MISS, NEED, NOTHING, OPEN, PARENT, RANGES, REFUSE, RETURN, ROOM, SPAN, SPILL, START, STUB,
     TARGET, UNBOUNDED, WANT_ANSWER, WANT_FRAMES, WANT_RETURN, WANT_STATE, ZERO, A, B, Machine, hash_frame,
 )  # fmt: skip
-from structgen.kernels import inner_kernel, view
+from structgen.kernels import inner_kernel
 
 Position = tuple[int, int, int]
 """State, frame, counter."""
-_kept_steps = view(np.int64, 2)
 
 
 @inner_kernel
@@ -126,7 +124,6 @@ def _answer(machine: Machine, test: int, frame: int) -> int:
         machine.want, machine.argument, machine.tested_frame = WANT_ANSWER, test, frame
         machine.taken = 0
         return -1
-    machine.pure = 0
     # The tests that were met form a linked list: LO marks members, HI is the previous member, `met` the last one.
     if states[test, LO] == 0:
         states[test, LO], states[test, HI] = 1, machine.met
@@ -233,28 +230,6 @@ def step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Pos
             return 0, frame, count
         # No edge takes the byte: it is looked up where the miss leads, perhaps in another frame.
         state, frame, count = miss(machine, state, frame, count)
-    return state, frame, count
-
-
-@inner_kernel
-def kept_step(machine: Machine, state: int, frame: int, count: int, byte: int) -> Position:
-    """`step`, with a cache if there is one.
-
-    In a parser's tables one byte may end a token, reduce a few rules and shift: it pops and pushes many frames, and
-    does so again for each of the many tokens with the same beginning. If nothing is counted and no test is met, a step
-    depends only on the state, the frame and the byte. So the last steps are cached, for all masks of an automaton.
-    """
-    if machine.kept == 0 or count != 0:
-        return step(machine, state, frame, count, byte)
-    kept, key = _kept_steps(machine.kept), state | frame << FRAME_SHIFT | byte << COUNT_SHIFT
-    slot = hash_frame(state, frame, byte) & (STEPS_KEPT - 1)
-    if kept[slot, KEY] == key:
-        after = kept[slot, LEADS]
-        return after & TARGET, after >> FRAME_SHIFT & FRAME_MASK, after >> COUNT_SHIFT
-    machine.pure = 1  # `_answer` clears it where a test is met
-    state, frame, count = step(machine, state, frame, count, byte)
-    if state >= 0 and machine.pure:
-        kept[slot, KEY], kept[slot, LEADS] = key, state | frame << FRAME_SHIFT | count << COUNT_SHIFT
     return state, frame, count
 
 

@@ -93,7 +93,6 @@ MAX_STATES = 1 << 24
 WANT_NOTHING, WANT_STATE, WANT_RETURN, WANT_FRAMES, WANT_ANSWER = range(5)
 ASK, YES, REFUSE, OPEN = range(4)
 
-STEPS_KEPT = 2048
 LONGEST_LITERAL = 256
 """The number of bytes that `Tables.literal` reads at once: where a text cannot end, they may go round and round."""
 STACK_DEPTH = 256
@@ -145,9 +144,8 @@ class Machine(Record):
     # Where the walk for a mask goes on after it was stopped; `node` is also the bytes of a token that were read.
     phase, segment, node = number(), number(), number()
     # Tests: how they are answered; the last test that was met; for a test that stops a walk its frame, and whether the
-    # byte before it was read; the state from which any bytes may follow; 1 until a test is met.
-    answer, met, tested_frame, taken, open_state, pure = number(), number(), number(), number(), number(), number()
-    kept = number()  # the address of the cached steps, int64[., 2] (see `step.kept_step`); 0: steps are not cached
+    # byte before it was read; the state from which any bytes may follow.
+    answer, met, tested_frame, taken, open_state = number(), number(), number(), number(), number()
     # The last edge from a state to itself that a walk has looked at; the bytes that it takes, and those that any edge
     # of its state takes, with a bit for each byte.
     loop, stays, covered = number(), numbers(4), numbers(4)

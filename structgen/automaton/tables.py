@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from structgen.automaton.table_format import (
     CALL, EAGER, HI, KIND, LONGEST_LITERAL, MAX_FRAMES, MAX_STATES, MISS, NOTHING, PLAIN, POP, RANGES, STACK_DEPTH,
-    START, STEPS_KEPT, STUB, TARGET, TEST, UNBOUNDED, A, Edge, Int64, Machine, WrittenRows,
+    START, STUB, TARGET, TEST, UNBOUNDED, A, Edge, Int64, Machine, WrittenRows,
 )  # fmt: skip
 from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
@@ -123,12 +123,6 @@ class Tables:
             self._arena[start : start + len(part)] = part
         self.n_states, self.n_edges = len(rows.states) // 32, len(rows.edges) // 8
         self.n_blocks, self.n_depths = len(rows.blocks) // 24, len(rows.depths)
-
-    def keep_steps(self) -> None:
-        """From now on, masks cache steps: see `step.kept_step`."""
-        if not self.machine[Machine.kept]:
-            self._kept: Int64 = np.zeros((STEPS_KEPT, 2), np.int64)
-            self.machine[Machine.kept] = self._kept.ctypes.data
 
     states = _array(Machine.states, np.int32, 8)
     """int32[., 8]: see `table_format`."""
@@ -381,8 +375,7 @@ class Tables:
         arrays: Iterable[npt.NDArray[np.generic]] = (
             self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
         )  # fmt: skip
-        kept = self._kept.nbytes if self.machine[Machine.kept] else 0
-        return kept + sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays)
 
 
 def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:

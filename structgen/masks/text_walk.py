@@ -16,7 +16,7 @@ A mask may also start from the mask of another position. `machine.like` is the a
 from __future__ import annotations
 
 
-from structgen.automaton.step import aux_of, edge, kept_step, mode_of, unexpanded
+from structgen.automaton.step import aux_of, edge, mode_of, step, unexpanded
 from structgen.automaton.table_format import (
     BLOCK_CLASSES, BLOCK_DEPTHS, BLOCK_EXITS, BLOCK_FIRST, BLOCK_SLACK, BLOCK_STATES, CHARS, COUNT_SHIFT, EAGER, HI,
     INC, MISS, SPILL, TARGET, UNBOUNDED, ZERO, A, Machine,
@@ -126,7 +126,7 @@ def _correct(machine: Machine, out: int, high: int, exits: int, spare: int) -> i
         if 0 < leads and leads < INC and states[leads, MISS] & EAGER == 0:  # no flags: the edge is the next state
             state = leads
         else:
-            state, frame, count = kept_step(machine, state, frame, count, byte)
+            state, frame, count = step(machine, state, frame, count, byte)
             if state < 0:
                 machine.node = node
                 return -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 
 from structgen.automaton.step import (
-    Position, aux_of, edge, forget_tests, kept_step, may_end, miss, mode_of, refuses_rest, step, unexpanded,
+    Position, aux_of, edge, forget_tests, may_end, miss, mode_of, refuses_rest, step, unexpanded,
 )  # fmt: skip
 from structgen.automaton.table_format import (
     ASK, BLOCK_DEPTHS, BLOCK_FIRST, BLOCK_STATES, CALL, CHARS, COUNT, EAGER, FREE, GAP, GOTO, HI, INC, MISS, OVERLAY,
@@ -88,7 +88,7 @@ def _walk(machine: Machine, out: int, low: int, high: int, row: int, within: int
         elif leads == 0 and refuses_rest(machine, state):
             state = 0
         else:
-            state, frame, count = kept_step(machine, state, frame, count, byte)
+            state, frame, count = step(machine, state, frame, count, byte)
             if state < 0:
                 machine.node = node
                 return -1

@@ -23,13 +23,9 @@ from structgen.automaton.table_format import (
     POP,
     SPILL,
     ZERO,
-    Machine,
     position,
 )
-from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded
-from tests.support.matching import Checked, rich_vocabulary
-from tests.support.walking import tokens_of
 
 LISTS = """
 start: list
@@ -146,20 +142,3 @@ def test_tables_grow_and_keep_what_they_hold() -> None:
     assert [tables.returned(7, i) for i in range(501)] == [*states[:500], None]
     with pytest.raises(LimitExceeded, match="states"):
         tables.reserve(states=1 << 24)
-
-
-def test_kept_steps_are_the_steps() -> None:
-    """The same walks through a parser whose masks keep steps, and through one whose masks keep none."""
-    keeping, plain = (Lark(LISTS).compile(rich_vocabulary()) for _ in range(2))
-    assert keeping.automaton.tables.machine[Machine.kept] != 0
-    plain.automaton.tables.machine[Machine.kept] = 0
-    for seed in range(4):
-        walks = [Checked(keeping), Checked(plain)]
-        for n in range(25):
-            masks = [walk.mask() for walk in walks]
-            assert np.array_equal(*masks)
-            tokens = [token for token in tokens_of(masks[0]) if token != 256]
-            if not tokens:
-                break
-            token = tokens[(seed * 7919 + n * 104729) % len(tokens)]
-            assert all(walk.take(token) for walk in walks)
