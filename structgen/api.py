@@ -138,7 +138,8 @@ def generate(
 
     Raises:
         RequestError: the schema, an option, the model or the prompt cannot work; nothing has run.
-        BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` were spent before the value was complete.
+        BudgetExhausted: with `Limits(strict=True)`, `max_new_tokens` were spent before the value was complete, or
+            a cap cut it.
         Stopped: `cancel` was set, or `Limits(seconds=...)` are over and the value could not be closed.
         RunError: the run failed in another way. A failed prompt of a list does not stop the others: the first
             failure is raised when all are done; with `details=True` each is its row's `error` instead.

@@ -225,9 +225,9 @@ class Limits:
         stop: plain text ends before the first of these strings, and so does the text beside calls, never a call. In a
             value they are refused: a constraint itself defines where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
-        strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete. Otherwise the
-            value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was cut short;
-            a call of a tool is not closed, see `ToolCall.cut`.
+        strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete, or a cap cuts it.
+            Otherwise the value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was
+            cut short; a call of a tool is not closed, see `ToolCall.cut`.
         max_digits: the most digits of one number in JSON. At the cap the number is closed, the text goes on, and the
             result says so; within a call of a tool the text ends, see `ToolCall.cut`. This and the following caps stop
             a model that repeats itself; what the schema itself demands may exceed them. They hold for JSON alone, in

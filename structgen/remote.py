@@ -20,7 +20,6 @@ from structgen.decoding.call_options import DEFAULTS, CallOptions
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.prompts.per_row import each_of, lists
 from structgen.decoding.prompts.targets import Target, targets_of
-from structgen.decoding.session import Finish
 from structgen.errors import BudgetExhausted, OptionError, RunError, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.given_prompts import GivenPrompts
 from structgen.http_client import Reply, fetch, httpx
@@ -28,7 +27,7 @@ from structgen.options import Limits, Sampling, Whitespace
 from structgen.porting import PROVIDERS, Portable, portable
 from structgen.remote_replies import ReplyChoice, ReplyUsage, ToldOptions, completion, error_message
 from structgen.tools.invoking import in_background
-from structgen.trace.records import Cap
+from structgen.trace.records import Cap, Finish
 from structgen.vocabulary.vocabulary import single_bytes
 from structgen.waiting import waiting
 

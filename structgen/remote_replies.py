@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json
 
-from structgen.decoding.session import Finish
 from structgen.errors import RunError, excerpt, quoted
 from structgen.http_client import Reply
+from structgen.trace.records import Finish
 
 
 def error_message(body: bytes) -> str:

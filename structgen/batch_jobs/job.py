@@ -19,7 +19,6 @@ from structgen.batch_jobs.inputs import Inputs, read_inputs
 from structgen.batch_jobs.job_files import JobFiles, Outcome, Places, is_of_a_job
 from structgen.batch_jobs.job_options import ExtractOptions, JobOptions
 from structgen.batch_jobs.progress import progress_bar
-from structgen.batch_jobs.report import CUT
 from structgen.batch_jobs.rows import InputRow, Prompt, require_fields
 from structgen.batch_jobs.running import ExtractionJob
 from structgen.batch_jobs.settings import job_settings
@@ -28,6 +27,7 @@ from structgen.decoding.stream import in_one_run
 from structgen.errors import OptionError, Stopped, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
+from structgen.trace.records import CUT
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, Unpack
@@ -47,7 +47,8 @@ class Extraction(Generic[T]):
 
     Attributes:
         done: the number of inputs with a whole result.
-        cut: the number of inputs whose result was cut short by a limit: `finish` is "closed_by_budget" or "length".
+        cut: the number of inputs whose result was cut short by a limit: `finish` is "closed_by_budget",
+            "capped" or "length".
         failed: the number of inputs that were set aside with their error.
         skipped: the number of inputs that had a result already, with `resume=True`.
         tokens: the number of generated tokens.
@@ -131,7 +132,8 @@ def extract_many(
             `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` behind its name. None keeps
             all results in memory.
         resume: go on where an earlier job with this `out` was ended; failed inputs are tried again, and so are those
-            that have changed. Model, schema, prompt and options must be those of that job.
+            that have changed, and those whose value was cut short under other `limits`. Model, schema, prompt and all
+            other options must be those of that job.
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
             `prompt_schema`, `examples`. What a result says: `keep`, `columns`, `several`, `escape_formulas`. The course
             of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`, with one

@@ -37,9 +37,10 @@ from structgen.arguments import require
 from structgen.batch_jobs.files import OTHERS
 from structgen.batch_jobs.report import write_report
 from structgen.batch_jobs.rows import InputRow, source_of
-from structgen.batch_jobs.settings import MODEL
+from structgen.batch_jobs.settings import BUDGET, MODEL
 from structgen.batch_jobs.tables import TABLES, arrow, write_table
 from structgen.errors import OptionError, excerpt
+from structgen.trace.records import CUT
 
 Entry = dict[str, Any]
 """A line of results: `id` with `value` and `finish`; or one of failures: `id` with `error` and `input`."""
@@ -221,7 +222,7 @@ class JobFiles:
         except ValueError as error:
             raise OptionError(f"{str(self.places.settings)!r} is damaged: {excerpt(error)}") from error
         now = self._settings
-        known = {name for name in {**before, **now} if name != MODEL or (name in before and name in now)}
+        known = {name for name in {**before, **now} if name != MODEL or (name in before and name in now)} - {BUDGET}
         changed = sorted(name for name in known if before.get(name) != now.get(name))
         if changed:
             raise OptionError(
@@ -230,17 +231,20 @@ class JobFiles:
             )
 
     def _read(self) -> None:
-        """Reads which inputs are done and which have failed."""
-        places, digests = self.places, {}
+        """Reads which inputs are done and which have failed. What was cut under another budget is not done."""
+        places, digests, budget = self.places, dict[str, str](), [self._settings.get(BUDGET)]
+        others = set[str]()
         for line in _whole_lines(places.digests):
             with suppress(ValueError):
-                id_, digest, *_ = json.loads(line)
+                id_, digest, _, _, _, *used = json.loads(line)
                 digests[id_] = digest
+                (others.discard if used == budget else others.add)(id_)
         lines = 0
         for line in _whole_lines(places.results):
             id_ = self._id_of(line)
             lines += 1
-            self.done[id_] = digests.get(id_, "")
+            again = id_ in others and json.loads(line).get("finish") in CUT
+            self.done[id_] = "" if again else digests.get(id_, "")
         if lines > len(self.done):
             self._keep_last()
         for line in _whole_lines(places.errors):
@@ -265,7 +269,7 @@ class JobFiles:
             self._errors.add(entry)
             return
         self._redone |= row.id in self.done
-        self._digests.add([row.id, digest_of(row), number, tokens, round(seconds, 3)])
+        self._digests.add([row.id, digest_of(row), number, tokens, round(seconds, 3), self._settings.get(BUDGET)])
         self._results.add(entry)
 
     def __exit__(

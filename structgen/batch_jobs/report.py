@@ -23,9 +23,8 @@ from structgen.batch_jobs.quotes_page import quotes_page
 from structgen.batch_jobs.report_page import page
 from structgen.errors import excerpt
 from structgen.json_text.pointers import pointer_of
+from structgen.trace.records import CUT
 
-CUT = "closed_by_budget", "length"
-"""Ends of values that a limit has cut short."""
 SLOWEST = 10
 CAUSES = 50
 """Causes of failures that are told apart."""
@@ -96,7 +95,7 @@ def report_of(name: str, results: Iterator[Any], failures: Iterator[Any], digest
             )
             known["count"] += 1
             known["ids"] = [*known["ids"], entry["id"]][:3]
-    costs = [(seconds, id_, tokens) for id_, _, _, tokens, seconds in digests]
+    costs = [(seconds, id_, tokens) for id_, _, _, tokens, seconds, *_ in digests]
     cut = sum(finishes[each] for each in CUT)
     return {
         "out": name, "done": finishes.total() - cut, "cut": cut, "failed": failed, "finish": dict(finishes),

@@ -26,6 +26,7 @@ from structgen.given_prompts import GivenPrompts
 from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.patience import Deadline
+from structgen.trace.records import CUT
 
 JOINING = 2.0
 """New prompts cost a pass of their own, so they join together once free rows have wasted so many steps."""
@@ -152,4 +153,5 @@ class ExtractionJob:
     def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
         value = to_jsonable_python(made.value)
         entry = {**row.names, **row.carried(self._job.keep), "value": value, "finish": made.finish}
-        return entry | {name: COLUMNS[name](made) for name in self._job.columns}
+        unsure = {"after_cut": list(made.after_cuts)} if made.finish in CUT and made.after_cuts else {}
+        return entry | {name: COLUMNS[name](made) for name in self._job.columns} | unsure

@@ -15,6 +15,8 @@ from structgen.schema.python.types import from_type
 
 MODEL = "model"
 """The one setting that may be unknown."""
+BUDGET = "budget"
+"""The one setting that may change: values that were cut short under another one are made again."""
 DEEPEST = 50
 
 
@@ -28,6 +30,8 @@ def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions)
     name = module if isinstance(module, str) else getattr(module, "name_or_path", "")
     described = from_type(schema)[0] if callable(schema) or hasattr(schema, "__origin__") else schema
     deciding = {each.name: getattr(options, each.name) for each in fields(options) if "speed" not in each.metadata}
+    limits = deciding.pop("limits")
+    deciding |= {"stop": getattr(limits, "stop", ()), BUDGET: limits}
     named = {MODEL: os.path.basename(name.rstrip("/")), "schema": described, **job.deciding, **deciding}
     if not name:
         del named[MODEL]

@@ -19,6 +19,7 @@ from structgen.options import Limits, Sampling
 
 INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
+RESUME = "Go on where a run with this --out ended; with other limits, what they had cut short is made again."
 COLUMN = "What a result says beside its value: confidence, truncated, seed, tokens, seconds. Give it several times."
 
 
@@ -33,7 +34,7 @@ def extract(
     ] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
     prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where an earlier run with this --out ended.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help=RESUME)] = False,
     keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
     column: Annotated[list[str] | None, typer.Option(help=COLUMN)] = None,
     html: Annotated[bool, typer.Option("--html", help="Also a page: each text with its quotes marked.")] = False,
@@ -57,7 +58,10 @@ def extract(
     sampling: Sampling,
     limits: Limits,
 ) -> None:
-    """Generate a value for each of many inputs. Exit code 2 where some inputs failed, 130 where you stopped it."""
+    """Generate a value for each of many inputs.
+
+    Exit code 2 where some inputs failed, else 3 where limits cut some values short; 130 where you stopped it.
+    """
     import_engine()
     with one_line_errors(), stopped_by_signals() as stop:
         if html and out is None:
@@ -97,5 +101,5 @@ def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, 
     told = "" if out is None else f"; {out}.job/report.html describes them"
     told += ", quotes.html shows them in their texts" if told and "source" in job["columns"] else ""
     errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
-    if report.failed:
-        raise typer.Exit(2)
+    if report.failed or report.cut:
+        raise typer.Exit(2 if report.failed else 3)

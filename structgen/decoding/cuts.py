@@ -7,14 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from structgen.decoding.generation import Generation
-from structgen.decoding.plan_first import PlanSession
-from structgen.decoding.row_text import PART_LIMIT
-from structgen.decoding.thinking import TaggedThinking
 from structgen.errors import BudgetWarning, excerpt, quoted
 from structgen.trace.records import Cap
 
-_FREE = TaggedThinking.limit, PlanSession.limit, PART_LIMIT
-"""Limits of free text, which may end at them."""
 _NAMED = 5
 """The most prompts, and places of each, that a warning names."""
 _ADVICE = (
@@ -41,7 +36,7 @@ class Cuts:
         Args:
             stacklevel: the number of frames from here up to the caller's line.
         """
-        caps = [cap for cap in result.caps if cap.name not in _FREE]
+        caps = [cap for cap in result.caps if cap.cuts_a_value]
         if caps and result.error is None:
             self._caps[row] = caps
         self._left -= 1

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from structgen.decoding.confidence import Confidence, Field
-from structgen.decoding.session import Finish
 from structgen.decoding.tracing import Trace
 from structgen.errors import StructgenError
+from structgen.json_text.pointers import PointerReader
 from structgen.parts.captures import Captured
 from structgen.regular.quotes import Place
-from structgen.trace.records import Absence, Cap, Loss, losses_of
+from structgen.trace.records import Absence, Cap, Finish, Loss, losses_of
 from structgen.vocabulary import Vocabulary, spelled
 
 if TYPE_CHECKING:  # what shows a run is imported when one is shown
@@ -119,9 +119,10 @@ class Generation(Generic[T]):
         token_ids: the generated ids, with the end token if the model chose one.
         prompt_tokens: the prompt's length; that of the last prompt if the model was asked again.
         finish: "end": the model chose an end token; "complete": the constraint left nothing to add;
-            "closed_by_budget": the value was closed because `max_new_tokens` or the model's context came near, see
-            `caps`; "stop": a string of `Limits(stop=...)` came; "length": plain text reached its budget; "cut": a limit
-            came within a call of a tool, which is not closed, see `caps`; "error": see `error`.
+            "closed_by_budget": the value was closed because `max_new_tokens` or the model's context came near;
+            "capped": a cap, such as `max_items`, cut a value short; of both see `caps` and `after_cuts`; "stop": a
+            string of `Limits(stop=...)` came; "length": plain text reached its budget; "cut": a limit came within a
+            call of a tool, which is not closed, see `caps`; "error": see `error`.
         logprobs: of each token, before masks and sampling options; NaN if the model was not asked.
         removed: of each token, the probability that the mask took away, 0 to 1; NaN if the model was not asked. With
             `canonical=`, a token that is canonical so far but leads nowhere counts only if the row has checked it.
@@ -214,6 +215,20 @@ class Generation(Generic[T]):
         looked up, for about a millisecond each. Empty without details.
         """
         return losses_of(self.trace.tokens, self.caps)
+
+    @property
+    def after_cuts(self) -> tuple[str, ...]:
+        """JSON pointers of the scalars that begin after the first place where a limit cut the value.
+
+        They are not to be believed: of a list that was cut, a later `count` counts what is not there, and the budget
+        closes a value with whatever is shortest. Empty where nothing was cut, and without details.
+        """
+        cut = min((cap.offset for cap in self.caps if cap.cuts_a_value), default=None)
+        if cut is None or self._confidence is None or not self._confidence.is_json:
+            return ()
+        reader, text = PointerReader(), self.text.encode()
+        spans = [*reader.feed(text), *reader.finish()]
+        return tuple(span.pointer for span in spans if span.start >= cut and text[span.start] not in b"[{")
 
     @property
     def quotes(self) -> Mapping[str, tuple[Place, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -31,15 +31,11 @@ from structgen.masks.words import Words, pack
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.patience import Patience
+from structgen.trace.records import Finish
 from structgen.vocabulary import Vocabulary
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-Finish = Literal["end", "complete", "closed_by_budget", "stop", "length", "cut", "error"]
-"""Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
-`max_new_tokens` or the model's context came near; a stop string came; plain text reached its budget; a limit came
-within a call of a tool; see `error`."""
 
 
 class Session(RowText):
@@ -440,8 +436,8 @@ class Session(RowText):
         if self.finish is None and len(self._transcript.tokens) >= self.budget:
             self._stop_at_budget()
         steering = self._checks.steering
-        if self.finish is not None and steering is not None and steering.closed_by_budget:
-            self.finish = steering.finish
+        if self.finish is not None and steering is not None:
+            self.finish = steering.finish_of(self.finish)
 
     def _stop_when_complete(self, matcher: Matcher) -> None:
         """Ends a text that may end if it cannot go on."""

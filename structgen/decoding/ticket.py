@@ -222,7 +222,7 @@ def _end(operation: Operation, rows: Sequence[Decoded], stats: Sequence[Stats]) 
         "structgen.rollbacks": sum(each.rollbacks for each in stats),
         "structgen.rolled_back_tokens": sum(each.rolled_back for each in stats),
         "structgen.forwards": stats[0].forwards,
-        "structgen.cut_short": finishes["closed_by_budget"] + finishes["cut"],
+        "structgen.cut_short": finishes["closed_by_budget"] + finishes["capped"] + finishes["cut"],
         "structgen.failed": finishes["error"],
     }
     errors = [row.error for row in rows if row.error is not None]

@@ -27,6 +27,7 @@ from structgen.server.problems import Problem
 from structgen.server.wire import Common
 from structgen.tools.parameters import INPUT
 from structgen.tools.tool import new_id
+from structgen.trace.records import CUT
 
 Body = dict[str, Any]
 Event = dict[str, str]
@@ -83,9 +84,9 @@ class ChoiceText:
 
     @property
     def finish_reason(self) -> str:
-        """`length` if a limit cut the text or a call. A value that was closed in time is whole, see `about`."""
+        """`length` if a limit cut the text, a value or a call, though a value is closed and valid; see `about`."""
         assert self.generation is not None
-        if self.generation.finish in ("length", "cut"):
+        if self.generation.finish in CUT:
             return "length"
         return "tool_calls" if self.calls else "stop"
 

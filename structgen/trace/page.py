@@ -29,6 +29,7 @@ BEFORE, INSTEAD = 4, 6
 """Tokens that the list shows of the text before an undone text, and of what stands there instead."""
 FINISHES = {
     "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
+    "capped": "cut short by a cap",
     "stop": "ended by a stop string", "length": "plain text, at its limit", "cut": "cut off within a call",
     "error": "failed",
 }  # fmt: skip

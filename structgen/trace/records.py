@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from typing import Literal
 
 from structgen.errors import Reason, quoted
 
@@ -30,6 +31,20 @@ class Undone:
     count: int = 0
 
 
+Finish = Literal["end", "complete", "closed_by_budget", "capped", "stop", "length", "cut", "error"]
+"""Why a row stopped: the model chose an end token; the constraint left nothing to add; the value was closed because
+`max_new_tokens` or the model's context came near; a cap, such as `max_items`, cut it; a stop string came; plain text
+reached its budget; a limit came within a call of a tool; see `error`."""
+CUT: tuple[Finish, ...] = ("closed_by_budget", "capped", "length", "cut")
+"""The ends of texts that a limit has cut short."""
+
+VALUES = {
+    "max_new_tokens", "context", "seconds", "max_digits", "max_blanks", "max_repeated", "max_items", "max_depth",
+    "max_characters",
+}  # fmt: skip
+"""The limits of values. Thinking, plans and parts with a limit of their own may end at it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cap:
     """A limit that cut a value short.
@@ -47,6 +62,11 @@ class Cap:
     limit: float
     offset: int = field(default=0, compare=False)
     wanted: str = field(default="", compare=False)
+
+    @property
+    def cuts_a_value(self) -> bool:
+        """Has a value lost something? False for free text, which may end at its limit."""
+        return self.name in VALUES
 
     @property
     def option(self) -> str:

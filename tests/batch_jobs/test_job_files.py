@@ -125,7 +125,6 @@ def test_a_folder_may_hold_the_output(model, tmp_path):
     [
         ({"schema": {"type": "string", "maxLength": 9}}, "schema"),
         ({"prompt": "{text}!"}, "prompt"),
-        ({"limits": sg.Limits(max_new_tokens=99)}, "limits"),
         ({"banned": ["no"]}, "banned"),
         ({"guards": [sg.BannedPattern("a")]}, "guards"),
         ({"chat": True}, "chat"),
@@ -141,6 +140,27 @@ def test_another_job_does_not_go_on(model, out, changes, name):
     assert out.read_bytes() == before
     same = {"batch_size": 2, "limits": sg.Limits(), "banned": (), "prompt": None}
     assert sg.extract_many(model, ROWS, WORD, out=out, resume=True, **same).skipped == 6
+
+
+def test_what_limits_cut_is_done_again_with_other_limits(out):
+    """By a budget and by a cap; also after a job with the new limits that was killed before it came to them."""
+    model, rows = scripted(json.dumps([*range(30)])), ["a", "b", "c"]
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    few, more = sg.Limits(max_items=5), sg.Limits(max_items=100, max_new_tokens=300)
+
+    def lengths():
+        return [len(entry["value"]) for entry in lines(out)]
+
+    first = sg.extract_many(model, rows, numbers, out=out, limits=few)
+    assert (first.done, first.cut, lengths()) == (0, 3, [5, 5, 5])
+    assert json.loads((job_of(out) / "report.json").read_bytes())["cut"] == 3
+    same = sg.extract_many(model, rows, numbers, out=out, limits=few, resume=True)
+    assert (same.cut, same.skipped) == (0, 3)
+    part = sg.extract_many(model, rows[:1], numbers, out=out, limits=more, resume=True)
+    assert (part.done, sorted(lengths())) == (1, [5, 5, 30])
+    rest = sg.extract_many(model, rows, numbers, out=out, limits=more, resume=True)
+    assert (rest.done, rest.cut, rest.skipped, lengths()) == (2, 0, 1, [30, 30, 30])
+    assert sg.extract_many(model, rows, numbers, out=out, limits=few, resume=True).skipped == 3
 
 
 def test_inputs_that_have_changed_under_their_ids_are_done_again(model, out):

@@ -91,16 +91,19 @@ def test_any_object_and_plain_text(chat):
     assert chat(stop=[" Mor"]).choices[0].message.content == '{"name": "Ada'
 
 
-def test_a_value_that_is_closed_by_the_budget_is_whole_and_can_be_parsed(demo, chat):
+def test_a_value_that_a_limit_closes_is_valid_and_still_cut(demo, chat):
     schema = Person.model_json_schema()
     (choice,) = chat(response_format=schema_format(schema), max_tokens=17).choices
     assert Person.model_validate_json(choice.message.content)
-    assert choice.finish_reason == "stop"
+    assert choice.finish_reason == "length"
     assert choice.model_extra["structgen"]["finish"] == "closed_by_budget"
     assert choice.model_extra["structgen"]["caps"] == [{"name": "max_new_tokens", "pointer": "/city", "limit": 17}]
     parse = demo.client.chat.completions.parse
-    parsed = parse(model="demo", messages=ASK, temperature=0, max_tokens=17, response_format=Person)
-    assert parsed.choices[0].message.parsed.name == "Ada Moreau"
+    with pytest.raises(openai.LengthFinishReasonError):
+        parse(model="demo", messages=ASK, temperature=0, max_tokens=17, response_format=Person)
+    capped = {"structgen": {"budget": {"max_characters": 3}}}
+    (choice,) = chat(response_format=schema_format(schema), extra_body=capped).choices
+    assert (choice.finish_reason, choice.model_extra["structgen"]["finish"]) == ("length", "capped")
     strict = {"structgen": {"budget": {"strict": True}}}
     body = refused(chat, response_format=schema_format(schema), max_tokens=17, extra_body=strict)
     assert body["code"] == "budget_exhausted"

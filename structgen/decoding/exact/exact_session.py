@@ -25,13 +25,13 @@ from structgen.decoding.choosing.scores import penalise, penalties, processed
 from structgen.decoding.exact.refused_mass import NextTokens, Prefix, RefusedMass
 from structgen.decoding.exact.validity import LogValidity
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.session import Finish, Session
+from structgen.decoding.session import Session
 from structgen.errors import DeadEnd, NoExactSample, OptionError
 from structgen.masks.words import Words, bits_of
 from structgen.models.prefixes import common
 from structgen.models.transfer import upload_one
 from structgen.options import Limits, Sampling
-from structgen.trace.records import Undone
+from structgen.trace.records import Finish, Undone
 from structgen.vocabulary import Vocabulary
 
 ALL = 1 << 62

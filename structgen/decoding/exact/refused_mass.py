@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from structgen.decoding.choosing.measure import ALTERNATIVES, ChosenToken, measured
 from structgen.decoding.choosing.sampling import Columns, Scores
 from structgen.decoding.exact.validity import LogValidity, log_validity, log_validity_of_weights
-from structgen.decoding.session import Finish
 from structgen.masks.words import Words
+from structgen.trace.records import Finish
 
 KEPT_BYTES = 256 << 20
 """The most bytes of next-token laws that a tree keeps. The least recently used go first and may be read again."""

@@ -30,12 +30,12 @@ from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
-from structgen.errors import CallbackError, DeadEnd, OptionError, VocabularyError, quoted
+from structgen.errors import BudgetExhausted, CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.json_text.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
 from structgen.telemetry import rollbacks
-from structgen.trace.records import Cap
+from structgen.trace.records import Cap, Finish
 
 TRIES = 4
 """Tokens that are refused in one place before only the close is allowed."""
@@ -90,6 +90,7 @@ class Steering(RowRule):
         cap_reader: finds values beyond a cap; None if the text has none.
         plain: the text is plain, so ending at the budget cuts nothing short.
         turn: reads the text along if it may have calls.
+        strict: a cap ends the row with an error; else it closes the value.
 
     Attributes:
         cut: where a limit has ended the row within its calls; else None.
@@ -109,8 +110,9 @@ class Steering(RowRule):
         cap_reader: CapReader | PartCaps | None = None,
         plain: bool = False,
         turn: TurnReading | None = None,
+        strict: bool = False,
     ) -> None:
-        self._turn, self.cut = turn, cast("CutOff | None", None)
+        self._turn, self._strict, self.cut = turn, strict, cast("CutOff | None", None)
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
@@ -165,6 +167,13 @@ class Steering(RowRule):
             return "cut"
         return "length" if self._plain or (self._turn is not None and not self._turn.has_value) else "closed_by_budget"
 
+    def finish_of(self, finish: Finish) -> Finish:
+        """How the text ends, where nothing but limits is against its end: "capped" if a cap has cut a value short."""
+        if self.closed_by_budget:
+            return self.finish
+        capped = any(refused.names for refused in self._refused.values()) and self.finish == "closed_by_budget"
+        return "capped" if capped and finish in ("end", "complete") else finish
+
     def is_calling(self, text: Transcript) -> bool:
         """Does the text end within calls, which are never closed?"""
         return self._closes_in_time and self._turn is not None and self._turn.is_calling(text.tokens)
@@ -181,6 +190,11 @@ class Steering(RowRule):
         if limit is None:
             return True
         count = len(text.tokens) - 1
+        if self._strict:
+            text.cut(count)
+            raise BudgetExhausted(
+                f"{limit}={self._limit(limit)} cuts the value short; text so far: {quoted(text.text())}", text.text()
+            )
         if self.is_calling(text):
             self.cut = CutOff(count, limit, self._limit(limit), token)
             return False

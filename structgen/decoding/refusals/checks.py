@@ -132,6 +132,7 @@ def checks_for(
             cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
             turn=turn,
+            strict=limits.strict,
         )
     validators = None if target.type is Any else validators_of(target.type)
     validating = Validating(validators, vocabulary, limits.validations) if validators else None

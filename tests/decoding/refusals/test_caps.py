@@ -69,7 +69,7 @@ def test_a_value_is_closed_at_its_cap_and_the_text_goes_on(
         text = text.replace("[", "[\n    ").replace(", ", ",\n    ")
     found = run(text, max_new_tokens=800, whitespace=whitespace, fast_forward=fast_forward, **caps)
     (name, limit) = next(iter(caps.items()))
-    assert found.finish in ("complete", "end")
+    assert found.finish == "capped"
     jsonschema.validate(found.value, PERSON)
     if whitespace.kind != "indented" or pointer != "/tags":  # a script that stops at a blank goes no further
         assert found.caps[0] == sg.Cap(name, pointer, limit)
@@ -112,6 +112,20 @@ def test_white_space_around_a_flexible_value_ends(text: str) -> None:
         min(20, len(text) - len(text.lstrip())),
         min(20, len(text) - len(text.rstrip())),
     ]
+
+
+def test_what_comes_after_a_cut_is_marked() -> None:
+    """A count behind a list that a cap has ended; and a strict call says so instead of a value."""
+    schema = {"properties": {"rows": {"type": "array"}, "about": {"const": {"of": 1}}, "n": {"type": "integer"}}}
+    schema |= {"required": ["rows", "about", "n"], "additionalProperties": False}
+    text = json.dumps({"rows": [*range(23)], "about": {"of": 1}, "n": 23})
+    cut = run(text, schema, max_items=5)
+    assert (cut.value["rows"], cut.finish, cut.after_cuts) == ([*range(5)], "capped", ("/about/of", "/n"))
+    whole = run(text, schema)
+    assert (whole.value["n"], whole.finish, whole.after_cuts) == (23, "complete", ())
+    with pytest.raises(sg.errors.BudgetExhausted, match="max_items=5 cuts the value short") as told:
+        sg.generate(scripted(text), "x", schema, limits=sg.Limits(strict=True, max_items=5))
+    assert told.value.text.startswith('{"rows": [0, 1, 2, 3, 4')
 
 
 def test_a_cap_holds_as_soon_as_the_schema_lets_it() -> None:

@@ -115,7 +115,7 @@ def test_a_stuck_model_leaves_room_for_the_members_behind(vocabulary: Any, field
     run = sg.generate(model, "x", Report, details=True)
     assert run.value.note == "all is well", run.text
     assert {(cap.name, cap.pointer, cap.limit) for cap in run.caps} == {("max_repeated", f"/{field}", MOST)}
-    assert run.finish == "complete"
+    assert run.finish == "capped"
 
 
 def test_a_long_piece_is_found_where_the_budget_lets_it_repeat() -> None:
