@@ -123,10 +123,15 @@ class _Called:
 
 
 class Answer(ABC):
-    """The answer to a request, as it comes."""
+    """The answer to a request, as it comes.
+
+    Attributes:
+        called: the names of the tools that were called so far.
+    """
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
+        self.called: list[str] = []
         self._texts = [ChoiceText(losses=asked.losses, notes=asked.notes) for _ in asked.turns]
         self._called: list[_Called] = [_Called() for _ in asked.turns]
 
@@ -160,6 +165,7 @@ class Answer(ABC):
         """Yields an event as the client sees it: of a custom tool's arguments the text of `INPUT`, without JSON."""
         called = self._called[index]
         if isinstance(event, CallBegun):
+            self.called.append(event.name)
             called.tool, called.written, called.text = self._asked.tools.get(event.name), "", ""
             yield replace(event, name=event.name if called.tool is None else called.tool.name)
         elif called.tool is not None and called.tool.custom and isinstance(event, (ArgumentsPiece, CallEnded)):

@@ -6,20 +6,21 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from sse_starlette import EventSourceResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from structgen.errors import quoted
 from structgen.models.model import Model
 from structgen.server.asking import calls_refused
 from structgen.server.gate import MESSAGES, Gate, answer_with
@@ -28,6 +29,7 @@ from structgen.server.observing import Exchange, request_id
 from structgen.server.problems import Problem, client_gone
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.service import RunningRequest, Service, warm_up
+from structgen.server.sessions import page, session_of
 from structgen.server.settings import Settings
 from structgen.server.tokens import DetokenizeRequest, TokenizeRequest, count_tokens, detokenize, tokenize
 from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_request
@@ -86,6 +88,7 @@ class Routes:
             ("/metrics", self.metrics),
         ):
             app.add_api_route(path, answer, methods=["GET", "HEAD"])
+        app.add_api_route("/structgen/session/{name:path}", self.session, methods=["GET"])
         app.add_api_route("/v1/models", self.models, methods=["GET"])
         app.add_api_route("/v1/models/{name:path}", self.model, methods=["GET"])
         app.add_api_route("/v1/chat/completions", self._answering(ChatRequest), methods=["POST"])
@@ -126,6 +129,16 @@ class Routes:
         settings = self._settings
         self._require_key(request, settings.api_key if settings.metrics_key is None else (settings.metrics_key,))
         return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def session(self, request: Request, name: str) -> Response:
+        """Answers with the turns of a session: a page, or JSON for clients that prefer it."""
+        self._require_key(request, self._settings.api_key)
+        turns = self._service.sessions.turns(name)
+        if turns is None:
+            raise Problem(404, f"there is no session {quoted(name)}, or it is forgotten", "not_found")
+        if "application/json" in request.headers.get("accept", ""):
+            return JSONResponse({"session": name, "turns": turns})
+        return HTMLResponse(page(name, turns))
 
     async def models(self, request: Request) -> Response:
         self._require_key(request, self._settings.api_key)
@@ -188,7 +201,7 @@ class Routes:
                     self._require_key(request, self._settings.api_key)
                     with exchange.stage("body"):
                         body = await self._body(request)
-                    asked, run = await _unless_gone(request, self._started(kind, body, exchange))
+                    asked, run = await _unless_gone(request, self._started(kind, body, exchange, request.headers))
             except Problem:
                 metrics.over(exchange)
                 raise
@@ -206,11 +219,14 @@ class Routes:
 
         return answer
 
-    async def _started(self, kind: type[R], body: bytes, exchange: Exchange) -> tuple[R, RunningRequest]:
+    async def _started(
+        self, kind: type[R], body: bytes, exchange: Exchange, headers: Mapping[str, str]
+    ) -> tuple[R, RunningRequest]:
         """Reads and starts a request."""
         exchange.size = len(body)
         with exchange.stage("body"):
             asked = await self._service.read(kind, body)
+        exchange.session = session_of(asked, headers)
         return asked, await self._service.start(asked, exchange)
 
     async def _body(self, request: Request) -> bytes:

@@ -14,7 +14,7 @@ model_provider = "structgen"
 name = "structgen"
 base_url = "$url/v1"
 wire_api = "responses"
-""",
+$env""",
     "claude": """\
 # in the shell, before `claude`
 export ANTHROPIC_BASE_URL=$url
@@ -73,4 +73,5 @@ def client_lines(client: str, url: str, name: str, *, keyed: bool = False) -> st
         name: of the model.
         keyed: does the server ask for a key?
     """
-    return Template(CLIENTS[client]).substitute(url=url, name=name, key="YOUR_KEY" if keyed else "none")
+    env = 'env_key = "STRUCTGEN_API_KEY"\n' if keyed else ""  # codex reads no key, but the name of its variable
+    return Template(CLIENTS[client]).substitute(url=url, name=name, key="YOUR_KEY" if keyed else "none", env=env)

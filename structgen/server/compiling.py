@@ -25,9 +25,8 @@ T = TypeVar("T")
 
 AGAIN = 0.05
 """Seconds until a thread that has not ended is interrupted again."""
-SHARE, LONGEST = 0.25, 50
-"""What each further schema adds to the time of a request, in times of the first one's; and the most that they add up
-to."""
+SHARE, LONGEST = 0.5, 50
+"""What each tool adds to the time of a request, in times of one schema's; and the most that they add up to."""
 SHORTEST = 0.005
 """The shortest time between two looks at the clock of a thread, in seconds."""
 
@@ -67,19 +66,19 @@ class Compilers:
         self._seconds, self._prompt_seconds = seconds, prompt_seconds
 
     async def run(
-        self, work: Callable[[], T], *, large: bool = False, times: dict[str, float] | None = None, schemas: int = 0
+        self, work: Callable[[], T], *, large: bool = False, times: dict[str, float] | None = None, tools: int = 0
     ) -> T:
         """Runs a piece of work and returns its result.
 
         Args:
             large: the request is a large one.
             times: gets the seconds of its stages, see `_PooledWork.times`.
-            schemas: the number of its further schemas, as those of tools: each adds a `SHARE` of the time.
+            tools: their number: each adds a `SHARE` of the time, and the format of calls as much as two.
 
         Raises:
             Problem: it took too long, and was interrupted.
         """
-        seconds = self._seconds * min(1 + schemas * SHARE, LONGEST)
+        seconds = self._seconds * (min(1 + (tools + 2) * SHARE, LONGEST) if tools else 1)
         piece = _PooledWork(work, asyncio.get_running_loop())
         future = asyncio.get_running_loop().run_in_executor(self._large if large else self._pool, piece.run)
         future.add_done_callback(piece.is_over)

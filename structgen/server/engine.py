@@ -24,6 +24,8 @@ from structgen.server.problems import ShuttingDown, problem_of
 
 logger = logging.getLogger(__name__)
 
+TOOL_SHARE, MOST_TOOLS = 0.25, 200
+"""What each tool of a turn adds to its patience, in times of that of one schema; and how many of them do."""
 STEP_SECONDS = 0.001
 """Seconds that each step adds to a row's patience. Of 353 real schemas, 9 of 10 need less than half of it a token."""
 
@@ -232,6 +234,8 @@ class _Text:
     def __init__(self, index: int, turn: TurnRequest, job: EngineJob, rows: int, patience: float | None) -> None:
         self._index, self._turn, self.is_over = index, turn, False
         session = turn.request.sessions[0]
+        if patience is not None:
+            patience *= 1 + min(len(turn.tools), MOST_TOOLS) * TOOL_SHARE
         for each in {session, session.before or session}:
             each.patience.seconds, each.patience.each = patience, STEP_SECONDS
         self.ticket = replace(turn.request, batch_size=rows).submit(record=job.record, since=job.came)

@@ -184,7 +184,8 @@ class CountRequest(AnyRequest):
             if named is not None:
                 message = "a text cannot begin a value of a schema: ask for output_config.format alone"
                 raise invalid(f"messages.{len(self.messages) - 1}.role", message)
-            chat._begun = chat.messages.pop().content
+            chat._begun = last.content
+            del chat.messages[-1]
             chat.reasoning_effort = "none"
         return chat
 

@@ -79,6 +79,10 @@ class Exchange:
         size: the bytes of the body.
         span: OpenTelemetry's.
         notes: what of the request is read otherwise than it says.
+        session: its name; None for none.
+        tools: how many tools the model is offered.
+        calls: the names of those that it has called.
+        losses: does the answer tell what the model could not say?
 
     Args:
         headers: of the request; None for no span.
@@ -98,6 +102,10 @@ class Exchange:
     headers: InitVar[Mapping[str, str] | None] = None
     span: RequestSpan = field(init=False)
     notes: Notes = field(default_factory=Notes)
+    session: str | None = None
+    tools: int = 0
+    calls: list[str] = field(default_factory=list)
+    losses: bool = False
 
     def __post_init__(self, headers: Mapping[str, str] | None) -> None:
         operation = {} if self.route not in OPERATIONS else {"gen_ai.operation.name": OPERATIONS[self.route]}
@@ -145,11 +153,25 @@ class Exchange:
             **({} if self.param is None else {"param": self.param[:LONGEST]}),
             **({"message": self.message} if self.message and records.isEnabledFor(logging.DEBUG) else {}),
             **self.notes.told(),
+            **({} if self.session is None else {"session": self.session}),
+            **({"tools": self.tools, "calls": self.calls} if self.tools else {}),
+            **self._written(),
             "prompt_tokens": sum(text.prompt_tokens for text in self.texts),
             "cached_tokens": sum(text.stats.cached for text in self.texts),
             "tokens": 0 if self.job is None else self.job.tokens,
             **{f"{name}_ms": round(1000 * seconds, 1) for name, seconds in times.items()},
         }
+
+    def _written(self) -> dict[str, object]:
+        """Returns what masks, limits and rules have done to the texts, where they are complete."""
+        stats = [text.stats for text in self.texts]
+        counts = {
+            "forced_tokens": sum(each.fast_forwarded for each in stats),
+            "rolled_back_tokens": sum(each.rolled_back for each in stats),
+            "refused_tokens": sum(len(text.losses) for text in self.texts) if self.losses else 0,
+        }
+        finishes = [str(text.finish) for text in self.texts]
+        return {**{name: count for name, count in counts.items() if count}, **({"finish": finishes} if stats else {})}
 
     def log(self) -> dict[str, object]:
         """Writes the line of the request into the log, and returns it."""
@@ -175,9 +197,16 @@ class Metrics:
 
     Args:
         running, waiting: return how many texts are decoded now, and how many wait for a row.
+        note: is told of each request that is over, with its line of the log.
     """
 
-    def __init__(self, running: Callable[[], float], waiting: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        running: Callable[[], float],
+        waiting: Callable[[], float],
+        note: Callable[[Exchange, Mapping[str, object]], None],
+    ) -> None:
+        self._note = note
         self._registry = CollectorRegistry()
         count = partial(Counter, registry=self._registry)
         seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
@@ -236,6 +265,7 @@ class Metrics:
         for stage, seconds in exchange.stages().items():
             self.stages.labels(stage).observe(seconds)
         record = exchange.log()
+        self._note(exchange, record)
         exchange.span.end(exchange.attributes(record), exchange.status)
 
 

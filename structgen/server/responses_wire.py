@@ -176,8 +176,7 @@ def _messages(items: Sequence[InputItem], notes: Notes) -> Iterator[Message]:
             if item.type == "message":
                 yield Message(role=fields.role, content=fields.parts("content"))
             elif item.type in ("function_call_output", "custom_tool_call_output"):
-                output, call_id = fields.parts("output"), fields.string("call_id")
-                yield Message.model_validate({"role": "tool", "content": output, "tool_call_id": call_id})
+                yield fields.outcome
             else:
                 raise fields.problem("type", f"{quoted(item.type)} items are not read here")
     if turn:
@@ -218,6 +217,14 @@ class _ItemFields:
             "type": "function",
             "function": {"name": called, "arguments": arguments},
         }
+
+    @property
+    def outcome(self) -> Message:
+        """The result of a call. One without a call is what a client tells by itself."""
+        if self._fields.get("call_id") is None and "name" in self._fields:
+            return Message(role="user", content=f"{self.string('name')}: {self.text('output', 'input_text')}")
+        fields = {"role": "tool", "content": self.parts("output"), "tool_call_id": self.string("call_id")}
+        return Message.model_validate(fields)
 
     @property
     def thought(self) -> str:

@@ -26,6 +26,7 @@ from structgen.server.observing import Exchange, Metrics
 from structgen.server.problems import Problem, ShuttingDown, problem_of
 from structgen.server.responses_answers import ResponseAnswer
 from structgen.server.responses_wire import InputItem, ResponsesRequest
+from structgen.server.sessions import Sessions
 from structgen.server.settings import Settings
 from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_request
 
@@ -52,6 +53,7 @@ class Service:
     Attributes:
         texts: the number of texts of requests that are not over.
         ready: new requests are welcome; not so once the server is told to end, though it still takes them for a while.
+        sessions: the last turns of clients' sessions.
         draining: the server ends: it takes no new requests.
     """
 
@@ -60,7 +62,8 @@ class Service:
         self.settings, self._model = settings, model
         self._compilers = Compilers(settings.compilers, settings.schema_seconds, settings.prompt_seconds)
         self._engine = ModelThread(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
-        self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting)
+        self.sessions = Sessions()
+        self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting, self.sessions.note)
         self.texts, self.ready, self.draining = 0, True, False
         self._kept = BoundedCache[str, list[InputItem]](KEPT, lambda items: sum(len(str(each)) for each in items))
         self._reading, self._next_read = asyncio.Lock(), 0.0
@@ -119,10 +122,11 @@ class Service:
             work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
             tools = len(getattr(request, "tools", None) or ())
             large = exchange.size > LARGE
-            asked = await self._compilers.run(work, large=large, times=exchange.seconds, schemas=tools)
+            asked = await self._compilers.run(work, large=large, times=exchange.seconds, tools=tools)
             run.answer = answer(asked, request)
             streams, record = bool(request.stream), asked.losses or asked.top_logprobs is not None
-            run.losses = asked.losses
+            run.losses = exchange.losses = asked.losses
+            exchange.tools, exchange.calls = len(asked.tools), run.answer.called
             if isinstance(request, ResponsesRequest) and request.store:
                 run.at_end.callback(self._keep, request, run.answer)
             tell = run.news.put_nowait

@@ -40,7 +40,7 @@ class Settings:
             a thread cannot be read, wall time. The slowest of 2,837 real schemas takes 0.15 s.
         prompt_seconds: CPU time to write the prompt by its chat template and to encode it.
         row_seconds: CPU time of a text's constraint on the model's thread, where all other rows wait for it; each step
-            adds a millisecond. A text that needs more fails.
+            adds a millisecond, and each tool a quarter. A text that needs more fails.
         compilers: the number of threads that read and compile schemas.
         request_seconds: time from a request to the end of its answer.
         drain_seconds: time from SIGTERM in which `/ready` says no while requests are still taken, so that a balancer

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import urllib.error
+import urllib.request
 
 import anthropic
 import openai
 import pytest
 
-from structgen.server import Settings
+from structgen.server import CLIENTS, Settings, client_lines
 from structgen.testing import scripted_chat
 from tests.support.patches import PATCH_GRAMMAR
 from tests.support.serving import served
@@ -51,6 +53,7 @@ def test_a_session_with_a_patch_and_a_namespace(agents):
         assert (about["ignored"], about["left_out"]) == (["client_metadata"], ["web_search"])
         result = {"type": f"{item['type']}_output", "call_id": item.get("call_id"), "output": "done"}
         items += [item, {**result, "output": [{"type": "input_text", "text": "done"}]}]
+        items += [{"type": "function_call_output", "name": "goal", "namespace": "agent", "output": "to edit"}]
     (patch, pieces), (read, _), (said, _) = seen
     assert (patch["type"], patch["name"], patch["input"]) == ("custom_tool_call", "apply_patch", PATCH)
     assert "".join(event.delta for event in pieces[:-1]) == pieces[-1].input == PATCH
@@ -163,3 +166,31 @@ def test_messages_with_fields_of_their_agent(agents):
     counted = client.messages.count_tokens(model="m", messages=begun, tools=tools).input_tokens
     assert done.usage.input_tokens + (done.usage.cache_read_input_tokens or 0) == counted
     assert counted - client.messages.count_tokens(model="m", messages=[ask], tools=tools).input_tokens == len("I think")
+
+
+def test_the_page_of_a_session(agents):
+    create = agents.client.responses.create
+    asked = {"model": "m", "tools": TOOLS, "prompt_cache_key": "run-7", "input": "?"}
+    items = [{"role": "user", "content": "?"}, *(item.model_dump() for item in create(**asked).output)]
+    items += [{"type": "custom_tool_call_output", "call_id": items[-1]["call_id"], "output": "done"}]
+    create(**{**asked, "input": items})
+    url = f"{agents.url}/structgen/session/run-7"
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": "application/json"})) as answer:
+        first, second = json.load(answer)["turns"]
+    assert (first["calls"], second["calls"], first["tools"]) == (["apply_patch"], ["mcp__files__read"], 3)
+    assert first["prompt_tokens"] < second["prompt_tokens"]
+    with urllib.request.urlopen(url) as answer:
+        text = answer.read().decode()
+    assert "mcp__files__read" in text
+    assert "web_search" in text
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{agents.url}/structgen/session/other")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_lines_of_a_client_have_the_address_and_the_name(client):
+    lines = client_lines(client, "http://127.0.0.1:8000", "qwen", keyed=True)
+    assert "http://127.0.0.1:8000" in lines
+    assert "$" not in lines
+    assert "qwen" in lines
+    assert "YOUR_KEY" in lines or "STRUCTGEN_API_KEY" in lines
