@@ -111,6 +111,7 @@ CLIENTS = {
         "@qwen-code/qwen-code",
         ("qwen", "--auth-type", "openai", "-y", "-p", "{task}"),
         (
+            ("read_file", {"file_path": "{file}"}),  # in place of a turn that the client writes itself
             ("read_file", {"file_path": "{file}"}),
             ("edit", {"file_path": "{file}", "old_string": "hello", "new_string": "goodbye"}),
         ),
