@@ -164,7 +164,7 @@ class RunError(StructgenError, RuntimeError):
     """The run could not go on."""
 
 
-def unforeseen(what: str, cause: Exception) -> RunError:
+def unforeseen(what: str, cause: BaseException) -> RunError:
     """The error of one row or request for an exception that nobody foresaw, which is its cause."""
     error = RunError(f"{what}: {type(cause).__name__}: {excerpt(cause)}")
     error.__cause__ = cause

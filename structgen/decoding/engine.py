@@ -76,6 +76,7 @@ class Engine:
         self._tickets: list[Ticket] = []
         self._measured: list[Ticket] = []  # whose measures somebody may still read
         self._may_forget = False
+        self._admitted: set[Ticket] = set()  # whose rows all have a place, if no other rows are decoded
         self._owners: dict[Decoded, tuple[Ticket, int]] = {}  # of what is decoded: its ticket, and its number there
         self._batch: Batch | None = None
         self._stack = ExitStack()
@@ -183,9 +184,11 @@ class Engine:
         """Takes a step for all rows that are waited for."""
         began, wanted = time.perf_counter(), self._wanted()
         try:
-            self._change()
+            if self._arrived or self._cancelled or self._may_forget:
+                self._change()
             if self._batch is not None:
-                self._admit(self._batch, wanted)
+                if wanted != self._admitted:
+                    self._admit(self._batch, wanted)
                 self._batch.step()
         except Exception as error:  # noqa: BLE001 - the model cannot be read at all
             self._fail(error)
@@ -196,20 +199,22 @@ class Engine:
         for ticket in wanted:
             if ticket.left:
                 ticket.stepped(now)
-        self._collect(now)
+        if self._batch is not None and self._batch.left:
+            self._collect(now)
         with self._lock:
             self._seconds, self._released = now - began, []
-            for wait in [wait for wait in self._waits if wait.until()]:
-                self._released += [(ticket, wait.thread) for ticket in wait.tickets if ticket.left]
-                if wait is not own:
-                    self._waits.remove(wait)
-                    wait.woken.notify()
+            for wait in tuple(self._waits):
+                if wait.until():
+                    self._released += [(ticket, wait.thread) for ticket in wait.tickets if ticket.left]
+                    if wait is not own:
+                        self._waits.remove(wait)
+                        wait.woken.notify()
 
     def _wanted(self) -> set[Ticket]:
         """The tickets that are waited for. Waits a moment for those whose users were just given their events."""
         with self._lock:
             me = threading.get_ident()
-            if absent := {ticket for ticket, thread in self._released if thread != me}:
+            if self._released and (absent := {ticket for ticket, thread in self._released if thread != me}):
                 self._returned.wait_for(
                     lambda: absent.isdisjoint(t for t in self._tickets if t.left) or absent <= self._awaited(),
                     min(LINGER_SECONDS, LINGER_SHARE * self._seconds),
@@ -226,6 +231,7 @@ class Engine:
             cancelled, self._cancelled = self._cancelled, []
         arrived = [ticket for ticket in arrived if ticket not in cancelled]
         self._tickets += arrived
+        self._admitted = set()
         for ticket in arrived:
             if self._batch is None:
                 self._stack.enter_context(evaluating(self.module))
@@ -245,13 +251,14 @@ class Engine:
 
     def _admit(self, batch: Batch, wanted: set[Ticket]) -> None:
         """Lets rows join in the order of their coming, as far as there are places, and tells the batch who pauses."""
-        taken = sum(ticket.seats for ticket in wanted)
+        taken, queued = sum(ticket.seats for ticket in wanted), False
         for ticket in [ticket for ticket in self._tickets if ticket.queue and ticket in wanted]:
             while ticket.queue:
                 row = ticket.rows[ticket.queue[0]]
                 within = ticket.seats + _seats(row) <= ticket.at_once or not ticket.seats
                 fits = taken + _seats(row) <= max(self.rows, ticket.at_once) or not taken
                 if not fits or not within or (batch.most is not None and self.running >= batch.most):
+                    queued = True
                     break
                 self._join(batch, ticket, ticket.queue.popleft())
                 taken += _seats(row)
@@ -259,6 +266,7 @@ class Engine:
         batch.ledger.traced = any(ticket.record for ticket in wanted)
         decoded: list[Decoded] = [] if wanted.issuperset(self._tickets) else [*batch.sessions, *batch.searches]
         batch.paused = frozenset(row for row in decoded if self._owners[row][0] not in wanted)
+        self._admitted = set() if queued or batch.paused else wanted  # nothing is to be done until others are wanted
 
     def _join(self, batch: Batch, ticket: Ticket, number: int) -> None:
         first = row = ticket.rows[number]

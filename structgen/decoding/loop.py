@@ -163,11 +163,11 @@ class Batch:
         for session in self._going():
             if session.patience.deadline.is_bounded:
                 session.end_if_late()
-        for search in self._searching():
+        for search in self._searching() if self.searches else ():
             search.end_if_late()
         walk_known(self._going())
         self._leave_done()
-        sessions, searches = self._going(), self._searching()
+        sessions, searches = self._going(), self._searching() if self.searches else []
         if not sessions and not searches:
             return
         self._held = self._parts.read(self.forward, sessions) if self.in_parts else frozenset()
@@ -196,7 +196,7 @@ class Batch:
     def _leave_done(self) -> None:
         for session in [s for s in self.sessions if s.finish is not None]:
             self._leave(session)
-        for search in [s for s in self.searches if s.done]:
+        for search in [s for s in self.searches if s.done] if self.searches else ():
             self._leave_search(search)
 
     def _read(
@@ -208,10 +208,14 @@ class Batch:
         """
         ahead, logits = self._ahead
         self._ahead = (), None
-        rows = [row for search in searches for row in search.rows]
-        known = self._forced.confirm(rows) if rows else {}
-        drafted = [search for search in searches if known.keys() >= set(search.rows)]
-        self.drafted.update(drafted)
+        rows: list[Row] = []
+        known: dict[Row, Tensor] = {}
+        drafted: list[BeamSearch] = []
+        if searches:
+            rows = [row for search in searches for row in search.rows]
+            known = self._forced.confirm(rows)
+            drafted = [search for search in searches if known.keys() >= set(search.rows)]
+            self.drafted.update(drafted)
         if self.paused:
             for session in [s for s in ahead if s in self.paused and s.row.is_read]:
                 session.row.reread()
@@ -224,8 +228,8 @@ class Batch:
             searched = torch.stack([known[row] for row in rows]) if rows else logits
         else:
             sessions = [s for s in sessions if s not in self._held] if self._held else sessions
-            left = [row for row in rows if row not in known]
-            forced = [search for search in searches if known.keys().isdisjoint(search.rows)]
+            left = [row for row in rows if row not in known] if known else rows
+            forced = [search for search in searches if known.keys().isdisjoint(search.rows)] if known else searches
             logits = searched = self._read_now(sessions, left, forced) if sessions or left else torch.empty(0)
             if searches:
                 logits, searched = logits[: len(sessions)], logits[len(sessions) :]
@@ -253,10 +257,10 @@ class Batch:
         with in_portions(self.forward, own):
             columns = self.forward.columns_for(rows) if forced or self._drafts is not None else 0
             drafts = [()] * len(own) if self._drafts is None else self._drafts.of(sessions, columns)
-            texts = {
-                row: text for each in forced for row, text in zip(each.rows, each.next_forced(columns - 1), strict=True)
-            }
-            spans = [texts.get(row, ()) for row in beams]
+            texts = dict[Row, Sequence[int]]()
+            for search in forced:
+                texts |= zip(search.rows, search.next_forced(columns - 1), strict=True)
+            spans = [texts.get(row, ()) for row in beams] if beams else []
             if not any(drafts) and not any(spans):
                 return self.forward.read(rows)
             read = self.forward.read_drafted(rows, [*drafts, *spans])
@@ -349,8 +353,8 @@ class Batch:
         if isinstance(self._module, PreTrainedModel):
             prefixes_of(self._module).clear()
         parked, self._parked = self._parked, deque()
-        tried = [*self._going(), *self._searching()]
-        paused = [unit for unit in (*self.sessions, *self.searches) if unit in self.paused]
+        tried: list[Decoded] = [*self._going(), *self._searching()]
+        paused: list[Decoded] = [unit for unit in (*self.sessions, *self.searches) if unit in self.paused]
         going = self.begin_anew(tried, error)
         if not any(unit.error is not None for unit in tried):
             tried = going
@@ -379,7 +383,7 @@ class Batch:
             self.begin_anew(half, error)
             try:
                 self._step()
-                alive += self.sessions + self.searches
+                alive += [*self.sessions, *self.searches]
             except Exception as again:  # noqa: BLE001 - as in `step`
                 alive += self._alive_of_halves(self.begin_anew((*self.sessions, *self.searches), again), again)
         return alive
