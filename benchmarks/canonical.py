@@ -104,17 +104,17 @@ def drawn(tokenizer: Tokenizer, stride: int) -> Drawn:
             valid = [test["data"] for test in row["tests"] or [] if test["valid"]][:2]
             for at, data in enumerate([*valid[:1], *valid]):
                 ids = encoded(PROMPT + json.dumps(data, ensure_ascii=False))[len(prompt) :][:LONGEST]
-                ways = [(plain, -1, None), (grammar, 1, started(vocabulary, continuations, prompt))]
+                ways = [(plain, -1, None), (grammar, 1, CanonicalRow(vocabulary, continuations, strict=False))]
                 for each, sign, canonical_row in ways if number % 2 else ways[::-1]:
-                    taken, said_tokens = said(each.matcher(), canonical_row, ids)
+                    taken, said_tokens = said(each.matcher(), canonical_row, ids, prompt)
                     seconds[at] += sign * taken
                     steps[at] += said_tokens if canonical_row is None else 0
-            canonical = started(vocabulary, continuations, prompt)
-            ids = walk(vocabulary, grammar.matcher(), canonical, random.Random(number), prompt)
+            canonical = CanonicalRow(vocabulary, continuations, strict=False)
+            ids, was_relaxed = walk(vocabulary, grammar.matcher(), canonical, random.Random(number), prompt)
         except StructgenError:
             continue
         texts, tokens = texts + 1, tokens + len(ids)
-        if canonical.relaxed:
+        if was_relaxed:
             relaxed[row["id"]] += 1
         elif encoded(PROMPT + vocabulary.decode(ids).decode()) != [*prompt, *ids]:
             wrong.append(row["id"])
@@ -122,16 +122,10 @@ def drawn(tokenizer: Tokenizer, stride: int) -> Drawn:
     return Drawn(texts, tokens, wrong, relaxed, first, again, second)
 
 
-def started(vocabulary: sg.engine.Vocabulary, continuations: Continuations, prompt: Sequence[int]) -> CanonicalRow:
-    """A row behind a prompt."""
-    row = CanonicalRow(vocabulary, continuations, strict=False)
-    row.start(prompt)
-    return row
-
-
-def said(matcher: Matcher, row: CanonicalRow | None, ids: Sequence[int]) -> tuple[float, int]:
+def said(matcher: Matcher, row: CanonicalRow | None, ids: Sequence[int], prompt: Sequence[int]) -> tuple[float, int]:
     """The seconds of a document, as far as the schema takes it, and its tokens."""
-    text, begun = Transcript(matcher.grammar.vocabulary, matcher, Row(())), time.thread_time()
+    readers, begun = [] if row is None else [row], time.thread_time()
+    text = Transcript(matcher.grammar.vocabulary, matcher, Row(prompt), readers=readers)
     for token in ids:
         try:
             words = matcher.mask()
@@ -148,10 +142,10 @@ def said(matcher: Matcher, row: CanonicalRow | None, ids: Sequence[int]) -> tupl
 
 def walk(
     vocabulary: sg.engine.Vocabulary, matcher: Matcher, row: CanonicalRow, draw: random.Random, prompt: Sequence[int]
-) -> list[int]:
-    """Draws a text, as far as it may be cut."""
+) -> tuple[list[int], bool]:
+    """Draws a text, as far as it may be cut. Was a step relaxed?"""
     sizes, way = np.diff(vocabulary.offsets), draw.choice((None, min, max))
-    text = Transcript(vocabulary, matcher, Row(()), followers=[row.truncate])
+    text = Transcript(vocabulary, matcher, Row(prompt), readers=[row])
     while len(text.tokens) < LONGEST:
         try:
             left = row.allowed(matcher.mask(), text)
@@ -166,10 +160,10 @@ def walk(
         text.take(token, None)
         if not row.keeps(text):
             text.cut(len(text.tokens) - 1)
-    ids = text.tokens
-    while ids and not row.relaxed and not vocabulary.is_canonical([*prompt, *ids]):  # cut off within a chunk
+    ids, was_relaxed = text.tokens, row.relaxed(text) > 0
+    while ids and not was_relaxed and not vocabulary.is_canonical([*prompt, *ids]):  # cut off within a chunk
         ids.pop()
-    return ids
+    return ids, was_relaxed
 
 
 class Pair(NamedTuple):
@@ -230,8 +224,7 @@ def summed(model: sg.Model, chances: Any, grammar: Any, canonical: bool) -> dict
             return
         words = matcher.mask()
         if canonical:
-            row.start([])
-            text = Transcript(model.vocabulary, matcher, Row(()))
+            text = Transcript(model.vocabulary, matcher, Row(()), readers=[row])
             text.tokens = said
             words = row.allowed(words, text, each=True)
         tokens = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))

@@ -42,8 +42,8 @@ from transformers import NoBadWordsLogitsProcessor
 
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, GuardMask
 from structgen.masks.words import bits_of
@@ -159,7 +159,7 @@ def by_guard(model: Small, samples: int) -> Distribution:
             matcher=None,
             sampling=Sampling(temperature=1.0, seed=seed),
             limits=limits,
-            checks=Checks(Guarding([guard], model.vocabulary)),
+            rules=Rules(Guarding([guard], model.vocabulary)),
         )
         for seed in range(samples)
     ]

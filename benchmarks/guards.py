@@ -38,8 +38,8 @@ from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedWords, Veto
@@ -99,8 +99,8 @@ class Outcome:
 def guarded(model: Stubborn, word: str, rollbacks: int) -> Outcome:
     """What structgen says."""
     vocabulary, model.read, model.forwards = model.vocabulary, 0, 0
-    checks, limits = Checks(Guarding([BannedWords([word])], vocabulary)), Limits(TOKENS, rollbacks)
-    session = Session(Prompt(PROMPT), vocabulary, matcher=None, sampling=Sampling(), limits=limits, checks=checks)
+    rules, limits = Rules(Guarding([BannedWords([word])], vocabulary)), Limits(TOKENS, rollbacks)
+    session = Session(Prompt(PROMPT), vocabulary, matcher=None, sampling=Sampling(), limits=limits, rules=rules)
     decode(model, vocabulary, [session])
     assert session.error is None, session.error
     return Outcome(session.said, model.forwards, model.read)
@@ -254,9 +254,7 @@ def free(vocabulary: Vocabulary, guard: BannedWords | None) -> Session:
     """A row of 128 tokens, whatever they are."""
     guards = None if guard is None else Guarding([guard], vocabulary)
     endless = Sampling(temperature=1.0, seed=3)
-    return Session(
-        Prompt(PROMPT), vocabulary, matcher=None, sampling=endless, limits=Limits(128), checks=Checks(guards)
-    )
+    return Session(Prompt(PROMPT), vocabulary, matcher=None, sampling=endless, limits=Limits(128), rules=Rules(guards))
 
 
 def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:

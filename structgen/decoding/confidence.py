@@ -261,8 +261,7 @@ class Confidence:
                 return None
             texts = [b"null"]
         again = self._again
-        canonical, spans = (None, None) if again is None else (again.canonical, again.spans)
-        root = RunText.of(self._matcher.fork(), self._tokens[:first], canonical, spans)
+        root = RunText.of(self._matcher.fork(), self._tokens[:first], again)
         lead = self._text[len(root.transcript.said) : span.start]
         choices = zip(self._run, self._choices, strict=False)
         known = {index: token if choice is None else choice for index, (token, choice) in enumerate(choices)}

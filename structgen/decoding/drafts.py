@@ -128,7 +128,7 @@ class Drafts(DraftReader):
         """The draft that fits into the columns behind a row's pending tokens, and into its budget."""
         row = session.row
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
-        if room > 0 and not row.is_cut:
+        if room > 0 and not row.is_cut and session.has_room:
             with suppress(StructgenError):  # raised again when the row itself comes there
                 return self._guessed(session, room)
         return Draft(session, len(row.ids), [], 0)

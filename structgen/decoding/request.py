@@ -110,10 +110,11 @@ class Request:
         healed, healing, is_json = b"", session.healing, self.targets[row].is_json
         if healing is not None:
             healed = vocabulary.token(session.prompt[-1])
-            tokens = [*healing.tokens, *tokens[session.healed :]]
-            entries = [*healing.entries, *entries[session.healed :]]
+            token, entry = healing
+            tokens = [token, *tokens[session.healed :]]
+            entries = [entry, *entries[session.healed :]]
             choices[: session.healed] = [None] * min(session.healed, len(choices))
-            measured = [*healing.choices(ledger), *choices[session.healed :]]
+            measured = [*([] if ledger is None else [ledger.choice(*entry)]), *choices[session.healed :]]
         return Generation(
             value=value,
             text=text,

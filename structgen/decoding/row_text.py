@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.row_refusals import RowRefusals
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import RefusedToken
 from structgen.guards.validators import Accepted
-from structgen.masks import Matcher
 from structgen.trace.records import Absence, Cap, Undone
 from structgen.vocabulary import Vocabulary
 
@@ -20,27 +19,27 @@ PART_LIMIT = "max_tokens"
 
 
 class RowText:
-    """The text of one row with what is known of it. The base class of `Session`."""
+    """The text of one row with what is known of it. The base class of `Session`.
+
+    Attributes:
+        tokens: the generated ids, with the end token if the model chose one.
+        matcher: of the row's constraint; None for plain text.
+        row: what the model has to read.
+    """
 
     _transcript: Transcript
-    _checks: Checks
+    _rules: Rules
     _refusals: RowRefusals
     _vocabulary: Vocabulary
 
-    @property
-    def tokens(self) -> list[int]:
-        """The generated ids, with the end token if the model chose one."""
-        return self._transcript.tokens
+    def _say(self, text: Transcript) -> None:
+        """Makes a text that of this row."""
+        self._transcript, self.tokens, self.matcher, self.row = text, text.tokens, text.matcher, text.row
 
     @property
     def healed(self) -> int:
         """The number of first tokens that stand for the end of the prompt's last token, see `healing`."""
         return self._transcript.healed
-
-    @property
-    def matcher(self) -> Matcher | None:
-        """The matcher of the row's constraint; None for plain text."""
-        return self._transcript.matcher
 
     @property
     def rollbacks(self) -> int:
@@ -89,24 +88,24 @@ class RowText:
     @property
     def accepted(self) -> Accepted | None:
         """The text with the value that the type's validators made of it; None without validators."""
-        validating = self._checks.validating
+        validating = self._rules.validating
         accepted = None if validating is None else validating.accepted
         return accepted if accepted is not None and accepted.text == self.said else None
 
     @property
     def rules(self) -> str:
         """The options beside the constraint that refuse tokens, in words."""
-        return self._checks.names
+        return self._rules.names
 
     @property
     def absences(self) -> dict[str, Absence]:
         """What was decided about members that may be null, by JSON pointer."""
-        return {} if self._checks.absence is None else self._checks.absence.absences
+        return {} if self._rules.absence is None else self._rules.absence.absences(self._transcript)
 
     @property
     def decided(self) -> frozenset[int]:
         """The numbers of tokens before the places where that was decided."""
-        return frozenset() if self._checks.absence is None else self._checks.absence.decided
+        return frozenset() if self._rules.absence is None else self._rules.absence.decided(self._transcript)
 
     def choices(self, ledger: Ledger | None, start: int = 0) -> list[ChosenToken | None]:
         """The measures of each token from `start` on; None if the model was not asked. Empty without a ledger."""
@@ -127,8 +126,8 @@ class RowText:
 
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
-        pieces, steering = [self._vocabulary.token(token) for token in self.tokens], self._checks.steering
-        caps = [] if steering is None else steering.caps(pieces, is_json=is_json)
+        steering = self._rules.steering
+        caps = [] if steering is None else steering.caps(self._transcript, is_json=is_json)
         for count, limit in [] if self.matcher is None else self.matcher.cuts():
-            caps.append(Cap(PART_LIMIT, "", limit, len(b"".join(pieces[:count]))))
+            caps.append(Cap(PART_LIMIT, "", limit, len(self._vocabulary.decode(self.tokens[:count]))))
         return tuple(sorted(caps, key=lambda cap: cap.offset))

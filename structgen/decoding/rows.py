@@ -16,7 +16,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.exact.exact_session import ExactSession, require_exact
 from structgen.decoding.exact.refused_mass import RefusedMass
 from structgen.decoding.grammars import grammar_for, spans_for
-from structgen.decoding.healing import healing_session
+from structgen.decoding.healing import seam_of
 from structgen.decoding.plan_first import plan_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
@@ -24,9 +24,9 @@ from structgen.decoding.prompts.sources import sourced_targets
 from structgen.decoding.prompts.targets import Target, asked_target, targets_of
 from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
-from structgen.decoding.refusals.checks import Checks, checks_for
 from structgen.decoding.refusals.guarding import guards_behind, guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings
+from structgen.decoding.refusals.rules import Rules, rules_for
 from structgen.decoding.session import Session
 from structgen.decoding.thinking import (
     Wanted,
@@ -175,9 +175,9 @@ class RowBuilder:
             return self._exact_session(plan, grammar)
         if self.beams is not None:
             _require_searchable(plan)
-        checks, options = self._session_options(plan, grammar)
+        rules, options = self._session_options(plan, grammar)
         kind = Session if self.beams is None else Hypothesis
-        session = kind(plan.prompt, model.vocabulary, checks=checks, **options)
+        session = kind(plan.prompt, model.vocabulary, rules=rules, **options)
         if self._options.plan is not None:
             session.before = plan_session(model, plan.prompt, plan.limits, plan.target, session, plan.guards)
         elif isinstance(plan.thinking, Thinking):
@@ -185,12 +185,14 @@ class RowBuilder:
         elif may_think and self.beams is None:
             constraint = plan.target.constraint
             session.before = opened_thinking(model, plan.prompt, constraint, session, plan.guards)
-        if session.before is None and self._heals:
-            session.before = healing_session(plan.prompt, model.vocabulary, grammar, checks.canonical, session)
+        if session.before is None and self._heals and not session.done:
+            seam = seam_of(plan.prompt, model.vocabulary, grammar, rules.canonical)
+            if seam is not None:
+                session.open_seam(seam)
         return session
 
-    def _session_options(self, plan: RowPlan, grammar: Grammar | None) -> tuple[Checks, dict[str, Any]]:
-        """The checks and the other options of a row's session."""
+    def _session_options(self, plan: RowPlan, grammar: Grammar | None) -> tuple[Rules, dict[str, Any]]:
+        """The rules and the other options of a row's session."""
         constraint, stop = plan.target.constraint, plan.limits.stop
         turn = constraint if isinstance(constraint, Turn) else None
         if stop and constraint is not None and (turn is None or not turn.rules.text):
@@ -198,11 +200,11 @@ class RowBuilder:
         turn_text = None if turn is None else turn.reading(self._model.vocabulary, stop)
         limits, bound = self._within_context(plan.prompt, plan.limits)
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
-        checks = checks_for(
+        rules = rules_for(
             self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
             turn_text, canonical=str(self._options.canonical), absent=thresholds_of(self._options.absent),
         )  # fmt: skip
-        return checks, {
+        return rules, {
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
             "limits": limits,
@@ -216,7 +218,7 @@ class RowBuilder:
             sampling, beams=self.beams is not None, thinking=bool(plan.thinking), canonical=canonical,
             phrases=plan.phrases is not None,
         )  # fmt: skip
-        checks, options = self._session_options(plan, grammar)
+        rules, options = self._session_options(plan, grammar)
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
         law = replace(sampling, seed=None, processors=()), options["limits"], id(plan.target)
@@ -226,7 +228,7 @@ class RowBuilder:
             self._model.vocabulary,
             mass=self._masses.setdefault(key, RefusedMass()),
             local=lambda: self._session(plan._replace(sampling=replace(sampling, exact=False))),
-            checks=replace(checks, steering=None),
+            rules=replace(rules, steering=None),
             **options,
         )
 

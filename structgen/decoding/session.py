@@ -16,12 +16,12 @@ from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING, Draws
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.checks import Checks
+from structgen.decoding.refusals.canonical_row import CanonicalPlace, CanonicalRow
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.row_refusals import RowRefusals
 from structgen.decoding.refusals.rule import RowCheck
-from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.rules import Rules
+from structgen.decoding.refusals.transcript import Seam, Transcript
 from structgen.decoding.row_text import RowText
 from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, Stopped, StructgenError, quoted, unforeseen
@@ -70,7 +70,7 @@ class Session(RowText):
         sampling: Sampling,
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
         spans: Spans | None = None,
-        checks: Checks = Checks(),  # noqa: B008 - a frozen value
+        rules: Rules = Rules(),  # noqa: B008 - a frozen value
     ) -> None:
         self.prompt, self.sampling, self.budget = prompt.ids, sampling, limits.max_new_tokens
         self.finish: Finish | None = None
@@ -82,19 +82,18 @@ class Session(RowText):
         draws = not sampling.greedy or (self._budgets is not None and any(self._budgets.temperatures))
         self.seed = None if not draws else secrets.randbits(64) if sampling.seed is None else sampling.seed
         self._draws = None if self.seed is None else Draws(self.seed)
+        self._seam_draws: Draws | None = None
         self._reads_text = sampling.reads_text
-        self.spans, self._vocabulary, self._checks = spans, vocabulary, checks
+        self.spans, self._vocabulary, self._rules = spans, vocabulary, rules
         self._asked: Words | None = None
         self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
-        self._transcript = Transcript(vocabulary, matcher, prompt.row(), limits.stop, checks.followers, checks.turn)
-        self._transcript.budget = self.budget
         retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
-        recent = RecentLogits(RECENT if checks.watching else 1)
-        self._refusals = self._refusals_class(vocabulary, self._transcript, checks, retries, recent)
-        if checks.canonical is not None:
-            checks.canonical.start(self._transcript.row.ids)
-        if checks.absence is not None:
-            checks.absence.recent = recent
+        self._say(Transcript(vocabulary, matcher, prompt.row(), limits.stop, rules.readers, rules.turn, retries))
+        self._transcript.budget = self.budget
+        recent = RecentLogits(RECENT if rules.watching else 1)
+        self._refusals = self._refusals_class(self._transcript, rules, recent)
+        if rules.absence is not None:
+            rules.absence.recent = recent
         self._attempt(self._settle)
         self.sent_back = False  # nothing has been read yet
 
@@ -109,21 +108,17 @@ class Session(RowText):
         return self.done and (self.before is None or self.before.done)
 
     @property
-    def row(self) -> Row:
-        return self._transcript.row
-
-    @property
     def token_count(self) -> int:
         """The number of tokens generated so far, including those of the session before."""
-        first = self.thinking or self.healing
-        return len(self.tokens) - self.healed + (0 if first is None else first.token_count)
+        healed = len(self.tokens) - self.healed + (self.healing is not None)
+        return healed + (0 if self.thinking is None else self.thinking.token_count)
 
     def costs(self) -> dict[str, Any]:
-        canonical = self._checks.canonical
+        canonical = self._rules.canonical
         return {
-            "fast_forwarded": self._transcript.forced,
+            "fast_forwarded": self._transcript.entries.count(None),
             "rollbacks": self.rollbacks,
-            "canonical_relaxed": 0 if canonical is None else len(canonical.relaxed),
+            "canonical_relaxed": 0 if canonical is None else canonical.relaxed(self._transcript),
             "completion_tokens": self.token_count,
             "rolled_back": sum(undone.count for undone in self.undone),
             "cached": self.row.cached,
@@ -140,9 +135,10 @@ class Session(RowText):
         return self.before if self.before is not None and self.before.thinks else None
 
     @property
-    def healing(self) -> Session | None:
-        """The session that replaced the prompt's last token; None if the prompt has kept it."""
-        return self.before if self._transcript.prompt_end else None
+    def healing(self) -> tuple[int, Entry] | None:
+        """The token in place of the prompt's last one, and where it is measured; None if the prompt has kept it."""
+        seam = self._transcript.seam
+        return None if seam is None or seam.chosen is None or seam.chosen[0] == seam.own else seam.chosen
 
     def expects_forced(self, words: Words | None) -> bool:
         """Will forced text probably follow the next token, which is one of these?"""
@@ -151,19 +147,20 @@ class Session(RowText):
         return self.spans.probably_follow(self.matcher.position, words)
 
     @property
-    def canonical(self) -> CanonicalRow | None:
-        """Keeps its tokens canonical; None if they need not be."""
-        return self._checks.canonical
+    def canonical(self) -> tuple[CanonicalRow | None, CanonicalPlace | None]:
+        """What keeps its tokens canonical, and the place at its start; None if they need not be."""
+        rule = self._rules.canonical
+        return rule, None if rule is None else self._transcript.states[rule][0]
 
     @property
     def has_room(self) -> bool:
         """True if a token may follow the next one."""
-        return len(self._transcript.tokens) + 1 < self.budget
+        return self._transcript.at_seam is None and len(self._transcript.tokens) + 1 < self.budget
 
     @property
     def needs_measures(self) -> bool:
         """Must its choices be measured even if the caller asks for no details?"""
-        return self._checks.validating is not None
+        return self._rules.validating is not None
 
     @property
     def is_measured(self) -> bool:
@@ -193,6 +190,8 @@ class Session(RowText):
                 self.sent_back = False
                 return None
         self._asked = words
+        if self._transcript.at_seam is not None:
+            return self._ask_at_seam(words)
         uniform = 0.0 if self._draws is None else self._draws.behind(self._transcript.said)
         sampling = self.sampling if self._budgets is None else self._sampling_here(self._budgets)
         if not self._reads_text:
@@ -200,6 +199,13 @@ class Session(RowText):
         own = self.tokens[self._transcript.healed :]
         before = row.ids[: len(row.ids) - len(own)]  # the prompt that the decoder has read, and thinking
         return Ask(words, sampling, uniform, before, own, self.counted(before))
+
+    def _ask_at_seam(self, words: Words | None) -> Ask:
+        """What it wants of the logits behind the prompt without its last token."""
+        if self._seam_draws is None and self.seed is not None:  # the first token behind takes another number
+            self._seam_draws = Draws(self.seed ^ 2)
+        uniform = 0.0 if self._seam_draws is None or self.sampling.greedy else self._seam_draws.behind(b"")
+        return Ask(words, self.sampling, uniform, self.row.ids, [], None)
 
     def counted(self, before: Sequence[int]) -> tuple[Sequence[int], Sequence[int]] | None:
         """The tokens before the row's own and its own that penalties count; None for all."""
@@ -235,26 +241,20 @@ class Session(RowText):
 
     def go_on_in(self, row: Row) -> None:
         """Takes over the row of the session before."""
-        if self._checks.canonical is not None:
-            self._checks.canonical.start(row.ids)
+        if self._rules.canonical is not None:
+            self._rules.canonical.restart(self._transcript, row.ids)
         row.ids += self.tokens
-        self._transcript.row = row
+        self._transcript.row = self.row = row
 
     def recall(self, known: KnownLogits) -> None:
         """Makes the first choice from these logits, which another session has read in this row."""
         self._refusals.recent.add(known)
         self.sent_back = True
 
-    def heal(self, row: Row, tokens: Sequence[int], entry: Entry | None) -> None:
-        """Goes on in a row whose last token replaces the prompt's last token and these, see `Transcript.heal`."""
-        self._transcript.cut(0)
-        if row.ids[-1] == self.prompt[-1]:
-            self._transcript.row = row
-        else:
-            self._attempt(self._transcript.heal, row, tokens, entry)
-        if self._checks.canonical is not None:
-            self._checks.canonical.start(row.ids, tokens)
-        self._attempt(self._settle)
+    def open_seam(self, seam: Seam) -> None:
+        """Has the prompt's last token chosen anew, together with the first characters. No token was chosen yet."""
+        self._transcript.open_seam(seam)
+        self.row = self._transcript.row
 
     @property
     def tokens_needed(self) -> int:
@@ -266,8 +266,8 @@ class Session(RowText):
     def shorten(self, budget: int) -> None:
         """Lowers the budget before the first token, because the model's context has no room for more."""
         self.budget = self._transcript.budget = budget
-        if self._checks.steering is not None:
-            self._checks.steering.shorten(budget)
+        if self._rules.steering is not None:
+            self._rules.steering.shorten(self._transcript, budget)
 
     def fail(self, error: StructgenError) -> None:
         self.finish, self.error = "error", error
@@ -293,8 +293,8 @@ class Session(RowText):
 
     def _close_now(self) -> bool:
         """Adds the shortest close behind what the model has said. False if none may come there."""
-        text, steering = self._transcript, self._checks.steering
-        if self.thinks or len(text.tokens) == text.forced:  # a value of forced text alone is nobody's
+        text, steering = self._transcript, self._rules.steering
+        if self.thinks or not any(text.entries):  # a value of forced text alone is nobody's
             return False
         kept, seconds = len(text.tokens), self.patience.deadline.seconds or 0.0
         close = [] if text.matcher is None else None if steering is None else steering.close_now(text, seconds)
@@ -303,14 +303,14 @@ class Session(RowText):
         try:
             for token in close:
                 text.take(token, None)
-            for check in self._checks.watching:
-                veto = check.read(text.tokens, text.said, over=True)
+            for check in self._rules.watching:
+                veto = check.read(text, over=True)
                 if veto is not None:
                     raise DeadEnd(veto.reason)
         except StructgenError:
             text.cut(kept)
             raise
-        self.finish, self.sent_back = "length" if steering is None else steering.finish, False
+        self.finish, self.sent_back = "length" if steering is None else steering.finish(text), False
         return True
 
     def leave(self) -> None:
@@ -324,7 +324,7 @@ class Session(RowText):
 
     def _at_risk(self) -> int:
         text = self._transcript
-        return max([text.begun_stop(), *(check.at_risk(text.said) for check in self._checks.watching)])
+        return max([text.begun_stop(), *(check.at_risk(text) for check in self._rules.watching)])
 
     def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Runs a step; a `StructgenError` ends this row and no other. Any other exception ends it, too, and goes on."""
@@ -345,10 +345,10 @@ class Session(RowText):
 
     def _mask(self) -> Words | None:
         """The tokens that may come next; None for every token. Goes back from a dead end first."""
-        matcher, refusals = self._transcript.matcher, self._refusals
+        text, refusals = self._transcript, self._refusals
         try:
-            if refusals.is_free:
-                return None if matcher is None else matcher.mask()
+            if not self._rules.masks(text):
+                return None if text.matcher is None else text.matcher.mask()
             words = refusals.constrained()
         except DeadEnd as why:
             refusals.leave_dead_end(why)
@@ -370,8 +370,13 @@ class Session(RowText):
 
     def _advance(self, token: int, entry: Entry) -> None:
         text = self._transcript
+        if text.at_seam is not None:
+            text.heal(token, entry)
+            self._rules.heal(text)
+            self._settle()
+            return
         text.take(token, entry)
-        for rule in self._checks.keeping:
+        for rule in self._rules.keeping:
             if not rule.keeps(text):
                 self._untake()
                 return
@@ -381,30 +386,28 @@ class Session(RowText):
     def _untake(self) -> None:
         """Takes back the last token: another one is chosen from the same logits, or the row ends within a call."""
         self._transcript.cut(len(self.tokens) - 1)
-        steering = self._checks.steering
-        is_cut = steering is not None and steering.cut is not None
-        self.finish, self.sent_back = ("cut", False) if is_cut else (None, True)
+        self.finish, self.sent_back = ("cut", False) if self._transcript.cut_off is not None else (None, True)
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
         self._go_on()
-        if not self._checks.watching:
+        if not self._rules.watching:
             self._end_if_over()
-        elif not self._is_refused_by(self._checks.guards):  # a vetoed text does not end
+        elif not self._is_refused_by(self._rules.guards):  # a vetoed text does not end
             self._end_if_over()
-            vetoed = self.done and self._is_refused_by(self._checks.guards)
-            if not (vetoed or self._is_refused_by(self._checks.absence)):
-                self._is_refused_by(self._checks.validating)
+            vetoed = self.done and self._is_refused_by(self._rules.guards)
+            if not (vetoed or self._is_refused_by(self._rules.absence)):
+                self._is_refused_by(self._rules.validating)
 
     def _is_refused_by(self, check: RowCheck | None) -> bool:
         """Does a check veto the text? If so, the row goes back."""
         text = self._transcript
-        veto = None if check is None else check.read(text.tokens, text.said, over=self.done)
+        veto = None if check is None else check.read(text, over=self.done)
         if check is None or veto is None:
             return False
         refused = list(text.tokens)
         try:
-            self._refusals.refuse(check.refusal(veto, text, self._refusals.retries, self._checks.cut))
+            self._refusals.refuse(check.refusal(veto, text, self._rules.cut(text)))
         except StructgenError:
             if text.tokens == refused:  # the row has nowhere to go: it keeps what was accepted
                 text.cut_at(veto.offset)
@@ -421,9 +424,9 @@ class Session(RowText):
             self.finish = "stop"
         elif self.spans is not None and text.matcher is not None:
             before = len(text.tokens)
-            canonical, steering = self._checks.canonical, self._checks.steering
+            canonical, steering = self._rules.canonical, self._rules.steering
             for token in self.spans.after(text.matcher, text.tokens)[: self.budget - before]:
-                if canonical is not None and not canonical.forces(text.matcher, text.tokens, token):
+                if canonical is not None and not canonical.forces(text.matcher, text, token):
                     break
                 text.take(token, None)
             while steering is not None and len(text.tokens) > before and steering.exceeded(text, forced=True):
@@ -435,9 +438,9 @@ class Session(RowText):
             self._stop_when_complete(matcher)
         if self.finish is None and len(self._transcript.tokens) >= self.budget:
             self._stop_at_budget()
-        steering = self._checks.steering
+        steering = self._rules.steering
         if self.finish is not None and steering is not None:
-            self.finish = steering.finish_of(self.finish)
+            self.finish = steering.finish_of(self._transcript, self.finish)
 
     def _stop_when_complete(self, matcher: Matcher) -> None:
         """Ends a text that may end if it cannot go on."""
@@ -445,7 +448,7 @@ class Session(RowText):
             self.finish = "complete"
 
     def _stop_at_budget(self) -> None:
-        steering = self._checks.steering
+        steering = self._rules.steering
         if steering is not None and not steering.end(self._transcript):
             message = f"{steering.bound}={self.budget} reached before the value was complete"
             raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())

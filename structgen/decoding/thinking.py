@@ -34,8 +34,8 @@ from structgen.decoding.choosing.measure import Entry, KnownLogits
 from structgen.decoding.grammars import grammar_for
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, TokenRejected, quoted
 from structgen.guards import Guard
@@ -301,7 +301,7 @@ def before_answer(
     return {
         "sampling": sampling if sampling.seed is None else replace(sampling, seed=sampling.seed ^ 1),
         "limits": Limits(max_new_tokens=_budget(model, name, most, share, taken, answer)),
-        "checks": Checks(guards=Guarding(seen, model.vocabulary) if seen else None),
+        "rules": Rules(guards=Guarding(seen, model.vocabulary) if seen else None),
     }
 
 

@@ -66,7 +66,7 @@ class RunText:
     spans: Spans | None = None
 
     @staticmethod
-    def of(matcher: Matcher, tokens: Sequence[int], canonical: CanonicalRow | None, spans: Spans | None) -> RunText:
+    def of(matcher: Matcher, tokens: Sequence[int], again: RunAgain | None) -> RunText:
         """The text of a run up to some of its tokens.
 
         Args:
@@ -75,10 +75,10 @@ class RunText:
         transcript = Transcript(matcher.grammar.vocabulary, matcher, Row(()))
         for token in tokens:
             transcript.take(token, None)
-        canonical = None if canonical is None else canonical.fork()
-        if canonical is not None:
-            canonical.truncate(0, b"")
-        return RunText(transcript, matcher.grammar.vocabulary, canonical, spans)
+        if again is not None and again.canonical is not None:
+            transcript.states[again.canonical] = {0: again.canonical_start}
+        spans = None if again is None else again.spans
+        return RunText(transcript, matcher.grammar.vocabulary, None if again is None else again.canonical, spans)
 
     @property
     def tokens(self) -> list[int]:
@@ -92,13 +92,13 @@ class RunText:
 
     def with_token(self, token: int) -> RunText:
         """The text with one more token, and those that follow it without asking the model."""
-        canonical = None if self.canonical is None else self.canonical.fork()
-        twin = RunText(self.transcript.fork(()), self.vocabulary, canonical, self.spans)
+        canonical = self.canonical
+        twin = RunText(self.transcript.fork(), self.vocabulary, canonical, self.spans)
         twin.transcript.take(token, None)
         matcher = twin.transcript.matcher
         if self.spans is not None and matcher is not None:
             for forced in self.spans.after(matcher, twin.tokens):
-                if canonical is not None and not canonical.forces(matcher, twin.tokens, forced):
+                if canonical is not None and not canonical.forces(matcher, twin.transcript, forced):
                     break
                 twin.transcript.take(forced, None)
         return twin
@@ -131,7 +131,8 @@ class RunAgain:
         row = session.row
         self._module, self._source, self._inputs = weakref.ref(module), row.source, row.inputs
         self._before = row.ids[: len(row.ids) - len(session.tokens)]
-        self.canonical, self.spans, self.decided = session.canonical, session.spans, session.decided
+        self.canonical, self.canonical_start = session.canonical
+        self.spans, self.decided = session.spans, session.decided
 
     @staticmethod
     def of(module: Any, session: Session) -> RunAgain | None:

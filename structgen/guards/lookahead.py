@@ -1,11 +1,8 @@
-"""Several guards that read a sequence of tokens together. Their states are kept for rollbacks, and masks exclude the
-tokens that they refuse."""
+"""Several guards that read a text together, and masks without the tokens that they refuse."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -80,86 +77,29 @@ class GuardSet(Guard[States]):
                 answer = getattr(guard, method)(own, *args)
             yield answer
 
-
-class GuardWatch:
-    """Guards that read a text token by token."""
-
-    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
-        self.guards = GuardSet(guards)
-        self._vocabulary = vocabulary
-        self._states = [self.guards.start()]
-        self._lengths = [0]
-
-    @property
-    def count(self) -> int:
-        """The number of tokens read."""
-        return len(self._states) - 1
-
-    @property
-    def length(self) -> int:
-        """The number of bytes read."""
-        return self._lengths[-1]
-
-    @property
-    def state(self) -> States:
-        """The guards' states after the tokens read."""
-        return self._states[-1]
-
-    def feed(self, text: bytes) -> Veto | None:
-        """Reads a token's bytes. If a guard vetoes them, they count as not read."""
-        after = self.guards.feed(self._states[-1], text) if text else self._states[-1]
-        if isinstance(after, Veto):
-            return after
-        self._states.append(after)
-        self._lengths.append(self._lengths[-1] + len(text))
-        return None
-
-    def finish(self) -> Veto | None:
-        """The veto against an end here."""
-        return self.guards.finish(self._states[-1])
-
-    def token_at(self, offset: int) -> int:
-        """The index of the token that contains a byte; for later bytes, the index of the next token."""
-        return max(0, bisect_right(self._lengths, offset) - 1)
-
-    def sure(self) -> int:
-        """The number of bytes at the start of the text that no later veto can remove."""
-        return self._lengths[self.token_at(self.guards.begun(self._states[-1]))]
-
-    def fork(self) -> GuardWatch:
-        """An independent copy."""
-        twin = copy(self)
-        twin._states, twin._lengths = self._states[:], self._lengths[:]
-        return twin
-
-    def truncate(self, count: int) -> None:
-        """Goes back to the first `count` tokens."""
-        del self._states[count + 1 :], self._lengths[count + 1 :]
-
-    def vetoes(self, words: Words) -> list[Veto]:
-        """The vetoes against the end, and against the first `MAX_ASKED` tokens of a mask."""
+    def vetoes(self, state: States, words: Words, vocabulary: Vocabulary) -> list[Veto]:
+        """The vetoes against an end, and against the first `MAX_ASKED` tokens of a mask."""
         tokens = ids_of(words)[:MAX_ASKED].tolist()
-        answers: list[Any] = [self.finish()]
-        answers += [self.guards.feed(self.state, self._vocabulary.token(token)) for token in tokens]
+        answers: list[Any] = [self.finish(state)]
+        answers += [self.feed(state, vocabulary.token(token)) for token in tokens]
         return [answer for answer in answers if isinstance(answer, Veto)]
 
-    def without_refused(self, words: Words, *, last: bool = False) -> Words:
+    def without_refused(self, state: States, words: Words, vocabulary: Vocabulary, *, last: bool = False) -> Words:
         """The mask without the tokens that a guard would veto; without end tokens if a guard would veto the end.
 
         Args:
             words: the mask, uint32[vocabulary.words].
             last: is the next token the last one? Then the text must be able to end after it.
         """
-        guards, state = self.guards, self.state
-        allowed = bits_of(words, self._vocabulary.width).copy()
-        suspects = guards.suspects(state, self._vocabulary)
+        allowed = bits_of(words, vocabulary.width).copy()
+        suspects = self.suspects(state, vocabulary)
         for token in (np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects]]).tolist():
-            if text := self._vocabulary.token(token):
-                after = guards.feed(state, text)
-                if isinstance(after, Veto) or (last and guards.finish(after) is not None):
+            if text := vocabulary.token(token):
+                after = self.feed(state, text)
+                if isinstance(after, Veto) or (last and self.finish(after) is not None):
                     allowed[token] = False
-        if guards.finish(state) is not None:
-            allowed[list(self._vocabulary.end_ids)] = False
+        if self.finish(state) is not None:
+            allowed[list(vocabulary.end_ids)] = False
         return packed(allowed)
 
 
@@ -184,7 +124,8 @@ class GuardMask:
         require(listed, "guards", guards, "a list of guards, at least one")
         require_vocabulary(vocabulary)
         require(matcher is None or isinstance(matcher, Matcher), "matcher", matcher, "a Matcher or None")
-        self._watch = GuardWatch(guards, vocabulary)
+        self._guards = GuardSet(guards)
+        self._states = [self._guards.start()]  # one more than tokens
         self._vocabulary, self._matcher = vocabulary, matcher
         self._everything = everything(vocabulary)
 
@@ -195,10 +136,11 @@ class GuardMask:
             DeadEnd: no token may come next. The message names the vetoes of the guards.
         """
         words = self._everything if self._matcher is None else self._matcher.mask()
-        left = self._watch.without_refused(words)
+        left = self._guards.without_refused(self._states[-1], words, self._vocabulary)
         if not left.any():
-            reasons = " and ".join(dict.fromkeys(veto.reason for veto in self._watch.vetoes(words)))
-            why = f"at token {self._watch.count} the guards refuse every token that the constraint allows"
+            vetoes = self._guards.vetoes(self._states[-1], words, self._vocabulary)
+            reasons = " and ".join(dict.fromkeys(veto.reason for veto in vetoes))
+            why = f"at token {len(self._states) - 1} the guards refuse every token that the constraint allows"
             raise DeadEnd(f"{why}: {reasons}" if reasons else why)
         return left
 
@@ -208,15 +150,17 @@ class GuardMask:
         Raises:
             TokenRejected: the constraint or a guard refuses the token. Nothing has changed.
         """
-        ends = token_id in self._vocabulary.end_ids
-        veto = self._watch.finish() if ends else None
+        ends, state = token_id in self._vocabulary.end_ids, self._states[-1]
+        veto = self._guards.finish(state) if ends else None
         if veto is None and self._matcher is not None:
             self._matcher.advance(token_id)
-        veto = veto or self._watch.feed(self._vocabulary.token(token_id))
-        if veto is not None:
+        piece = self._vocabulary.token(token_id)
+        after = veto or (self._guards.feed(state, piece) if piece else state)
+        if isinstance(after, Veto):
             if self._matcher is not None and not ends:
                 self._matcher.rollback(1)
-            raise TokenRejected(f"token {token_id}, from byte {veto.offset} on: {veto.reason}")
+            raise TokenRejected(f"token {token_id}, from byte {after.offset} on: {after.reason}")
+        self._states.append(after)
 
     def rollback(self, count: int) -> None:
         """Takes back the last `count` tokens.
@@ -224,11 +168,12 @@ class GuardMask:
         Raises:
             OptionError: fewer tokens were accepted.
         """
-        if not is_whole(count, 0, self._watch.count):
-            raise OptionError(f"rollback({quoted(count)}): {self._watch.count} tokens were accepted")
+        taken = len(self._states) - 1
+        if not is_whole(count, 0, taken):
+            raise OptionError(f"rollback({quoted(count)}): {taken} tokens were accepted")
         if self._matcher is not None:
             self._matcher.rollback(count)
-        self._watch.truncate(self._watch.count - count)
+        del self._states[taken - count + 1 :]
 
 
 @lru_cache(maxsize=16)

@@ -161,3 +161,19 @@ def test_only_tokens_that_the_constraint_goes_on_with_are_asked_about() -> None:
     assert spelled(continuing(vocabulary, letters, b" ")) == {b" ", b" a", b" ab"}
     anything = JsonSchema({"type": "object"}).compile(vocabulary)
     assert spelled(continuing(vocabulary, anything, b" ")) == {b" ", b" {", b' {"'}
+
+
+@pytest.mark.parametrize("mode", ["prefer", "strict"])
+def test_a_text_that_goes_back_to_its_beginning_chooses_the_seam_again(mode: str) -> None:
+    """Bans send rows back behind what was healed; prompt and text are still the tokenizer's own tokens together."""
+    model, again = model_of(), 0
+    for seed, prompt in enumerate(prompts(30)):
+        draw = random.Random(seed)
+        run = sg.generate(
+            model, prompt, SCHEMAS[0], canonical=mode, banned=draw.sample("aeiotr1", 4), details=True,
+            sampling=sg.Sampling(temperature=1.0, seed=seed), limits=sg.Limits(20),
+        )  # fmt: skip
+        assert run.stats.canonical_relaxed == 0
+        assert sequence(model, prompt, run) == encoded(model, prompt + run.text), (seed, prompt, run.text)
+        again += any(undone.tokens == 0 for undone in run.trace)
+    assert again > 10

@@ -17,8 +17,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, MambaConfig
 import structgen as sg
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of
@@ -201,7 +201,7 @@ def test_a_model_that_tries_every_tokenisation_ends_without_the_word(rollbacks):
     for seed in range(12):
         session = Session(
             Prompt([1]), vocabulary, matcher=None, sampling=sg.Sampling(temperature=3.0, seed=seed),
-            limits=sg.Limits(40, rollbacks=rollbacks), checks=Checks(Guarding([guard], vocabulary)),
+            limits=sg.Limits(40, rollbacks=rollbacks), rules=Rules(Guarding([guard], vocabulary)),
         )  # fmt: skip
         decode(ScriptedModel("talk" * 9, vocabulary), vocabulary, [session])
         assert session.error is None
@@ -314,7 +314,7 @@ def test_real_architectures_say_what_the_policy_says_without_a_cache(name):
     sessions = [
         Session(
             Prompt(list(prompt)), vocabulary, matcher=None, sampling=sg.Sampling(), limits=sg.Limits(24),
-            checks=Checks(Guarding([guard], vocabulary)),
+            rules=Rules(Guarding([guard], vocabulary)),
         )
         for prompt in prompts
     ]  # fmt: skip

@@ -19,8 +19,8 @@ import torch
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
@@ -135,7 +135,7 @@ def test_a_model_that_tries_every_tokenisation_never_gets_a_word_out(vocabulary,
             matcher=None,
             sampling=Sampling(),
             limits=Limits(14, rollbacks=rollbacks),
-            checks=Checks(Guarding([BannedWords([word])], vocabulary)),
+            rules=Rules(Guarding([BannedWords([word])], vocabulary)),
         )
         for word in words
     ]

@@ -9,6 +9,7 @@ import pytest
 
 import structgen as sg
 from structgen.decoding.refusals.canonical_row import CanonicalRow
+from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, OptionError, TokenRejected
 from structgen.masks.continuations import Continuations
@@ -26,8 +27,7 @@ def test_masks_equal_those_of_the_loop(schema, name):
     vocabulary, rng = vocabulary_of(name), random.Random(7)
     grammar = sg.JsonSchema(schema).compile(vocabulary)
     row = CanonicalRow(vocabulary, Continuations.of(grammar, vocabulary.canonical), strict=False)
-    row.start(PROMPT)
-    text = Transcript(vocabulary, grammar.matcher(), Row(PROMPT))
+    text = Transcript(vocabulary, grammar.matcher(), Row(PROMPT), readers=[row])
     matcher = sg.CanonicalMatcher(grammar, PROMPT)
     for _ in range(60):
         words = row.allowed(text.matcher.mask(), text, each=True)
@@ -37,14 +37,13 @@ def test_masks_equal_those_of_the_loop(schema, name):
         if not tokens or (text.tokens and rng.random() < 0.2):
             count = rng.randint(0, len(text.tokens))
             matcher.rollback(count)
-            row.truncate(len(text.tokens) - count, text.said)
             text.cut(len(text.tokens) - count)
             continue
         token = rng.choice(tokens)
         matcher.advance(token)
         text.take(token, None)
         row.keeps(text)
-        row._refused.clear()  # the loop would choose another token; a matcher's caller has chosen
+        text.retries = RetryTree()  # the loop would choose another token; a matcher's caller has chosen
         assert list(matcher.token_ids) == text.tokens
 
 

@@ -15,8 +15,8 @@ from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.engine import decode
 from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.request import CallOptions, prepare
 from structgen.decoding.session import Session
 from structgen.decoding.ticket import Ticket
@@ -68,7 +68,7 @@ def sessions(seed: int, count: int = 12) -> list[Session]:
             Session(
                 Prompt([rng.randrange(256) for _ in range(rng.choice([1, 4, 20]))]), vocabulary, matcher=matcher,
                 sampling=rng.choice(WAYS), limits=sg.Limits(budget, rollbacks=rng.choice([2, 50])),
-                checks=Checks(guards),
+                rules=Rules(guards),
                 spans=Spans(vocabulary, ByteTokenizer()) if rng.random() < 0.5 else None,
             )
         )  # fmt: skip

@@ -18,11 +18,9 @@ from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import MAX_NEW_TOKENS
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.row_refusals import RowRefusals
-from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.errors import BudgetExhausted, DeadEnd, Stopped, StructgenError, ValidationFailed, quoted
 from structgen.masks.words import Words, pack
@@ -42,17 +40,13 @@ class HypothesisRefusals(RowRefusals):
 
     refusal: Refusal | None = None  # why the last token was not taken; None if it was
 
-    def fork(self, transcript: Transcript, checks: Checks) -> HypothesisRefusals:
-        """The refusals of another text that begins like this one. Both share the refused and the undone texts."""
-        return replace(self, transcript=transcript, checks=checks)
-
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Gives the text up, since nothing fits behind it."""
         raise why
 
     def refuse(self, refusal: Refusal) -> None:
         """Takes back the token that completed the refused text."""
-        text = self.transcript
+        text = self.text
         self.never_again()
         length = len(text.tokens) - 1
         undone = Undone(length, text.cut(length), refusal.reason, refusal.pointer, 1)
@@ -62,8 +56,8 @@ class HypothesisRefusals(RowRefusals):
 
     def never_again(self) -> None:
         """Forbids the text from now on."""
-        tokens, entries = self.transcript.tokens, self.transcript.entries
-        self.retries.add(tokens, entries, [None] * len(tokens))
+        tokens, entries = self.text.tokens, self.text.entries
+        self.text.retries.add(tokens, entries, [None] * len(tokens))
 
     def retreat(self, undone: Undone) -> None:
         """Notes that the search goes back. Counts it, unless a validator has counted it already.
@@ -72,7 +66,7 @@ class HypothesisRefusals(RowRefusals):
             DeadEnd: the rollbacks are spent.
         """
         if undone.pointer is None:
-            self.retries.spend_rollback(DeadEnd(undone.reason))
+            self.text.retries.spend_rollback(DeadEnd(undone.reason))
         self.undone.append(undone)
 
 
@@ -100,25 +94,25 @@ class Hypothesis(Session):
 
     @property
     def phrases(self) -> PhraseRow | None:
-        return self._checks.phrases
+        return self._rules.phrases
 
     def fork(self) -> Hypothesis:
         """Another text that begins like this one. Its row has only the tokens that are added to it."""
-        twin, checks = copy(self), self._checks.fork()
-        twin._checks, twin._transcript = checks, self._transcript.fork(checks.followers)
-        twin._refusals = self._refusals.fork(twin._transcript, checks)
+        twin = copy(self)
+        twin._say(self._transcript.fork())
+        twin._refusals = replace(self._refusals, text=twin._transcript)
         return twin
 
     @property
     def owed(self) -> int:
-        return 0 if self.phrases is None else self.phrases.owed(self.tokens)
+        return 0 if self.phrases is None else self.phrases.owed(self._transcript)
 
     @property
     def why_not(self) -> StructgenError:
         """The error that says why the text does not go on."""
         refusal = self._refusals.refusal
         why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left(), self.explaining())
-        unmet = "" if self.phrases is None else self.phrases.unmet(self.tokens)
+        unmet = "" if self.phrases is None else self.phrases.unmet(self._transcript)
         return DeadEnd(f"no text was found that has {unmet}: {why.message}") if unmet else why
 
     def next_forced(self) -> Sequence[int]:
@@ -137,28 +131,24 @@ class Hypothesis(Session):
     def proposals(self, words: Words | None) -> NDArray[np.int64]:
         if self.phrases is None or words is None or self.done:
             return _NONE
-        return self.phrases.proposals(words, self.tokens)
+        return self.phrases.proposals(words, self._transcript)
 
     def refuses(self, token: int) -> bool:
         """Is a token refused for the phrases, without being taken? False where only taking it tells."""
-        checks, matcher = self._checks, self.matcher
-        if checks.phrases is None or matcher is None or self._forced:
+        rules, matcher = self._rules, self.matcher
+        if rules.phrases is None or matcher is None or self._forced or rules.canonical is not None:  # it is asked first
             return False
-        if checks.canonical is not None or checks.absence is not None:  # they are asked first
-            return False
-        before = checks.phrases.value_refusals
-        refused = checks.phrases.refuses(matcher, self.tokens, token)
-        self.loses_phrase = checks.phrases.value_refusals > before
+        before = rules.phrases.value_refusals
+        refused = rules.phrases.refuses(self._transcript, token)
+        self.loses_phrase = rules.phrases.value_refusals > before
         return refused
 
     def refuse_all(self, words: Words | None) -> NDArray[np.int64]:
         """Forbids all tokens of a mask that leave no room for the phrases; see `PhraseRow.refuse_all`."""
-        if self.phrases is None or self.matcher is None or words is None:
-            return _NONE
-        return self.phrases.refuse_all(self.matcher, self.tokens, words)
+        return _NONE if self.phrases is None or words is None else self.phrases.refuse_all(self._transcript, words)
 
     def owed_with(self, tokens: Sequence[int]) -> Sequence[Owed]:
-        return [Owed(0, 0)] * len(tokens) if self.phrases is None else self.phrases.owed_with(self.tokens, tokens)
+        return [Owed(0, 0)] * len(tokens) if self.phrases is None else self.phrases.owed_with(self._transcript, tokens)
 
     def taking(self, token: int, entry: Entry) -> Hypothesis:
         """The text with one more token; without it, and with `sent_back` or an error, if it must not be taken."""
@@ -215,13 +205,15 @@ class Hypothesis(Session):
         """Ends the text, but not without its phrases."""
         super()._end_if_over()
         phrases = self.phrases
-        if self.done and phrases is not None and phrases.owed_at_end(self.tokens, self.said):
+        if self.done and phrases is not None and phrases.owed_at_end(self._transcript):
             if not self.tokens:
-                raise DeadEnd(f"the constraint allows only the empty text, which has no {phrases.unmet(())}")
-            refused = self.tokens[:]
+                raise DeadEnd(
+                    f"the constraint allows only the empty text, which has no {phrases.unmet(self._transcript)}"
+                )
+            refused = self.tokens[-1:]
             self._untake()
             self.lacks_phrase = True
-            phrases.refuse(refused)
+            phrases.refuse(self._transcript, self.tokens, refused)
 
     def _require_phrases(self) -> None:
         """Refuses phrases that no text has, or for which the budget is too small.
@@ -232,15 +224,14 @@ class Hypothesis(Session):
         phrases, matcher = self.phrases, self.matcher
         if phrases is not None and matcher is not None and not self.done:
             phrases.require(matcher)
-            steering = self._checks.steering
-            close = None if steering is None else steering.find_close(matcher)
+            steering = self._rules.steering
+            close = None if steering is None else steering.find_close(self._transcript)
             if close is not None and len(close) > self.budget:
                 said = quoted(self._vocabulary.decode(close).decode("utf-8", errors="replace"))
                 bound = MAX_NEW_TOKENS if steering is None else steering.bound
-                raise DeadEnd(
-                    f"{bound}={self.budget} has no room for {phrases.unmet(())}: the shortest text known with all "
-                    f"phrases needs {len(close)} tokens, {said}"
-                )
+                needed = f"the shortest text known with all phrases needs {len(close)} tokens, {said}"
+                unmet = phrases.unmet(self._transcript)
+                raise DeadEnd(f"{bound}={self.budget} has no room for {unmet}: {needed}")
 
     def _do_not_force(self) -> None:
         self._forced, self._unforced = (), len(self.tokens)

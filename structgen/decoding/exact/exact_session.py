@@ -87,8 +87,8 @@ class ExactSession(Session):
         self._path: list[Prefix] = []
         self._weighs, self._log_weight = sampling.exact == "weights", -math.inf
         super().__init__(prompt, vocabulary, limits=limits, sampling=sampling, **options)
-        if self._checks.phrases is not None and self.matcher is not None:
-            self._attempt(self._checks.phrases.require, self.matcher)
+        if self._rules.phrases is not None and self.matcher is not None:
+            self._attempt(self._rules.phrases.require, self.matcher)
 
     def _settle(self) -> None:
         """Adds nothing: the model chooses every token."""
@@ -192,7 +192,7 @@ class ExactSession(Session):
             raise DeadEnd("no text that the model says with these sampling options is valid")
         spent = f"no valid text in {self._begun} tries, and exact_forwards={self._forwards} are spent"
         known = f"the model's texts are valid with a probability of at most {alive:.2g}"
-        other = "beams=8 searches" if self._checks.phrases is not None else "exact='prefer' draws step by step"
+        other = "beams=8 searches" if self._rules.phrases is not None else "exact='prefer' draws step by step"
         advice = f"tell the model what is wanted, Limits(exact_forwards=...) allows more, {other}"
         raise NoExactSample(f"{spent}: {known}; {advice}", self._begun, alive)
 
@@ -212,8 +212,8 @@ class ExactSession(Session):
             text.take(token, CHOSEN)
         if node.finish == "stop":
             text.stopped()
-        for check in self._checks.watching:
-            check.read(text.tokens, text.said)
+        for check in self._rules.watching:
+            check.read(text)
 
     def _taken(self, node: Prefix, token: int) -> Prefix | None:
         """The node of a token that no try took before; None if it is refused."""
@@ -241,18 +241,18 @@ class ExactSession(Session):
 
     def _refused(self, finish: Finish | None) -> Undone | None:
         """Why no text that begins like this one is valid; None if one may be."""
-        text, canonical, matcher = self._transcript, self._checks.canonical, self.matcher
-        phrases = self._checks.phrases
+        text, canonical, matcher = self._transcript, self._rules.canonical, self.matcher
+        phrases = self._rules.phrases
         if finish == "length" and matcher is not None and not matcher.can_finish:
             return Undone(0, self.text(), f"max_new_tokens={self.budget} came before the value was complete")
         if canonical is not None and not canonical.keeps(text):
             return Undone(0, self.text(), "nothing canonical can follow")
         if phrases is not None and not phrases.keeps(text):
             return Undone(0, self.text(), "no text with all phrases can follow")
-        if phrases is not None and finish is not None and phrases.owed_at_end(text.tokens, text.said):
-            return Undone(0, self.text(), f"it ends without {phrases.unmet(text.tokens)}")
-        for check in self._checks.watching:
-            veto = check.read(text.tokens, text.said, over=finish is not None)
+        if phrases is not None and finish is not None and phrases.owed_at_end(text):
+            return Undone(0, self.text(), f"it ends without {phrases.unmet(text)}")
+        for check in self._rules.watching:
+            veto = check.read(text, over=finish is not None)
             if veto is not None:
                 return Undone(0, self.text(), veto.reason, getattr(veto, "pointer", None))
         return None
@@ -287,10 +287,10 @@ class ExactSession(Session):
     def _allowed_words(self) -> Words | None:
         """The canonical tokens of the constraint's mask, without the end while phrases are missing; None for every
         token."""
-        matcher, canonical, phrases = self.matcher, self._checks.canonical, self._checks.phrases
+        matcher, canonical, phrases = self.matcher, self._rules.canonical, self._rules.phrases
         try:
             words = None if matcher is None else matcher.mask().copy()
-            if words is not None and phrases is not None and phrases.owed(self.tokens):
+            if words is not None and phrases is not None and phrases.owed(self._transcript):
                 words &= self._beyond_end
             return words if canonical is None else canonical.allowed(words, self._transcript, each=True)
         except DeadEnd:

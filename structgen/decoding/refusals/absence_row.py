@@ -17,21 +17,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from copy import copy
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self
 
 from structgen.arguments import is_number, require
 from structgen.automaton.expected import Walk
 from structgen.automaton.table_format import TARGET
 from structgen.decoding.choosing.measure import KnownLogits, RecentLogits
-from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
+from structgen.decoding.refusals.retry_tree import Refusal, exhausted
 from structgen.decoding.refusals.rule import RowCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd
@@ -83,6 +81,7 @@ class _Place:
     is_null: bool
     null_tokens: Words  # those that may be chosen if it is null
     value_tokens: Words  # and if it is not
+    is_quote: bool = False  # the last token begins a quote
     support: float | None = None  # of a quote, the share of what the model wanted to write that the source has
     waived: bool = False  # what was decided is not allowed there
 
@@ -97,8 +96,15 @@ class _Place:
         return self.null if self.support is None else 1 - self.support
 
 
+class _State(NamedTuple):
+    """What was read of a text."""
+
+    reader: PointerReader  # it is never changed
+    quoted: _Place | None = None  # the place of the quote that is being written
+
+
 class AbsenceRow(RowCheck):
-    """Decides about the members of one row that may be null.
+    """Decides about the members of one row that may be null. A place is kept as what is refused there.
 
     Attributes:
         recent: the logits of the row's last choices; the session sets it.
@@ -109,28 +115,30 @@ class AbsenceRow(RowCheck):
     recent: RecentLogits
 
     def __init__(self, thresholds: Thresholds, vocabulary: Vocabulary) -> None:
-        super().__init__([], vocabulary)
-        self._thresholds, self._kinds = thresholds, _kinds(vocabulary)
-        self._reader = PointerReader()
-        self._places: dict[int, _Place] = {}  # by the number of tokens before each
-        self._quoted: _Place | None = None  # the place of the quote that is being written
+        self._thresholds, self._kinds, self._vocabulary = thresholds, _kinds(vocabulary), vocabulary
 
-    @property
-    def absences(self) -> dict[str, Absence]:
+    def start(self, prompt: Sequence[int]) -> _State:
+        return _State(PointerReader())
+
+    def feed(self, state: _State, token: int, piece: bytes) -> _State:
+        reader = state.reader.fork()
+        reader.feed(piece)
+        return state._replace(reader=reader)
+
+    def absences(self, text: Transcript) -> dict[str, Absence]:
         """What was decided, by JSON pointer, in the order of the text."""
-        return {
-            place.pointer: Absence(place.probability, place.threshold, place.is_null)
-            for place in self._places.values()
-            if not place.waived
-        }
+        places = [place for _, place in self._places(text) if not place.waived]
+        return {each.pointer: Absence(each.probability, each.threshold, each.is_null) for each in places}
 
-    @property
-    def decided(self) -> frozenset[int]:
+    def decided(self, text: Transcript) -> frozenset[int]:
         """The numbers of tokens before the places."""
-        return frozenset(self._places)
+        return frozenset(index for index, _ in self._places(text))
+
+    def _places(self, text: Transcript) -> Iterator[tuple[int, _Place]]:
+        return text.retries.refused_along(text.tokens, self.option)
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
-        place = self._places.get(len(text.tokens))
+        place: _Place | None = text.retries.refused(text.tokens, self.option)
         if place is None or place.waived or words is None:
             return words
         left = words & place.tokens
@@ -138,79 +146,58 @@ class AbsenceRow(RowCheck):
         return words if place.waived else left
 
     def keeps(self, text: Transcript) -> bool:
-        index, token = len(text.tokens) - 1, text.tokens[-1]
-        known = self.recent.at(index)
-        if index not in self._places:
-            if self._quoted is not None and known is not None and self._quoted.support is None:
-                self._measure(self._quoted, known)
+        states, count, token = text.states[self], len(text.tokens), text.tokens[-1]
+        known, state = self.recent.at(count - 1), text.state(self)
+        place: _Place | None = text.retries.refused(text.tokens[:-1], self.option)
+        if place is None:
+            if state.quoted is not None and known is not None and state.quoted.support is None:
+                self._measure(state.quoted, known)
             place = None if known is None else self._decided(text, known)
             if place is None:
                 return True
-            self._places[index] = place
-            self._quoted = None if place.is_null or not self._is_quote(text, ()) else place
-        place = self._places[index]
+            place.is_quote = not place.is_null and self._is_quote(text, ())
+            text.retries.refuse(text.tokens[:-1], self.option, place)
         if not place.tokens[token >> 5] >> (token & 31) & 1 and not place.waived:
             return False
-        if place is self._quoted and known is not None and not self._vocabulary.token(token).endswith((b'"', b" ")):
+        quoted = place if place.is_quote and not place.is_null else None
+        states[count] = state._replace(quoted=quoted)
+        if quoted is not None and known is not None and not self._vocabulary.token(token).endswith((b'"', b" ")):
             self._measure(place, known, self._kinds.strings)
         return True
 
-    def read(self, tokens: Sequence[int], said: bytes | bytearray, *, over: bool = False) -> Veto | None:
+    def read(self, text: Transcript, *, over: bool = False) -> Veto | None:
         """See `RowCheck`. Vetoes a quote that has no support."""
-        place = self._quoted
-        self._feed(said)
-        if place is None or (place.support is None and self._is_in(place)):
+        reader, place = text.state(self)
+        if place is None or (place.support is None and _is_in(reader, place)):
             return None
         if place.probability >= place.threshold:
             return Veto(place.start, f"the source does not have what the model wanted to write at {place.pointer}")
-        self._quoted = None
+        text.states[self][len(text.tokens)] = _State(reader)
         return None
 
-    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, cut: str) -> Refusal:
         """See `RowCheck`. Null is all that is left."""
-        place = self._quoted
+        place = text.state(self).quoted
         assert place is not None  # `read` has vetoed it
-        place.is_null, self._quoted = True, None
+        place.is_null = True
         error = exhausted(DeadEnd(veto.reason))
         return Refusal(tuple(text.tokens[: place.index + 1]), [place.index], veto.reason, lambda: error, place.pointer)
 
-    def at_risk(self, said: bytes | bytearray) -> int:
-        return 0 if self._quoted is None else len(said) - self._quoted.start
-
-    def truncate(self, count: int, said: bytes | bytearray) -> None:
-        super().truncate(count, said)
-        self._places = {index: place for index, place in self._places.items() if index <= count}
-        if self._quoted is not None and self._quoted.index > count:
-            self._quoted = None
-        if len(said) < len(self._reader.text):
-            self._reader = PointerReader()
-            self._reader.feed(bytes(said))
-
-    def fork(self) -> Self:
-        twin = copy(super().fork())
-        twin._reader, twin._places = self._reader.fork(), {index: copy(each) for index, each in self._places.items()}
-        return twin
-
-    def _feed(self, said: bytes | bytearray) -> None:
-        self._reader.feed(bytes(said[len(self._reader.text) :]))
-
-    def _is_in(self, place: _Place) -> bool:
-        """Is the value at a place still being written?"""
-        return self._reader.pending is not None and pointer_of(self._reader.pending) == place.pointer
+    def at_risk(self, text: Transcript) -> int:
+        quoted = text.state(self).quoted
+        return 0 if quoted is None else len(text.said) - quoted.start
 
     def _decided(self, text: Transcript, known: KnownLogits) -> _Place | None:
         """The place at which the last token was chosen, if it decides between null and a value."""
         token, kinds = self._vocabulary.token(text.tokens[-1]), self._kinds
-        start = len(text.said) - len(token)
-        self._feed(text.said[:start])
-        path, begun = self._reader.pending, self._reader.unfinished.strip(BETWEEN + b",")
+        reader = text.state(self, len(text.tokens) - 1).reader
+        path, begun = reader.pending, reader.unfinished.strip(BETWEEN + b",")
         if path and isinstance(path[-1], str) and not begun and token.strip(BETWEEN):
             return self._place(text, known, path, (kinds.null, kinds.value))
         name = _NAME.match(begun + token) if path is None and begun.startswith(b'"') else None
         if name is None or not self._takes_only_strings(text, token[: name.end() - len(begun)]):
             return None
-        around = self._reader.path
-        return self._place(text, known, (*around, json.loads(name[1])), (kinds.closing, kinds.opening))
+        return self._place(text, known, (*reader.path, json.loads(name[1])), (kinds.closing, kinds.opening))
 
     def _place(
         self, text: Transcript, known: KnownLogits, path: tuple[str | int, ...], tokens: tuple[Words, Words]
@@ -220,7 +207,7 @@ class AbsenceRow(RowCheck):
         allowed = chances if known.words is None else chances * bits_of(known.words, len(chances))
         null, value = (float(allowed @ bits_of(words, len(chances))) for words in tokens)
         pointer, index = pointer_of(path), len(text.tokens) - 1
-        earlier = next((each for each in self._places.values() if each.pointer == pointer), None)
+        earlier = next((each for _, each in self._places(text) if each.pointer == pointer), None)
         if earlier is None and not (null and value):
             return None
         start = len(text.said) - len(self._vocabulary.token(text.tokens[-1]))
@@ -265,6 +252,11 @@ class AbsenceRow(RowCheck):
         total, place.support = float(chances.sum()), 1.0
         if known.words is not None and total:
             place.support = min(float(chances @ bits_of(known.words, len(chances))) / total, 1.0)
+
+
+def _is_in(reader: PointerReader, place: _Place) -> bool:
+    """Is the value at a place still being written?"""
+    return reader.pending is not None and pointer_of(reader.pending) == place.pointer
 
 
 @dataclass(frozen=True)

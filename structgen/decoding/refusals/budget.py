@@ -15,25 +15,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
-from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from structgen.chat.stopping import TurnReading
-from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, in_escape
+from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, Reached, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
-from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.transcript import CutOff, Transcript
 from structgen.endings.agreed import Effort, Listener, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
 from structgen.errors import BudgetExhausted, CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.json_text.pointers import pointer_at
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
+from structgen.models.row import Row
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Cap, Finish
 
@@ -50,39 +49,23 @@ CONTEXT = "the model's context, tokens left"
 """Names of what sets the budget, for messages."""
 
 
-@dataclass(slots=True)
-class _Refusals:
-    """The tokens that limits have refused in one place."""
+class LimitPlace(NamedTuple):
+    """A place of a text, with what limits have refused next to it."""
 
-    tokens: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # of the limit that refused each
+    close: list[int] | None = None  # the tokens of an end that is known
+    tokens: tuple[int, ...] = ()  # the refused ones
+    names: tuple[str, ...] = ()  # of the limit that refused each
     tries: int = 0  # from `TRIES` on, only the close is allowed
     array: int = -1  # the first byte of the array whose cap was exceeded last; -1 if it was a value's own
+    bare: bool = False  # it was exceeded within a string without quotes
     waived: bool = False  # the caps do not hold here, because they left nothing
 
-    def waive(self) -> None:
-        self.waived = True
-        self.tokens.clear()
-        self.names.clear()
 
-
-class CutOff(NamedTuple):
-    """A limit has ended the row within its calls.
-
-    Attributes:
-        tokens: the number of tokens before the end.
-        name, limit: as in `Cap`.
-        token: the one that exceeded a cap; None if the text only ended there.
-    """
-
-    tokens: int
-    name: str
-    limit: float
-    token: int | None = None
+NOWHERE = LimitPlace()
 
 
 class Steering(RowRule):
-    """Keeps one row within its budget, and its values within their caps.
+    """Keeps one row within its budget, and its values within their caps. Only some tokens have a state.
 
     Args:
         bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget.
@@ -91,9 +74,6 @@ class Steering(RowRule):
         plain: the text is plain, so ending at the budget cuts nothing short.
         turn: reads the text along if it may have calls.
         strict: a cap ends the row with an error; else it closes the value.
-
-    Attributes:
-        cut: where a limit has ended the row within its calls; else None.
     """
 
     option = "limits="
@@ -112,76 +92,79 @@ class Steering(RowRule):
         turn: TurnReading | None = None,
         strict: bool = False,
     ) -> None:
-        self._turn, self._strict, self.cut = turn, strict, cast("CutOff | None", None)
+        self._turn, self._strict = turn, strict
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
-        self._guards, self._phrases, self._cap_reader = guards, phrases, cap_reader
+        self._guards, self._phrases, self.cap_reader = guards, phrases, cap_reader
         self._spare = 0 if guards is None and phrases is None else ROOM_FOR_GUARDS
-        self._effort = Effort()
         self._closed_at: tuple[int, float] | None = None  # by the deadline: the bytes before, and its seconds
-        self._closes: dict[int, list[int]] = {}
-        self._refused: dict[int, _Refusals] = {}
         self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
-        if closes:
-            self._begin()
 
-    def find_close(self, matcher: Matcher) -> list[int] | None:
+    def start(self, prompt: Sequence[int]) -> LimitPlace:
+        """If the budget is below the cost of the start, the shortest text is the close known there, if it fits."""
+        if not self._closes_in_time or self._closing.cost(self._grammar.start) <= self._budget:
+            return NOWHERE
+        close = self._closing.shortest
+        if not close or len(close) > self._budget:
+            return NOWHERE
+        before, text = Transcript(self._grammar.vocabulary, None, Row(())), self._grammar.vocabulary.decode(close)
+        before.states = {each: {0: each.start(())} for each in (self._guards, self._phrases) if each is not None}
+        listener = self._listener(before, b"")
+        return LimitPlace(close if listener is None or agrees(listener, listener.state, text) else None)
+
+    def find_close(self, text: Transcript) -> list[int] | None:
         """The tokens of the shortest text known with all phrases; None if none is known.
 
-        If it fits, it is the close that is known at the start.
-
-        Args:
-            matcher: at the start of the text.
+        If it fits, it is the close that is known at the start, where the text is.
         """
-        close = self._closing.tokens(matcher, self._listener((), b""), Effort(), self._budget, THOROUGH)
+        assert text.matcher is not None, "phrases stand in texts of a grammar"
+        close = self._closing.tokens(text.matcher, self._listener(text, b""), Effort(), self._budget, THOROUGH)
         if close and self._closes_in_time and len(close) <= self._budget:
-            self._closes[0] = close
+            text.states[self][0] = LimitPlace(close)
         return close
 
-    def shorten(self, budget: int) -> None:
+    def shorten(self, text: Transcript, budget: int) -> None:
         """The model's context has room for only `budget` tokens. No token was chosen yet."""
         self.bound, self._name, self._budget = CONTEXT, "context", budget
-        self._closes.clear()
-        if self._closes_in_time:
-            self._begin()
+        text.states[self] = {0: self.start(())}
 
-    def _begin(self) -> None:
-        """If the budget is below the cost of the start, the shortest text is the close known there, if it fits."""
-        close = self._closing.shortest if self._closing.cost(self._grammar.start) > self._budget else None
-        if close and len(close) <= self._budget:
-            listener, text = self._listener((), b""), self._grammar.vocabulary.decode(close)
-            if listener is None or agrees(listener, listener.state, text):
-                self._closes[0] = close
+    def _place(self, text: Transcript, count: int | None = None) -> LimitPlace:
+        """What is known of the place behind the first `count` tokens, by default behind all."""
+        place: LimitPlace = text.states[self].get(len(text.tokens) if count is None else count, NOWHERE)
+        return place
 
-    @property
-    def closed_by_budget(self) -> bool:
+    def refuses(self, text: Transcript) -> bool:
+        """Was a token refused behind the text?"""
+        return bool(text.states[self].get(len(text.tokens), NOWHERE).tokens)
+
+    def closed_by_budget(self, text: Transcript) -> bool:
         """Has the budget changed the text?"""
-        changed = self.cut is not None or any(self._name in refused.names for refused in self._refused.values())
-        return changed and not self._plain
+        if self._plain:
+            return False
+        return text.cut_off is not None or any(self._name in each.names for each in text.states[self].values())
 
-    @property
-    def finish(self) -> Literal["length", "cut", "closed_by_budget"]:
+    def finish(self, text: Transcript) -> Literal["length", "cut", "closed_by_budget"]:
         """How a limit ends the text: free text at its length, a call that is cut, or a value that is closed."""
-        if self.cut is not None:
+        if text.cut_off is not None:
             return "cut"
         return "length" if self._plain or (self._turn is not None and not self._turn.has_value) else "closed_by_budget"
 
-    def finish_of(self, finish: Finish) -> Finish:
+    def finish_of(self, text: Transcript, finish: Finish) -> Finish:
         """How the text ends, where nothing but limits is against its end: "capped" if a cap has cut a value short."""
-        if self.closed_by_budget:
-            return self.finish
-        capped = any(refused.names for refused in self._refused.values()) and self.finish == "closed_by_budget"
+        if self.closed_by_budget(text):
+            return self.finish(text)
+        names = any(place.names for place in text.states[self].values())
+        capped = names and self.finish(text) == "closed_by_budget"
         return "capped" if capped and finish in ("end", "complete") else finish
 
     def is_calling(self, text: Transcript) -> bool:
         """Does the text end within calls, which are never closed?"""
         return self._closes_in_time and self._turn is not None and self._turn.is_calling(text.tokens)
 
-    @property
-    def told(self) -> str:
+    def told(self, text: Transcript) -> str:
         """The budget for messages; empty if it has not changed the text."""
-        return f"{self.bound}={self._budget}" if self.closed_by_budget else ""
+        return f"{self.bound}={self._budget}" if self.closed_by_budget(text) else ""
 
     def keeps(self, text: Transcript) -> bool:
         """May the row go on from here within its limits, or does it end? See `RowRule`."""
@@ -189,25 +172,31 @@ class Steering(RowRule):
         limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
         if limit is None:
             return True
+        name, array, bare, _ = limit
+        assert name is not None
         count = len(text.tokens) - 1
         if self._strict:
             text.cut(count)
             raise BudgetExhausted(
-                f"{limit}={self._limit(limit)} cuts the value short; text so far: {quoted(text.text())}", text.text()
+                f"{name}={self._limit(name)} cuts the value short; text so far: {quoted(text.text())}", text.text()
             )
         if self.is_calling(text):
-            self.cut = CutOff(count, limit, self._limit(limit), token)
+            text.cut_off = CutOff(count, name, self._limit(name), token)
             return False
-        refused = self._refused.setdefault(count, _Refusals())
-        refused.tokens.append(token)
-        refused.names.append(limit)
-        refused.tries = refused.tries + 1 if limit in (self._name, MAX_DEPTH) else TRIES
-        refused.array = -1 if limit == self._name or self._cap_reader is None else self._cap_reader.array
-        rollbacks.debug("%s refuses token %d behind %d tokens", limit, token, count)
+        place, own = self._place(text, count), name == self._name
+        text.states[self].pop(count + 1, None)  # behind the token, which is taken back
+        text.states[self][count] = place._replace(
+            tokens=(*place.tokens, token),
+            names=(*place.names, name),
+            tries=place.tries + 1 if own or name == MAX_DEPTH else TRIES,
+            array=-1 if own else array,
+            bare=bare,
+        )
+        rollbacks.debug("%s refuses token %d behind %d tokens", name, token, count)
         return False
 
-    def exceeded(self, text: Transcript, *, forced: bool = False) -> str | None:
-        """The name of the limit because of which the last token must be refused; None if the row may go on.
+    def exceeded(self, text: Transcript, *, forced: bool = False) -> Reached | None:
+        """The limit because of which the last token must be refused; None if the row may go on.
 
         Args:
             forced: only the last token was allowed, so it exceeds no cap.
@@ -221,39 +210,38 @@ class Steering(RowRule):
             if cost is None:
                 token = self._grammar.vocabulary.token(text.tokens[-1])
                 cost = place.cost = self._closing.cost_behind(token, matcher.earlier(1), place.position)
-            spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text.tokens)
+            spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text)
             if cost + spare > left and not (self.is_calling(text) or self._fits_closely(matcher, text, cost, left)):
-                return self._name
-        caps = self._cap_reader
-        if caps is None or len(text.said) <= caps.until:
+                return Reached(self._name)
+        caps = self.cap_reader
+        reached = None if caps is None else caps.read(text)
+        if caps is None or reached is None:
             return None
-        before_last = len(text.said) - len(self._grammar.vocabulary.token(text.tokens[-1]))
-        name = caps.read(text.said, before_last, text.tokens)
-        if name is None and caps.is_deep and not self._ends_shallow(caps, matcher.position, text.said):
-            name = MAX_DEPTH
-        if name is None or forced:
+        if reached.name is None and reached.is_deep and not self._ends_shallow(text, matcher.position, text.said):
+            reached = reached._replace(name=MAX_DEPTH)
+        if reached.name is None or forced:
             return None
-        refused = self._refused.get(len(text.tokens) - 1)
-        if refused is not None and (refused.waived or refused.tries >= TRIES):
+        place_before = self._place(text, len(text.tokens) - 1)
+        if place_before.waived or place_before.tries >= TRIES:
             return None
-        return name if self._may_close(caps, name, matcher.earlier(1), bytes(text.said[:before_last])) else None
+        return reached if self._may_close(text, reached, matcher.earlier(1)) else None
 
     def _fits_closely(self, matcher: Matcher, text: Transcript, cost: int, left: int) -> bool:
         """Does a close fit into the `left` tokens? Searches for one, and remembers it."""
         count = len(text.tokens)
-        known = self._closes.get(count - 1)
+        known = self._place(text, count - 1).close
         if known and known[0] == text.tokens[-1]:
             close: list[int] | None = known[1:]
         else:
-            listener = self._listener(text.tokens, text.said)
+            listener = self._listener(text, text.said)
             if listener is not None and listener.state is None:
                 return True  # the guards refuse it, and say why
-            close = self._closing.tokens(matcher, listener, self._effort, left)
+            close = self._closing.tokens(matcher, listener, text.effort, left)
         if close is None and cost == UNKNOWN and self._may_roam(count, known):
             return True
         if close is None or len(close) > left:
             return False
-        self._closes[count] = close
+        text.states[self][count] = self._place(text)._replace(close=close)
         return True
 
     def _may_roam(self, count: int, known: Sequence[int] | None) -> bool:
@@ -261,28 +249,32 @@ class Steering(RowRule):
         left = self._budget - count
         return left > count and (not known or left > 2 * len(known) + ROOM_TO_ROAM)
 
-    def _listener(self, tokens: Sequence[int], said: bytes | bytearray) -> Listener | None:
-        guards = None if self._guards is None else self._guards.listener(said)
-        return guards if self._phrases is None else self._phrases.listener(tokens, guards)
+    def _listener(self, text: Transcript, said: bytes | bytearray) -> Listener | None:
+        guards = None if self._guards is None else self._guards.listener(text, said)
+        return guards if self._phrases is None else self._phrases.listener(text, guards)
 
-    def _may_close(self, caps: CapReader | PartCaps, name: str, position: int, said: bytes) -> bool:
-        """May a value that has reached a cap be closed at once? Else the schema requires more of it."""
+    def _may_close(self, text: Transcript, reached: Reached, position: int) -> bool:
+        """May a value that has reached a cap be closed at once, before the last token? Else the schema requires more
+        of it."""
+        caps, before = self.cap_reader, text.said_before_last
+        assert caps is not None
+        name, said = reached.name, bytes(text.said[:before])
         if name == MAX_DEPTH:
-            return self._ends_shallow(caps, position, said)
-        if caps.array >= 0:
+            return self._ends_shallow(text, position, said)
+        if reached.array >= 0:
             end = self._closing.ending(position)
-            return end is not None and not caps.adds_items(len(said), said + end)
-        if caps.bare:
+            return end is not None and not caps.adds_items(text, before, said + end, reached.array)
+        if reached.bare:
             return self._closing.ending(position) is not None
         rest = None if in_escape(said) else self._closing.leaving(position)
         if name == "max_digits":
             return rest is not None and not rest.startswith(tuple(bytes([digit]) for digit in NUMBER))
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
 
-    def _ends_shallow(self, caps: CapReader | PartCaps, position: int, said: bytes | bytearray) -> bool:
+    def _ends_shallow(self, text: Transcript, position: int, said: bytes | bytearray) -> bool:
         """Does the shortest end open no more values inside each other than `max_depth` allows?"""
-        end = self._closing.ending(position)
-        return end is not None and caps.deepest(said, end) <= caps.limits.max_depth
+        end, caps = self._closing.ending(position), self.cap_reader
+        return end is not None and caps is not None and caps.deepest(text, said, end) <= caps.limits.max_depth
 
     def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
         """The tokens of the shortest close, because a deadline has come; None if values are not closed.
@@ -295,7 +287,7 @@ class Steering(RowRule):
         if not self._closes_in_time or text.matcher is None:
             return None
         if self.is_calling(text):
-            self.cut = CutOff(len(text.tokens), "seconds", seconds)
+            text.cut_off = CutOff(len(text.tokens), "seconds", seconds)
             return []
         close = [] if text.matcher.can_finish else self._known_close(text.matcher, text)
         self._closed_at = len(text.said), seconds
@@ -305,11 +297,12 @@ class Steering(RowRule):
         """The budget is spent. Returns False if the text may not end here."""
         count = len(text.tokens)
         if self.is_calling(text):
-            self.cut = CutOff(count, self._name, self._budget)
+            text.cut_off = CutOff(count, self._name, self._budget)
         elif text.matcher is not None and not text.matcher.can_finish:
             return False
         elif self._closes_in_time:
-            self._refused.setdefault(count, _Refusals()).names.append(self._name)
+            place = self._place(text)
+            text.states[self][count] = place._replace(names=(*place.names, self._name))
         return True
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
@@ -317,115 +310,87 @@ class Steering(RowRule):
         matcher = text.matcher
         assert matcher is not None, "limits are kept in texts of a grammar"
         assert words is not None, "a grammar gives a mask"
-        refused = self._refused.get(len(text.tokens))
-        if refused is None or not refused.tokens:
+        place = self._place(text)
+        if not place.tokens:
             return words
-        if refused.tries < TRIES:
-            left: Words = words & ~pack(np.array(refused.tokens), self._grammar.vocabulary.width)
+        if place.tries < TRIES:
+            left: Words = words & ~pack(np.array(place.tokens), self._grammar.vocabulary.width)
             if left.any():
                 return left
-            refused.tries = TRIES
-        if self._name in refused.names or MAX_DEPTH in refused.names:
+            text.states[self][len(text.tokens)] = place._replace(tries=TRIES)
+        if self._name in place.names or MAX_DEPTH in place.names:
             close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
-        left = words & self._closing_words(matcher, refused, text.said)
-        if not left.any():
-            refused.waive()
-        return left if left.any() else words
+        left = words & self._closing_words(matcher, place, text)
+        return left if left.any() or not self.waive(text) else words
 
-    def refuses(self, count: int) -> bool:
-        """Was a token refused behind the first `count` tokens?"""
-        return count in self._refused
-
-    def waive(self, count: int) -> bool:
-        """Waives the caps behind the first `count` tokens, because they left nothing; False if none held there."""
-        refused = self._refused.get(count)
-        if refused is None or refused.waived or self._name in refused.names:
+    def waive(self, text: Transcript) -> bool:
+        """Waives the caps behind the text, because they left nothing; False if none held there."""
+        place = self._place(text)
+        if not place.names or place.waived or self._name in place.names:
             return False
-        refused.waive()
+        text.states[self][len(text.tokens)] = place._replace(waived=True, tokens=(), names=())
         return True
 
     def _only(self, close: Sequence[int]) -> Words:
         return pack(np.array(close[:1]), self._grammar.vocabulary.width)
 
     def _known_close(self, matcher: Matcher, text: Transcript) -> list[int]:
-        count = len(text.tokens)
-        close, left = self._closes.get(count), self._budget - count
+        place, left = self._place(text), self._budget - len(text.tokens)
+        close = place.close
         if close is None:
-            close = self._closing.tokens(matcher, self._listener(text.tokens, text.said), self._effort, left)
+            close = self._closing.tokens(matcher, self._listener(text, text.said), text.effort, left)
             if close is None or len(close) > left:
-                raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, text.said)}")
-            self._closes[count] = close
+                raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, text)}")
+            text.states[self][len(text.tokens)] = place._replace(close=close)
         return close
 
-    def _offence(self, matcher: Matcher, said: bytes | bytearray) -> str:
+    def _offence(self, matcher: Matcher, text: Transcript) -> str:
         """For messages, why the guards refuse the text that would close the value without them."""
         if self._guards is None:
             return ""
         end = self._closing.ending(matcher.position)
-        veto = self._guards.listener(said).refusal(end) if end else None
+        veto = self._guards.listener(text, text.said).refusal(end) if end else None
         if veto is None or not end:
             return "; texts that the guards refuse are left out"
         return f": {veto.reason} conflicts with {quoted(end.decode(errors='replace'))}"
 
-    def _closing_words(self, matcher: Matcher, refused: _Refusals, said: bytes | bytearray) -> Words:
+    def _closing_words(self, matcher: Matcher, place: LimitPlace, text: Transcript) -> Words:
         """The tokens that close a value which has reached a cap, or go on behind it."""
-        name, caps, speller = refused.names[-1], self._cap_reader, self._closing.speller
-        in_string = caps is not None and caps.in_string(said)
-        if isinstance(caps, PartCaps) and caps.bare:
-            return self._only(speller.spelled(caps.close_by(self._closing.ending(matcher.position) or b"", said)) or [])
+        name, caps, speller = place.names[-1], self.cap_reader, self._closing.speller
+        in_string = caps is not None and caps.in_string(text)
+        if isinstance(caps, PartCaps) and place.bare:
+            end = caps.close_by(self._closing.ending(matcher.position) or b"", text)
+            return self._only(speller.spelled(end) or [])
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
-        if refused.array < 0:
+        if place.array < 0:
             return speller.starting(b'"')
         rest = self._closing.leaving(matcher.position) or self._closing.ending(matcher.position)
         return self._only(speller.spelled(rest or b"") or [])
 
-    def fork(self, guards: Guarding | None, phrases: PhraseRow | None) -> Steering:
-        """The steering of another text that begins like this one, with its own guards and phrases."""
-        twin = copy(self)
-        twin._guards, twin._phrases, twin._closes = guards, phrases, self._closes.copy()
-        twin._refused = {
-            n: replace(each, tokens=each.tokens[:], names=each.names[:]) for n, each in self._refused.items()
-        }
-        twin._effort = copy(self._effort)
-        twin._cap_reader = None if self._cap_reader is None else self._cap_reader.fork()
-        return twin
-
-    def truncate(self, count: int, said: bytes | bytearray) -> None:
-        for notes in (self._closes, self._refused):  # in the order of their counts
-            while notes and next(reversed(notes)) > count:
-                notes.popitem()
-        if self.cut is not None and self.cut.tokens > count:
-            self.cut = None
-        if self._cap_reader is not None:
-            self._cap_reader.truncate(len(said), count)
-
-    def caps(self, pieces: Sequence[bytes], *, is_json: bool) -> list[Cap]:
-        """The limits that cut values short, in the order of the text.
-
-        Args:
-            pieces: the text of each token.
-        """
+    def caps(self, text: Transcript, *, is_json: bool) -> list[Cap]:
+        """The limits that cut values short, in the order of the text."""
+        pieces = [text.vocabulary.token(token) for token in text.tokens]
         caps, whole = list[Cap](), b"".join(pieces)
-        if self.cut is not None:
-            name, limit, token = self.cut[1:]
-            caps.append(self._cap(name, "", limit, len(b"".join(pieces[: self.cut.tokens])), token))
-        closed = self.finish == "closed_by_budget"
+        if text.cut_off is not None:
+            count, name, limit, token = text.cut_off
+            caps.append(self._cap(name, "", limit, len(b"".join(pieces[:count])), token))
+        closed = self.finish(text) == "closed_by_budget"
         if closed and self._closed_at is not None:
             offset, seconds = self._closed_at
             caps.append(Cap("seconds", pointer_at(whole[:offset]) if is_json else "", seconds, offset))
-        for count, refused in sorted(self._refused.items()) if closed else []:
+        for count, refused in text.states[self].items() if closed else ():
             for name, token in zip_longest(refused.names, refused.tokens):
-                text, own = b"".join(pieces[:count]), name == self._name or self._cap_reader is None
-                capped = text if own or refused.array < 0 else text[: refused.array + 1]
+                said, own = b"".join(pieces[:count]), name == self._name or self.cap_reader is None
+                capped = said if own or refused.array < 0 else said[: refused.array + 1]
                 pointer = pointer_at(capped) if is_json else ""
-                caps.append(self._cap(name, pointer, self._limit(name), len(text), token))
+                caps.append(self._cap(name, pointer, self._limit(name), len(said), token))
         return list(dict.fromkeys(caps))
 
     def _limit(self, name: str) -> float:
         """The value of a limit."""
-        reader = None if name == self._name else self._cap_reader
+        reader = None if name == self._name else self.cap_reader
         limit: float = self._budget if reader is None else getattr(reader.limits, name)
         return limit
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from copy import copy
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from structgen.decoding.refusals.repetition import room
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.options import Limits
 from structgen.parts.part_reading import PartReading
 from structgen.vocabulary import Vocabulary
+
+T = TypeVar("T")
 
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
@@ -58,17 +60,28 @@ class CapState(NamedTuple):
     until: int = 0  # no text of at most `until` bytes that begins like this one exceeds a cap
 
 
+class Reached(NamedTuple):
+    """What the end of a text has reached.
+
+    Attributes:
+        name: of the cap that it exceeds; None for none.
+        array: the first byte of the array whose cap is exceeded; -1 if it is a value's own.
+        bare: the text ends within a string without quotes.
+        is_deep: so many containers are open that the end of the text may exceed `max_depth`.
+    """
+
+    name: str | None = None
+    array: int = -1
+    bare: bool = False
+    is_deep: bool = False
+
+
 class CapReader:
-    """Watches one row's JSON text.
+    """Watches a JSON text. Its states are `CapState`s; only some tokens have one.
 
     Attributes:
         limits: the caps.
-        until: a text of at most `until` bytes need not be read.
-        bare: does the text end within a string without quotes?
-        array: the first byte of the array whose cap was exceeded last; -1 if it was a value's own.
     """
-
-    bare = False
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -78,36 +91,35 @@ class CapReader:
         self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
         self._items = sys.maxsize if limits.max_items is None else limits.max_items
         self._deep = limits.max_depth // 2
-        self._states: list[CapState] = []
-        self.until = 0
-        self.array = -1
-        self._add(CapState(0, NONE, 0, None), b"")
 
-    def in_string(self, said: bytes | bytearray) -> bool:
+    def start(self, prompt: Sequence[int]) -> CapState:
+        return self._bounded(CapState(0, NONE, 0, None), b"")
+
+    def in_string(self, text: Transcript) -> bool:
         """Does the text end within a string or name?"""
-        return _read_on(self._states[-1], said)[0].kind == STRING
+        return _read_on(_last(text.states[self]), text.said)[0].kind == STRING
 
-    def read(self, said: bytes | bytearray, before: int, tokens: Sequence[int] = ()) -> str | None:
-        """Reads the new part of a text, and returns the name of the cap that it exceeds, if any.
-
-        Args:
-            before: the length of the text without its last token, which exceeds no cap.
-            tokens: those of the text; JSON alone does not need them.
-        """
-        if len(said) <= self.until:
+    def read(self, text: Transcript) -> Reached | None:
+        """Reads on in a text that exceeded no cap before its last token. None if it is far from all caps."""
+        states, said, count = text.states[self], text.said, len(text.tokens)
+        state: CapState = states[next(reversed(states))]
+        if len(said) <= state.until:
             return None
-        if self._states[-1].end < before:
-            self._add(_read_on(self._states[-1], said[:before])[0], said[:before])
-        state, continued = _read_on(self._states[-1], said)
-        self._add(state, said)
-        return self._exceeded(state, continued, said)
+        before = text.said_before_last
+        if state.end < before and next(reversed(states)) < count:
+            state = states[count - 1] = self.after(state, said[:before])[0]
+        states[count], reached = self.after(state, said)
+        return reached
 
-    def _add(self, state: CapState, said: bytes | bytearray) -> None:
-        self.until = self._below_caps_until(state, said)
-        self._states.append(state._replace(until=self.until))
+    def after(self, state: CapState, said: bytes | bytearray) -> tuple[CapState, Reached]:
+        """The state behind more of a text, and what that has reached."""
+        after, continued = _read_on(state, said)
+        after = self._bounded(after, said)
+        name, array = self._exceeded(after, continued, said)
+        return after, Reached(name, array, is_deep=after.top is not None and after.top.depth > self._deep)
 
-    def _below_caps_until(self, state: CapState, said: bytes | bytearray) -> int:
-        """See `CapState.until`."""
+    def _bounded(self, state: CapState, said: bytes | bytearray) -> CapState:
+        """The state with `until`, see `CapState`."""
         string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
@@ -119,57 +131,50 @@ class CapReader:
         of_items = state.end + max(items - 1, 0)
         of_depth = state.end + self._deep - (0 if state.top is None else state.top.depth)
         repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
-        return min(string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items, of_depth)
+        within = string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items, of_depth
+        return state._replace(until=min(within))
 
-    def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> str | None:
-        length, self.array = len(said) - state.start, -1
+    def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> tuple[str | None, int]:
+        """The cap that a text exceeds, and the first byte of the array; see `Reached`."""
+        length = len(said) - state.start
         if state.deepest > self.limits.max_depth:
-            return MAX_DEPTH
+            return MAX_DEPTH, -1
         if state.kind == STRING and length > self._characters:
-            return "max_characters"
+            return "max_characters", -1
         if state.kind == STRING and room(said[state.start + 1 :], self._repeated) < 0:
-            return "max_repeated"
+            return "max_repeated", -1
         if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
-            return "max_digits"
+            return "max_digits", -1
         if said[-1] in _MAY_BE_BLANK and _ends_blank(said, state.end, self._blanks):
-            return "max_blanks"
+            return "max_blanks", -1
         for array in continued:
             too_long = array.items >= self._items
             if too_long or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0:
-                self.array = array.start
-                return "max_items" if too_long else "max_repeated"
-        return None
+                return "max_items" if too_long else "max_repeated", array.start
+        return None, -1
 
-    @property
-    def is_deep(self) -> bool:
-        """Are so many containers open that the end of the text may exceed `max_depth`?"""
-        top = self._states[-1].top
-        return top is not None and top.depth > self._deep
+    def deepest(self, text: Transcript, said: bytes | bytearray, end: bytes) -> int:
+        """The most containers that are open at once in an end of `said`, with which the text begins."""
+        return _deepest(text.states[self], said, end)
 
-    def deepest(self, said: bytes | bytearray, end: bytes) -> int:
-        """The most containers that are open at once in the end of a text."""
-        before = next(state for state in reversed(self._states) if state.end <= len(said))
-        return _read_on(before, said + end)[0].deepest
+    def adds_items(self, text: Transcript, length: int, said: bytes, array: int) -> bool:
+        """Does `said` add items to an array behind the first `length` bytes of the text?"""
+        return _adds_items(text.states[self], length, said, array)
 
-    def adds_items(self, length: int, said: bytes) -> bool:
-        """Does the text behind the first `length` bytes add items to the array that has reached a cap?"""
-        before = next(state for state in reversed(self._states) if state.end <= length)
-        return any(array.start == self.array for array in _read_on(before, said)[1])
 
-    def fork(self) -> CapReader:
-        twin = copy(self)
-        twin._states = self._states[:]
-        return twin
+class PartState(NamedTuple):
+    """What was read of a text of a composition."""
 
-    def truncate(self, length: int, count: int = 0) -> None:
-        """Goes back to the first `length` bytes, which are `count` tokens."""
-        while self._states[-1].end > length:
-            self._states.pop()
-        self.until = self._states[-1].until
+    reading: PartReading  # up to the last place where it had to be known which part of the text is a value
+    tokens: int = 0  # the number of tokens before that place
+    until: int = 0  # as in `CapState`
+    start: int = 0  # the first byte of the JSON value in which the text is
+    inner: CapState | None = None  # behind the text of that value; None outside of one
+    close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
 
 
 class PartCaps:
-    """Watches the values within one row's text of a composition, as `CapReader` does for JSON alone.
+    """Watches the values within a text of a composition, as `CapReader` does for JSON alone. States are `PartState`s.
 
     Which part of the text is a value is read only where a long run of digits, blanks or commas ends the text. Free text
     has no caps.
@@ -180,71 +185,95 @@ class PartCaps:
     """
 
     def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
-        self.limits, self._vocabulary = limits, vocabulary
+        self.limits, self._reading, self._vocabulary = limits, reading, vocabulary
+        self._json = CapReader(limits)
         caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
         bounds = (sys.maxsize if cap is None else cap for cap in caps)
         self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
         self._deep = limits.max_depth // 2
-        self._readings: list[tuple[int, PartReading]] = [(0, reading)]  # behind so many tokens
-        self._start, self.bare = 0, False
-        self._close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
-        self._inner: CapReader | None = None
-        self.until = 0
 
-    def in_string(self, said: bytes | bytearray) -> bool:
+    def start(self, prompt: Sequence[int]) -> PartState:
+        return PartState(self._reading)
+
+    def in_string(self, text: Transcript) -> bool:
         """Does the text end within a string or name in quotes?"""
-        return self._inner is not None and self._inner.in_string(said[self._start :])
+        state = _last(text.states[self])
+        return state.inner is not None and _read_on(state.inner, text.said[state.start :])[0].kind == STRING
 
-    def read(self, said: bytes | bytearray, before: int, tokens: Sequence[int]) -> str | None:
-        """Returns the name of the cap that a text exceeds, if any. See `CapReader.read`."""
-        if len(said) <= self.until:
+    def read(self, text: Transcript) -> Reached | None:
+        """See `CapReader.read`."""
+        states, said, count = text.states[self], text.said, len(text.tokens)
+        state = _last(states)
+        if len(said) <= state.until:
             return None
-        self.until = len(said) + (0 if self._close else self._below_caps_for(said))
-        if self.until > len(said):
+        until = len(said) + (0 if state.close else self._below_caps_for(said))
+        if until > len(said):
+            states[count] = state._replace(until=until)
             return None
-        reading = self._reading_of(tokens[:-1])
-        if self._close is not None:
-            return self._read_closing(said, reading.feed(self._vocabulary.token(tokens[-1]), keep=False))
-        value = reading.open_value
+        state = self._before_last(state, text)
+        states[count - 1] = state
+        states[count], reached = self._reached(state, text)
+        return reached
+
+    def _before_last(self, state: PartState, text: Transcript) -> PartState:
+        """The state before the last token: which part of the text is a value there, and the JSON of that value."""
+        before, count = text.said_before_last, len(text.tokens) - 1
+        pieces = b"".join(map(self._vocabulary.token, text.tokens[state.tokens : count]))
+        reading = state.reading.feed(pieces) if state.tokens < count else state.reading
+        state, value = state._replace(reading=reading, tokens=count), reading.open_value
+        if state.close is not None:
+            return state
+        if value is None or not value[1]:
+            return state._replace(inner=None)
+        start = before - (reading.length - value[0])
+        inner = self._json.start(()) if state.inner is None or start != state.start else state.inner
+        if inner.end < before - start and len(text.said) - start > inner.until:
+            inner = self._json.after(inner, text.said[start:before])[0]
+        return state._replace(start=start, inner=inner)
+
+    def _reached(self, state: PartState, text: Transcript) -> tuple[PartState, Reached]:
+        """The state behind the last token, and what that has reached; `state` has read the text before it."""
+        said, value, before = text.said, state.reading.open_value, text.said_before_last
+        if state.close is not None:
+            return self._read_closing(state, text)
         if value is None:
-            self._inner = None
-            self.until = before + min(self._digits, self._blanks, self._repeated, self._items, self._deep)
-            return None
-        offset, is_json = value
-        start = before - (reading.length - offset)
-        self.bare = not is_json
-        if self.bare:
-            self._inner = None
+            free = before + min(self._digits, self._blanks, self._repeated, self._items, self._deep)
+            return state._replace(until=free), Reached()
+        if state.inner is None:
+            start = before - (state.reading.length - value[0])
             too_long = len(said) - start > self._characters
             blank = _ends_blank(said[start:], len(said) - start, self._blanks)
             looping = room(said[start:], self._repeated) < 0
-            return "max_characters" if too_long else "max_blanks" if blank else "max_repeated" if looping else None
-        if self._inner is None or start != self._start:
-            self._start, self._inner = start, CapReader(self.limits)
-        name = self._inner.read(said[start:], before - start)
-        self.until = start + self._inner.until
-        return name
+            name = "max_characters" if too_long else "max_blanks" if blank else "max_repeated" if looping else None
+            return state._replace(until=len(said)), Reached(name, bare=True)
+        inner, start, reached = state.inner, state.start, Reached()
+        if len(said) - start > inner.until:
+            inner, reached = self._json.after(inner, said[start:])
+        array = reached.array if reached.array < 0 else start + reached.array
+        return state._replace(inner=inner, until=start + inner.until), reached._replace(array=array)
 
-    def _read_closing(self, said: bytes | bytearray, reading: PartReading) -> str | None:
+    def _read_closing(self, state: PartState, text: Transcript) -> tuple[PartState, Reached]:
         """Keeps the text to the end that closes a bare string, until it is over."""
-        assert self._close is not None
-        place, close = self._close
-        if close.startswith(said[place:]):
-            return None
+        assert state.close is not None
+        place, close = state.close
+        if close.startswith(text.said[place:]):
+            return state, Reached(bare=True)
+        reading = state.reading.feed(self._vocabulary.token(text.tokens[-1]), keep=False)
         if reading.open_value is not None:
-            return "max_blanks"
-        self._close = None
-        return None
+            return state, Reached("max_blanks", bare=True)
+        return state._replace(close=None), Reached()
 
-    def close_by(self, end: bytes, said: bytes | bytearray) -> bytes:
+    def close_by(self, end: bytes, text: Transcript) -> bytes:
         """Returns what is left of the end that closes a bare string which has reached a cap.
 
         Args:
             end: the shortest end of the text.
         """
-        if self._close is None:
-            self._close = len(said), end
-        return self._close[1][len(said) - self._close[0] :]
+        states = text.states[self]
+        state = _last(states)
+        place, close = state.close or (len(text.said), end)
+        states[len(text.tokens)] = state._replace(close=(place, close), until=0)
+        return close[len(text.said) - place :]
 
     def _below_caps_for(self, said: bytes | bytearray) -> int:
         """Returns a number of bytes that may follow without exceeding a cap, whatever is a value; 0 for none."""
@@ -259,49 +288,37 @@ class PartCaps:
         )
         return max(0, min(left))
 
-    def _reading_of(self, tokens: Sequence[int]) -> PartReading:
-        count, reading = self._readings[-1]
-        if count < len(tokens):
-            reading = reading.feed(b"".join(map(self._vocabulary.token, tokens[count:])))
-            self._readings.append((len(tokens), reading))
-        return reading
-
-    @property
-    def array(self) -> int:
-        """See `CapReader.array`; the byte is one of the whole text."""
-        return -1 if self._inner is None or self._inner.array < 0 else self._start + self._inner.array
-
-    @property
-    def is_deep(self) -> bool:
-        """See `CapReader.is_deep`."""
-        return self._inner is not None and self._inner.is_deep
-
-    def deepest(self, said: bytes | bytearray, end: bytes) -> int:
+    def deepest(self, text: Transcript, said: bytes | bytearray, end: bytes) -> int:
         """See `CapReader.deepest`."""
-        return 0 if self._inner is None else self._inner.deepest(said[self._start :], end)
+        states, start = self._inner(text)
+        return _deepest(states, said[start:], end) if states else 0
 
-    def adds_items(self, length: int, said: bytes) -> bool:
+    def adds_items(self, text: Transcript, length: int, said: bytes, array: int) -> bool:
         """See `CapReader.adds_items`."""
-        assert self._inner is not None, "only JSON has items"
-        return self._inner.adds_items(length - self._start, said[self._start :])
+        states, start = self._inner(text)
+        return _adds_items(states, length - start, said[start:], array - start)
 
-    def fork(self) -> PartCaps:
-        twin = copy(self)
-        twin._readings = self._readings[:]
-        twin._inner = None if self._inner is None else self._inner.fork()
-        return twin
+    def _inner(self, text: Transcript) -> tuple[dict[int, CapState], int]:
+        """The states within the JSON value in which the text is, and its first byte."""
+        states, last = text.states[self], _last(text.states[self])
+        if last.inner is None:
+            return {}, 0
+        inside = [each.inner for each in states.values() if each.inner is not None and each.start == last.start]
+        return dict(enumerate([self._json.start(()), *inside])), last.start
 
-    def truncate(self, length: int, count: int) -> None:
-        """Goes back to the first `length` bytes, which are `count` tokens."""
-        while self._readings[-1][0] > count:
-            self._readings.pop()
-        if self._close is not None and self._close[0] > length:
-            self._close = None
-        if self._inner is not None and self._start > length:
-            self._inner = None
-        if self._inner is not None:
-            self._inner.truncate(length - self._start)
-        self.until = 0
+
+def _last(states: dict[int, T]) -> T:
+    return states[next(reversed(states))]
+
+
+def _deepest(states: dict[int, CapState], said: bytes | bytearray, end: bytes) -> int:
+    before = next(state for state in reversed(states.values()) if state.end <= len(said))
+    return _read_on(before, said + end)[0].deepest
+
+
+def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: int) -> bool:
+    before = next(state for state in reversed(states.values()) if state.end <= length)
+    return any(each.start == array for each in _read_on(before, said)[1])
 
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:

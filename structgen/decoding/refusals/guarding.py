@@ -23,8 +23,8 @@ from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count, existing
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.prompts.targets import Target
-from structgen.decoding.refusals.retry_tree import Refusal, RetryTree, exhausted
-from structgen.decoding.refusals.rule import RowCheck
+from structgen.decoding.refusals.retry_tree import Refusal, exhausted
+from structgen.decoding.refusals.rule import GuardCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, ValidationFailed, excerpt, quoted
 from structgen.guards import BannedWords, Guard, Veto
@@ -64,7 +64,7 @@ def guards_behind(vocabulary: Vocabulary, guards: list[Guard[Any]], prompt: Prom
     return [each.behind(begun) if isinstance(each, Banned) and each.across_prompt else each for each in guards]
 
 
-class Guarding(RowCheck):
+class Guarding(GuardCheck):
     """The guards of one row.
 
     Attributes:
@@ -75,12 +75,13 @@ class Guarding(RowCheck):
     option = "banned= or guards="
 
     def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, validations: int | None = None) -> None:
-        super().__init__(guards, vocabulary)
+        super().__init__(guards)
+        self._vocabulary = vocabulary
         self._validations, self._refused = validations, 0  # values in calls that validators refused
         self.looks_ahead = False
         self.plain = existing(vocabulary)
 
-    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, cut: str) -> Refusal:
         """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.
 
         Raises:
@@ -93,32 +94,37 @@ class Guarding(RowCheck):
                 told = f"{veto.reason}; {self._validations} other values were refused before"
                 advice = f"Limits(validations=...) allows more tries than {self._validations}"
                 raise ValidationFailed(f"{told}: {advice}", "", text.text(), veto.reason)
-        tokens = text.tokens
-        first = min(self._watch.token_at(veto.offset), len(tokens) - 1)
+        tokens, retries = text.tokens, text.retries
+        first = min(self.token_at(text, veto.offset), len(tokens) - 1)
         why = partial(conflict, veto, quoted(text.text()), text.matcher, tokens[:first])
         if self.looks_ahead or not tokens:
             raise DeadEnd(f"{why()}; no other text is allowed there")
         self.looks_ahead = retries.rollbacks_are_spent
         if not self.looks_ahead:
             retries.spend_rollback(DeadEnd(veto.reason))
-        return Refusal(self._vetoed(text), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
+        return Refusal(self.vetoed(text), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
-    def at_risk(self, said: bytes | bytearray) -> int:
-        return max(0, len(said) - self._watch.sure())
+    def at_risk(self, text: Transcript) -> int:
+        begun = self.guards.begun(self.heard(text)[1].states)
+        sure: int = text.states[self][self.token_at(text, begun)].length
+        return max(0, len(text.said) - sure)
 
-    def vetoes(self, words: Words | None) -> list[Veto]:
+    def vetoes(self, words: Words | None, text: Transcript) -> list[Veto]:
         """The guards' vetoes against the end and some tokens of a mask."""
-        return self._watch.vetoes(self.plain if words is None else words)
+        words = self.plain if words is None else words
+        return self.guards.vetoes(self.heard(text)[1].states, words, self._vocabulary)
 
-    def listener(self, said: bytes | bytearray) -> GuardListener:
-        """Tells what the guards would say of more text."""
-        return GuardListener(self._watch.guards, self._watch.state, bytes(said[self._watch.length :]))
+    def listener(self, text: Transcript, said: bytes | bytearray) -> GuardListener:
+        """Tells what the guards would say of more text behind these bytes, which the text begins with."""
+        _, (states, length) = self.heard(text)
+        return GuardListener(self.guards, states, bytes(said[length:]))
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
         """See `RowRule`. Takes out tokens only once the guards look ahead."""
         if not self.looks_ahead:
             return words
-        return self._watch.without_refused(self.plain if words is None else words, last=not text.has_room)
+        words, states = self.plain if words is None else words, self.heard(text)[1].states
+        return self.guards.without_refused(states, words, self._vocabulary, last=not text.has_room)
 
 
 class GuardListener:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -88,110 +87,98 @@ class PhraseRow(RowRule):
     def __init__(self, phrases: PhraseSet, vocabulary: Vocabulary) -> None:
         self.phrases = phrases
         self._vocabulary = vocabulary
-        self._states = [phrases.start]
-        self._refused: dict[int, Words] = {}
         self.value_refusals = 0
-        self._rooms: dict[Grammar, PhraseRoom] = {}  # one; that of all forks
+        self._rooms: dict[Grammar, PhraseRoom] = {}  # one
 
-    def fork(self) -> PhraseRow:
-        twin = copy(self)
-        twin._states, twin._refused = self._states[:], self._refused.copy()
-        return twin
+    def start(self, prompt: Sequence[int]) -> Progress:
+        return self.phrases.start
 
-    def truncate(self, length: int, said: bytes | bytearray) -> None:
-        del self._states[length + 1 :]
-        self._refused = {place: words for place, words in self._refused.items() if place <= length}
+    def feed(self, state: Progress, token: int, piece: bytes) -> Progress:
+        after = self.phrases.feed(state, piece)
+        assert after is not None, "`keeps` refuses the token"
+        return after
 
-    def state(self, tokens: Sequence[int]) -> Progress:
-        """The progress behind the row's tokens, none of which makes a phrase impossible."""
-        for token in tokens[len(self._states) - 1 :]:
-            after = self.phrases.feed(self._states[-1], self._vocabulary.token(token))
-            assert after is not None, "`keeps` refuses the token"
-            self._states.append(after)
-        return self._states[len(tokens)]
-
-    def owed(self, tokens: Sequence[int]) -> int:
+    def owed(self, text: Transcript) -> int:
         """The number of bytes that the phrases still need."""
-        return self.phrases.owed(self.state(tokens))
+        return self.phrases.owed(text.state(self))
 
-    def unmet(self, tokens: Sequence[int]) -> str:
-        return self.phrases.unmet(self.state(tokens))
+    def unmet(self, text: Transcript) -> str:
+        return self.phrases.unmet(text.state(self))
 
-    def owed_with(self, tokens: Sequence[int], following: Sequence[int]) -> list[Owed]:
+    def owed_with(self, text: Transcript, following: Sequence[int]) -> list[Owed]:
         """What the phrases still need behind each of some next tokens."""
-        return self.phrases.owed_with(self.state(tokens), following, self._vocabulary)
+        return self.phrases.owed_with(text.state(self), following, self._vocabulary)
 
-    def proposals(self, words: Words, tokens: Sequence[int]) -> NDArray[np.int64]:
+    def proposals(self, words: Words, text: Transcript) -> NDArray[np.int64]:
         """The tokens of a mask that begin or continue a phrase that is not said yet."""
-        ids = self.phrases.proposals(self.state(tokens), self._vocabulary)
+        ids = self.phrases.proposals(text.state(self), self._vocabulary)
         allowed: NDArray[np.int64] = ids[(words[ids >> 5] >> (ids & 31).astype(np.uint32) & 1) == 1]
         return allowed
 
     def allowed(self, words: Words | None, text: Transcript) -> Words:
         """A mask without the tokens refused here. See `RowRule`."""
         assert words is not None, "phrases stand in texts of a grammar"
-        refused = self._refused.get(len(text.tokens))
+        refused: Words | None = text.retries.refused(text.tokens, self.option)
         return words if refused is None else words & ~refused
 
     def keeps(self, text: Transcript) -> bool:
         """Can all phrases still be said behind the last token? See `RowRule`."""
-        matcher, tokens = text.matcher, text.tokens
-        if matcher is None or matcher.finished:
-            is_lost = self.phrases.feed(self.state(tokens[:-1]), self._vocabulary.token(tokens[-1])) is None
-            before = after = 0
-        else:
-            before, after = matcher.earlier(1), matcher.position
-            is_lost = self._loses(tokens[:-1], tokens[-1], matcher.grammar, after)
+        matcher, before = text.matcher, text.state(self, len(text.tokens) - 1)
+        piece = self._vocabulary.token(text.tokens[-1])
+        is_lost, leaves = self.phrases.feed(before, piece) is None, False
+        if matcher is not None and not matcher.finished:
+            is_lost = self._loses(before, piece, matcher.grammar, matcher.position)
+            leaves = _leaves(matcher.earlier(1), matcher.position)
         if is_lost:
-            self.refuse(tokens)
-            self.value_refusals += _leaves(before, after)
+            self.refuse(text, text.tokens[:-1], text.tokens[-1:])
+            self.value_refusals += leaves
         return not is_lost
 
-    def refuses(self, matcher: Matcher, tokens: Sequence[int], token: int) -> bool:
-        """Is a text token refused behind the row's tokens? If so, it is forbidden there, without being taken.
+    def refuses(self, text: Transcript, token: int) -> bool:
+        """Is a text token refused behind the text? If so, it is forbidden there, without being taken.
 
         False where only taking it tells.
         """
-        if matcher.grammar.budgets is not None or not self._vocabulary.token(token):
+        matcher, piece = text.matcher, self._vocabulary.token(token)
+        if matcher is None or matcher.grammar.budgets is not None or not piece:
             return False
         after = matcher.grammar.advance(matcher.position, token)
-        if after < 0 or not self._loses(tokens, token, matcher.grammar, after):
+        if after < 0 or not self._loses(text.state(self), piece, matcher.grammar, after):
             return False
-        self.refuse([*tokens, token])
+        self.refuse(text, text.tokens, [token])
         self.value_refusals += _leaves(matcher.position, after)
         return True
 
-    def refuse_all(self, matcher: Matcher, tokens: Sequence[int], words: Words) -> NDArray[np.int64]:
+    def refuse_all(self, text: Transcript, words: Words) -> NDArray[np.int64]:
         """Forbids all tokens of a mask behind which not all phrases can be said.
 
         Returns:
             Those of them that begin or end a value. None are forbidden where only single tokens are judged.
         """
-        if matcher.grammar.budgets is not None or self.phrases.tables is None:
+        matcher = text.matcher
+        if matcher is None or matcher.grammar.budgets is not None or self.phrases.tables is None:
             return _NONE
         room = self._rooms.setdefault(matcher.grammar, PhraseRoom(matcher.grammar, self.phrases))
-        lost, leaving = room.lost(matcher.position, self.state(tokens), words)
-        self._forbid(len(tokens), lost)
+        lost, leaving = room.lost(matcher.position, text.state(self), words)
+        self.refuse(text, text.tokens, lost)
         return leaving
 
-    def _loses(self, tokens: Sequence[int], token: int, grammar: Grammar, position: int) -> bool:
+    def _loses(self, before: Progress, piece: bytes, grammar: Grammar, position: int) -> bool:
         """Are the phrases impossible behind one more token, which leads to a position?"""
-        after = self.phrases.feed(self.state(tokens), self._vocabulary.token(token))
+        after = self.phrases.feed(before, piece)
         return after is None or not self.phrases.has_room(after, grammar, position)
 
-    def refuse(self, tokens: Sequence[int]) -> None:
-        """Forbids the last token in its place."""
-        self._forbid(len(tokens) - 1, np.array(tokens[-1:]))
+    def refuse(self, text: Transcript, before: Sequence[int], tokens: Sequence[int] | NDArray[np.int64]) -> None:
+        """Forbids tokens next to others of the text."""
+        refused: Words | None = text.retries.refused(before, self.option)
+        words = pack(np.array(tokens, np.int64), self._vocabulary.width)
+        text.retries.refuse(before, self.option, words if refused is None else refused | words)
 
-    def _forbid(self, place: int, tokens: NDArray[np.int64]) -> None:
-        refused, words = self._refused.get(place), pack(tokens, self._vocabulary.width)
-        self._refused[place] = words if refused is None else refused | words  # forks have the old ones
-
-    def owed_at_end(self, tokens: Sequence[int], said: bytes | bytearray) -> bool:
+    def owed_at_end(self, text: Transcript) -> bool:
         """Is a phrase missing from the text, whose end a stop string may have cut off?"""
-        state: Progress | None = self.state(tokens)
-        if len(said) < len(self._vocabulary.decode(tokens)):
-            state = self.phrases.feed(self.phrases.start, bytes(said))
+        state: Progress | None = text.state(self)
+        if len(text.said) < len(self._vocabulary.decode(text.tokens)):
+            state = self.phrases.feed(self.phrases.start, bytes(text.said))
         return state is None or self.phrases.owed(state) > 0
 
     def require(self, matcher: Matcher) -> None:
@@ -213,9 +200,9 @@ class PhraseRow(RowRule):
                 lost += f": even the shortest, {quoted(shortest.decode(errors='replace'))}, has it more often{hint}"
             raise DeadEnd(f"no text of the constraint has {lost}")
 
-    def listener(self, tokens: Sequence[int], others: Listener | None) -> PhraseListener:
+    def listener(self, text: Transcript, others: Listener | None) -> PhraseListener:
         """A listener that wants the phrases, and agrees only to what other listeners agree to."""
-        return PhraseListener(self.phrases, self.state(tokens), others)
+        return PhraseListener(self.phrases, text.state(self), others)
 
 
 class PhraseListener:

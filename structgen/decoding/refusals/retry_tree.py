@@ -13,6 +13,9 @@ Sampling Without Replacement for Sequence Models*, 2020). A greedy row goes wher
 
 `RetryTree.places` generates the places, nearest first. Whoever runs the row goes there, closes the place if nothing is
 allowed there, and takes the next. The policy knows no forward passes, caches or batches: it is the same in every loop.
+
+Single tokens that a rule has refused before the model read them are kept here, too, by the text before them: a row that
+comes to the same text again does not try them again. They were no texts, so the tree's probabilities do not know them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +107,7 @@ class RetryTree:
         self.rollbacks = 0
         self.refused_values: Counter[str] = Counter()
         self._root = TriedNode()
+        self._refused: dict[tuple[int, ...], dict[str, Any]] = {}  # by the tokens before and the rule
         self._exhausted = 0
         self._draw, self._budget = draw, rollbacks
 
@@ -122,10 +127,28 @@ class RetryTree:
             raise why.with_message(f"{why.message}; {spent}") from why
         self.rollbacks += 1
 
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing was refused."""
-        return not self._root.children
+    def refuses_nothing(self, tokens: Sequence[int]) -> bool:
+        """True if every token may follow a text, as far as is known. At once where nothing was ever refused."""
+        return not self._root.children and not (self._refused and tuple(tokens) in self._refused)
+
+    def refused(self, tokens: Sequence[int], option: str) -> Any | None:
+        """What a rule has noted of the tokens that it refuses next to a text; None if it has refused none.
+
+        Args:
+            option: the rule's.
+        """
+        notes = self._refused.get(tuple(tokens)) if self._refused else None
+        return None if notes is None else notes.get(option)
+
+    def refuse(self, tokens: Sequence[int], option: str, note: Any) -> None:
+        """Sets what a rule has noted of the tokens that it refuses next to a text."""
+        self._refused.setdefault(tuple(tokens), {})[option] = note
+
+    def refused_along(self, tokens: Sequence[int], option: str) -> Iterator[tuple[int, Any]]:
+        """What a rule has noted at each place of a text, with the number of tokens before the place, in order."""
+        for before, notes in sorted(self._refused.items(), key=lambda each: len(each[0])):
+            if option in notes and tuple(tokens[: len(before)]) == before:
+                yield len(before), notes[option]
 
     def add(self, tokens: Sequence[int], entries: Sequence[Entry | None], chances: Sequence[float | None]) -> None:
         """Adds a refused text.
@@ -147,7 +170,7 @@ class RetryTree:
 
     def tried(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that were tried next to a text."""
-        path = None if self.is_empty else self._path(tokens)
+        path = self._path(tokens) if self._root.children else None
         return [] if path is None else list(path[-1][1].children)
 
     def places(self, refusal: Refusal) -> Iterator[RetryPlace]:

@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger, RecentLogits
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import conflict
-from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, RetryTree, exhausted
+from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, exhausted
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, quoted
 from structgen.masks.words import Words, pack
 from structgen.models.prefixes import common
 from structgen.telemetry import rollbacks
 from structgen.trace.records import Undone
-from structgen.vocabulary import Vocabulary
 
 UNKNOWN = 0.5
 """Stands for the probability of a choice that was not measured."""
@@ -41,61 +41,43 @@ class _Retry(NamedTuple):
 class RowRefusals:
     """What the rules of one row refuse, and where the row goes then."""
 
-    vocabulary: Vocabulary
-    transcript: Transcript
-    checks: Checks
-    retries: RetryTree
+    text: Transcript
+    rules: Rules
     recent: RecentLogits
     undone: list[Undone] = field(default_factory=list)  # the texts that were taken back
     ledger: Ledger | None = None  # the batch's measures, if it takes any
     _retry: _Retry | None = field(default=None, init=False)
 
-    @property
-    def is_free(self) -> bool:
-        """True if nothing but the constraint's own mask counts. It is never empty."""
-        checks = self.checks
-        if not checks.keeping and not checks.watching:
-            return self.retries.is_empty
-        if checks.canonical is not None or checks.phrases is not None or not self.retries.is_empty:
-            return False
-        if checks.absence is not None and len(self.transcript.tokens) in checks.absence.decided:
-            return False
-        if checks.steering is not None and checks.steering.refuses(len(self.transcript.tokens)):
-            return False
-        return checks.guards is None or not checks.guards.looks_ahead
-
     def constrained(self) -> Words | None:
         """The constraint's mask within the limits; None for every token."""
-        matcher, steering = self.transcript.matcher, self.checks.steering
+        if (seam := self.text.at_seam) is not None:
+            return seam.left
+        matcher, steering = self.text.matcher, self.rules.steering
         words: Words | None = None if matcher is None else matcher.mask()
-        return words if steering is None else steering.allowed(words, self.transcript)
+        return words if steering is None else steering.allowed(words, self.text)
 
     def left(self, words: Words | None) -> Words | None:
-        """A mask without what guards, earlier tries, phrases and canonical tokens forbid. May be empty."""
-        text, checks = self.transcript, self.checks
-        if checks.guards is not None:
-            words = checks.guards.allowed(words, text)
-        if tried := self.retries.tried(text.tokens):
-            if words is None and checks.guards is not None:
-                words = checks.guards.plain  # an id that is no token stays forbidden
-            untried = ~pack(np.array(tried), self.vocabulary.width)
-            words = untried if words is None else words & untried
-        if checks.absence is not None:
-            words = checks.absence.allowed(words, text)
-        if checks.phrases is not None:
-            words = checks.phrases.allowed(words, text)
-        return words if checks.canonical is None else checks.canonical.allowed(words, text)
+        """A mask without what earlier tries, guards, absence, phrases and canonical tokens forbid. May be empty."""
+        if self.text.at_seam is not None:
+            return words
+        if tried := self.text.retries.tried(self.text.tokens):
+            vocabulary = self.text.vocabulary
+            untried = ~pack(np.array(tried), vocabulary.width)
+            words = (existing(vocabulary) if words is None else words) & untried
+        for rule in self.rules.masking:
+            words = rule.allowed(words, self.text)
+        return words
 
     def waived(self) -> Words | None:
         """The mask without caps, if caps have left nothing; None if none held. May be empty."""
-        steering = self.checks.steering
-        if steering is None or not steering.waive(len(self.transcript.tokens)):
+        steering = self.rules.steering
+        if steering is None or not steering.waive(self.text):
             return None
         return self.left(self.constrained())
 
     def after_rollback(self) -> Words:
         """The mask at the place to which the row has gone back; empty if nothing is left. Caps hold."""
-        everything = np.full(self.vocabulary.words, 0xFFFFFFFF, np.uint32)
+        everything = np.full(self.text.vocabulary.words, 0xFFFFFFFF, np.uint32)
         try:
             words = self.constrained()
         except DeadEnd:
@@ -105,8 +87,8 @@ class RowRefusals:
 
     def why_nothing(self, words: Words | None) -> str:
         """Why no token is left of a mask."""
-        text, guards, cut = self.transcript, self.checks.guards, self.checks.cut
-        shown, vetoes = quoted(text.text()), [] if guards is None else guards.vetoes(words)
+        text, guards, cut = self.text, self.rules.guards, self.rules.cut(self.text)
+        shown, vetoes = quoted(text.text()), [] if guards is None else guards.vetoes(words, text)
         if guards is None:
             why = f"after {shown} everything that the constraint allows was refused before"
         elif not vetoes:
@@ -120,7 +102,7 @@ class RowRefusals:
     @property
     def count(self) -> int:
         """How often the row was sent back."""
-        return self.retries.rollbacks + self.retries.refused_values.total()
+        return self.text.retries.rollbacks + self.text.retries.refused_values.total()
 
     def clear(self) -> None:
         """The row is done and will not go back."""
@@ -129,9 +111,9 @@ class RowRefusals:
 
     def leave_dead_end(self, why: DeadEnd) -> None:
         """Nothing fits behind the text: goes on with another one."""
-        self.retries.spend_rollback(why)
-        tokens = tuple(self.transcript.tokens)
-        depths = self.retries.depths(len(tokens) - 1)
+        self.text.retries.spend_rollback(why)
+        tokens = tuple(self.text.tokens)
+        depths = self.text.retries.depths(len(tokens) - 1)
         self.refuse(Refusal(tokens, depths, why.message, lambda: exhausted(why)))
 
     def refuse(self, refusal: Refusal) -> None:
@@ -140,13 +122,14 @@ class RowRefusals:
         Raises:
             StructgenError: the refusal's error, if there is none.
         """
-        count, entries, nearest = len(refusal.tokens), self.transcript.entries, next(iter(refusal.depths), 0)
+        count, entries, nearest = len(refusal.tokens), self.text.entries, next(iter(refusal.depths), 0)
         measured = min(refusal.depths, default=0) if self.ledger else nearest
         chances = [None if entry is None else UNKNOWN for entry in entries[:count]]
         chances[measured:] = [self._chance(index) for index in range(measured, count)]
         chances = [None if index in refusal.idle else chance for index, chance in enumerate(chances)]
-        self.retries.add(refusal.tokens, entries[:count], chances)
-        self._go_to_first(refusal, self.retries.places(refusal))
+        chances[1 : self.text.healed] = [None] * max(0, min(self.text.healed, count) - 1)  # one choice for all of them
+        self.text.retries.add(refusal.tokens, entries[:count], chances)
+        self._go_to_first(refusal, self.text.retries.places(refusal))
 
     def move_on(self) -> bool:
         """Leaves a place where everything was tried for the next one; False if the row has gone on since.
@@ -154,7 +137,7 @@ class RowRefusals:
         Raises:
             StructgenError: the refusal's error, if there is no other place.
         """
-        if self._retry is None or not self.retries.tried(self.transcript.tokens):
+        if self._retry is None or not self.text.retries.tried(self.text.tokens):
             return False
         self._retry.place.close()
         self._go_to_first(self._retry.refusal, self._retry.others)
@@ -172,25 +155,33 @@ class RowRefusals:
 
     def _go_to(self, place: RetryPlace, refusal: Refusal) -> None:
         """Takes back the tokens that are not on the way to a place, and takes those that are."""
-        text = self.transcript
+        text = self.text
         kept = common(place.tokens, text.tokens)
+        if kept < text.healed:
+            kept = 0
         if kept < len(text.tokens):
             count = len(text.tokens) - kept
             undone = Undone(kept, text.cut(kept), refusal.reason, refusal.pointer, count)
             self.undone.append(undone)
             rollbacks.debug("%d tokens taken back to token %d: %r: %s", count, kept, undone.text, undone.reason)
         self.recent.truncate(kept)
-        for token, node in place.path[kept:]:
-            text.take(token, node.entry)
-        for check in self.checks.watching:
-            check.read(text.tokens, text.said)  # none of them vetoes a text that they have read before
+        begun = text.at_seam and text.at_seam.begins(place.tokens)
+        if begun:
+            text.heal(*begun)
+            self.rules.heal(text)
+            kept = text.healed
+        if text.at_seam is None:
+            for token, node in place.path[kept:]:
+                text.take(token, node.entry)
+        for check in self.rules.watching:
+            check.read(text)  # none of them vetoes a text that they have read before
 
     def _chance(self, index: int) -> float | None:
         """The probability of a token among those that were allowed; None if the model was not asked."""
-        entry = self.transcript.entries[index]
+        entry = self.text.entries[index]
         if entry is None:
             return None
         choice = None if self.ledger is None else self.ledger.choice(*entry)
         if choice is None:
-            choice = self.recent.measured(index, self.transcript.tokens[index])
+            choice = self.recent.measured(index, self.text.tokens[index])
         return UNKNOWN if choice is None else choice.chance

@@ -8,24 +8,24 @@ A rule refuses in up to three ways, the cheapest first:
 
 `Steering`, `CanonicalRow` and `PhraseRow` refuse in the first two ways; `Validating` in the third; `Guarding` in the
 third, and in the first once the rollbacks are spent; `AbsenceRow` in all.
+
+What a rule has read of a text is a value that the text keeps (`Transcript.states`), and so is which single tokens it
+has refused (`RetryTree.refused`). So a rule never goes back, and all hypotheses of a search have the same rules.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from typing_extensions import Self
-
-from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
+from structgen.decoding.refusals.retry_tree import Refusal
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.guards import Guard, Veto
-from structgen.guards.lookahead import GuardWatch
+from structgen.guards.lookahead import GuardSet, States
 from structgen.masks.words import Words
 from structgen.patience import check_patience
-from structgen.vocabulary import Vocabulary
 
 
 class RowRule(ABC):
@@ -36,6 +36,10 @@ class RowRule(ABC):
     """
 
     option: ClassVar[str]
+
+    @abstractmethod
+    def start(self, prompt: Sequence[int]) -> Any:
+        """The state before the first token of a text behind a prompt."""
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
         """A mask without the tokens that are refused behind the text; may be empty. None stands for every token.
@@ -49,22 +53,12 @@ class RowRule(ABC):
         """May the row go on behind its last token? If not, the token is not allowed there again."""
         return True
 
-    @abstractmethod
-    def truncate(self, count: int, said: bytes | bytearray) -> None:
-        """The row goes back to its first `count` tokens, which spell `said`."""
-
 
 class RowCheck(RowRule):
-    """Guards or validators, which read one row and may veto its text.
+    """A rule that may veto the text."""
 
-    They read token by token: each token is either read or has completed the offence.
-    """
-
-    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary) -> None:
-        self._watch = GuardWatch(guards, vocabulary)
-        self._vocabulary = vocabulary
-
-    def read(self, tokens: Sequence[int], said: bytes | bytearray, *, over: bool = False) -> Veto | None:
+    @abstractmethod
+    def read(self, text: Transcript, *, over: bool = False) -> Veto | None:
         """Reads the new tokens, up to a stop string, which cuts the text off.
 
         Args:
@@ -73,21 +67,9 @@ class RowCheck(RowRule):
         Returns:
             The first veto. Its token was not read.
         """
-        watch, length = self._watch, self._watch.length
-        if length > len(said):
-            watch.truncate(watch.token_at(len(said)))
-            length = watch.length
-        for token in tokens[watch.count :]:
-            text = self._vocabulary.token(token)
-            length += len(text)
-            veto = watch.feed(text if length <= len(said) else bytes(said[watch.length :]))
-            if veto is not None:
-                return veto
-            check_patience()
-        return watch.finish() if over else None
 
     @abstractmethod
-    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, cut: str) -> Refusal:
         """The text that `read` has vetoed, and how many of its tokens to keep.
 
         Args:
@@ -98,18 +80,53 @@ class RowCheck(RowRule):
         """
 
     @abstractmethod
-    def at_risk(self, said: bytes | bytearray) -> int:
+    def at_risk(self, text: Transcript) -> int:
         """The number of bytes at the end of the text that a veto may still take away, so they are not shown yet."""
 
-    def truncate(self, count: int, said: bytes | bytearray) -> None:
-        self._watch.truncate(count)
 
-    def fork(self) -> Self:
-        """The check of another text that begins like this one."""
-        twin = copy(self)
-        twin._watch = self._watch.fork()
-        return twin
+class Heard(NamedTuple):
+    """What guards have read of a text."""
 
-    def _vetoed(self, text: Transcript) -> tuple[int, ...]:
+    states: States
+    length: int  # the number of bytes
+
+
+class GuardCheck(RowCheck):
+    """Guards or validators. They read token by token: each token is either read or has completed the offence."""
+
+    def __init__(self, guards: Sequence[Guard[Any]]) -> None:
+        self.guards = GuardSet(guards)
+
+    def start(self, prompt: Sequence[int]) -> Heard:
+        return Heard(self.guards.start(), 0)
+
+    def heard(self, text: Transcript) -> tuple[int, Heard]:
+        """The number of tokens that were read, and the state behind them."""
+        known = text.states[self]
+        count = next(reversed(known))
+        return count, known[count]
+
+    def read(self, text: Transcript, *, over: bool = False) -> Veto | None:
+        known, said = text.states[self], text.said
+        while known[next(reversed(known))].length > len(said):  # a stop string has cut off what was read
+            known.popitem()
+        count, (states, length) = self.heard(text)
+        for number in range(count, len(text.tokens)):
+            piece = text.vocabulary.token(text.tokens[number])
+            if length + len(piece) > len(said):
+                piece = bytes(said[length:])
+            after = self.guards.feed(states, piece) if piece else states
+            if isinstance(after, Veto):
+                return after
+            states, length = after, length + len(piece)
+            known[number + 1] = Heard(states, length)
+            check_patience()
+        return self.guards.finish(states) if over else None
+
+    def token_at(self, text: Transcript, offset: int) -> int:
+        """The index of the token that contains a byte; for later bytes, the index of the next token."""
+        return max(0, bisect_right(list(text.states[self].values()), offset, key=lambda each: each.length) - 1)
+
+    def vetoed(self, text: Transcript) -> tuple[int, ...]:
         """The tokens that were read, and the next one, which completed the offence, if any."""
-        return tuple(text.tokens[: self._watch.count + 1])
+        return tuple(text.tokens[: self.heard(text)[0] + 1])

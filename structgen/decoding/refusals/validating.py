@@ -24,7 +24,7 @@ from itertools import islice
 
 from structgen.decoding.refusals.mending import CONTAINERS, Mending, values_read
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
-from structgen.decoding.refusals.rule import RowCheck
+from structgen.decoding.refusals.rule import GuardCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.closing import Closing
 from structgen.errors import TokenRejected, ValidationFailed, excerpt, quoted
@@ -32,7 +32,6 @@ from structgen.guards import Veto
 from structgen.guards.validators import Accepted, ValueGuard, ValueVeto
 from structgen.json_text.pointers import PointerReader, Span, pointer_of
 from structgen.schema.python.validators import Validators
-from structgen.vocabulary import Vocabulary
 
 PATIENCE = 8
 """Refused values before the row goes back further."""
@@ -44,7 +43,7 @@ MOST_MENDED = 4
 """The accepted texts that are kept for one refused value: all but the first were tried before."""
 
 
-class Validating(RowCheck):
+class Validating(GuardCheck):
     """The validators of one row.
 
     Args:
@@ -53,9 +52,9 @@ class Validating(RowCheck):
 
     option = "a validator"
 
-    def __init__(self, validators: Validators, vocabulary: Vocabulary, budget: int) -> None:
+    def __init__(self, validators: Validators, budget: int) -> None:
         self._guard = ValueGuard(validators)
-        super().__init__([self._guard], vocabulary)
+        super().__init__([self._guard])
         self._validators, self._budget = validators, budget
         self._best: tuple[tuple[bool, int], str, list[tuple[str, str]]] | None = None  # rank, candidate, rules
 
@@ -64,23 +63,20 @@ class Validating(RowCheck):
         """The whole text that was last accepted; None before there is one."""
         return self._guard.accepted
 
-    @property
-    def _reader(self) -> PointerReader:
-        reader: PointerReader = self._watch.state[0]
-        return reader
-
-    def at_risk(self, said: bytes | bytearray) -> int:
+    def at_risk(self, text: Transcript) -> int:
         """See `RowCheck`. Values in a container are shown once complete, though the container may be refused."""
-        path = self._reader.pending
-        return len(self._reader.unfinished) if path is not None and self._validators.judges(path, bytes(said)) else 0
+        reader: PointerReader = self.heard(text)[1].states[0]
+        path = reader.pending
+        return len(reader.unfinished) if path is not None and self._validators.judges(path, bytes(text.said)) else 0
 
-    def refusal(self, veto: Veto, text: Transcript, retries: RetryTree, cut: str) -> Refusal:
+    def refusal(self, veto: Veto, text: Transcript, cut: str) -> Refusal:
         """See `RowCheck`.
 
         Raises:
             ValidationFailed: `Limits(validations=...)` values were refused before.
         """
         assert isinstance(veto, ValueVeto)
+        retries = text.retries
         judged = bytes(text.said[: veto.end])
         self._note(veto, judged)
         error = self._error(veto, judged.decode("utf-8", errors="replace"), retries, cut)
@@ -92,25 +88,13 @@ class Validating(RowCheck):
         retries.refused_values[veto.pointer] += 1
         own = sum(start >= veto.offset for start in starts) if veto.is_alone else len(starts)
         widths = _widths(retries.refused_values[veto.pointer], len(starts), own)
-        depths = [self._watch.token_at(starts[-width]) for width in widths] + [0]
+        depths = [self.token_at(text, starts[-width]) for width in widths] + [0]
         refused, instead = retries.refused_values[veto.pointer], list[Sequence[int]]()
         if not veto.is_alone and refused % MENDING == 0:
             instead = self._mended(veto, judged, text, unaccepted=refused % PATIENCE == 0)
         idle = [span for span in scalars if span.path in unread]
-        tokens = self._vetoed(text)
-        return Refusal(tokens, depths, veto.message, lambda: error, veto.pointer, instead, self._within(tokens, idle))
-
-    def _within(self, tokens: Sequence[int], spans: Sequence[Span]) -> set[int]:
-        """The indexes of the tokens that lie within one of the values."""
-        inside, place, waiting = set[int](), 0, deque(spans)
-        for index, token in enumerate(tokens):
-            end = place + len(self._vocabulary.token(token))
-            while waiting and waiting[0].end <= place:
-                waiting.popleft()
-            if waiting and waiting[0].start <= place and end <= waiting[0].end:
-                inside.add(index)
-            place = end
-        return inside
+        tokens = self.vetoed(text)
+        return Refusal(tokens, depths, veto.message, lambda: error, veto.pointer, instead, _within(text, tokens, idle))
 
     def _mended(self, veto: ValueVeto, judged: bytes, text: Transcript, *, unaccepted: bool) -> list[Sequence[int]]:
         """The tokens of texts to go on from, see `Mending`.
@@ -155,6 +139,19 @@ class Validating(RowCheck):
         failed = "; ".join(f"{excerpt(pointer) or 'the whole value'}: {excerpt(why)}" for pointer, why in rules)
         told = f"{message}; the best value, {quoted(candidate)}, fails {len(rules)}: {failed}"
         return ValidationFailed(told, rules[0][0], text, veto.message, candidate=candidate, rules=rules)
+
+
+def _within(text: Transcript, tokens: Sequence[int], spans: Sequence[Span]) -> set[int]:
+    """The indexes of the tokens that lie within one of the values."""
+    inside, place, waiting = set[int](), 0, deque(spans)
+    for index, token in enumerate(tokens):
+        end = place + len(text.vocabulary.token(token))
+        while waiting and waiting[0].end <= place:
+            waiting.popleft()
+        if waiting and waiting[0].start <= place and end <= waiting[0].end:
+            inside.add(index)
+        place = end
+    return inside
 
 
 def _spelled(text: Transcript, other: bytes) -> Sequence[int] | None:

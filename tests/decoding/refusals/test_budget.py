@@ -18,7 +18,7 @@ import structgen as sg
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.checks import Checks
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
 from structgen.endings.closing import Closing, closing_tokens
@@ -234,7 +234,7 @@ def drive(grammar: Grammar, budget: int, draw: random.Random, cap_reader: CapRea
         matcher=matcher,
         sampling=sampling,
         limits=limits,
-        checks=Checks(steering=steering),
+        rules=Rules(steering=steering),
     )
     logits = torch.zeros(1, grammar.vocabulary.width)
     while not session.done:
@@ -362,7 +362,8 @@ def test_far_from_the_edge_nothing_but_the_position_is_looked_at() -> None:
     """The cost of a position is found once, and the answer is the slow twin's."""
     grammar = sg.JsonSchema(PERSON).compile(byte_vocabulary())
     matcher = grammar.matcher()
-    steering, text = Steering(grammar, "max_new_tokens", 10_000), Transcript(byte_vocabulary(), matcher, Row(()))
+    steering = Steering(grammar, "max_new_tokens", 10_000)
+    text = Transcript(byte_vocabulary(), matcher, Row(()), readers=[steering])
     for byte in b'{"name": "' + b"x" * 50:
         text.take(byte, None)
         assert steering.exceeded(text) is None

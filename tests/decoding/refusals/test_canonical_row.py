@@ -77,22 +77,21 @@ def canonical_law(model: Model, prompt: list[int], constraint: sg.Choice) -> dic
     vocabulary, law = model.vocabulary, {}
     grammar = constraint.compile(vocabulary)
     row = CanonicalRow(vocabulary, Continuations.of(grammar, vocabulary.canonical), strict=True)
-    row.start(prompt)
-    waiting: list[tuple[Any, Any, tuple[int, ...], float]] = [(grammar.matcher(), row, (), 1.0)]
+    waiting = [(Transcript(vocabulary, grammar.matcher(), Row(prompt), readers=[row]), 1.0)]
     while waiting:
-        matcher, row, said, chance = waiting.pop()
+        text, chance = waiting.pop()
+        matcher, said = text.matcher, tuple(text.tokens)
+        assert matcher is not None
         if matcher.can_finish:
             law[said] = chance
             continue
-        text = Transcript(vocabulary, matcher, Row(()))
-        text.tokens = list(said)
         tokens = ids_of(row.allowed(matcher.mask(), text, each=True)).tolist()
         with torch.inference_mode():
             logits = model.module(torch.tensor([[*prompt, *said]])).logits[0, -1, tokens].double()
         for token, each in zip(tokens, torch.softmax(logits, 0).tolist(), strict=True):
-            walk, other = matcher.fork(), row.fork()
-            walk.advance(token)
-            waiting.append((walk, other, (*said, token), chance * each))
+            twin = text.fork()
+            twin.take(token, None)
+            waiting.append((twin, chance * each))
     return law
 
 

@@ -14,9 +14,12 @@ from pydantic import AfterValidator, BaseModel
 
 import structgen as sg
 from structgen.constraints.basic import JsonSchema
-from structgen.decoding.refusals.caps import CapReader
+from structgen.decoding.refusals.caps import STRING, CapReader
+from structgen.decoding.refusals.transcript import Transcript
 from structgen.decoding.session import Session
+from structgen.models.row import Row
 from structgen.testing import scripted
+from structgen.vocabulary import Vocabulary
 from tests.decoding.refusals.test_budget import drive
 from tests.support.calling_models import scripted_chat
 from tests.support.matching import byte_vocabulary, rich_vocabulary
@@ -182,18 +185,19 @@ def test_the_text_is_read_alike_in_any_pieces_and_behind_any_rollback(seed: int)
         max_items=3 + most,
         max_characters=4 + most,
     )
-    reader, at = CapReader(limits), 0
+    pieces = sorted({text[at : at + size] for at in range(len(text)) for size in range(1, 5)})
+    vocabulary, reader = Vocabulary.from_tokens([*pieces, None], [len(pieces)]), CapReader(limits)
+    said = Transcript(vocabulary, None, Row(()), readers=[reader])
     for _ in range(300):
-        if at and draw.random() < 0.3:
-            at = draw.randrange(at)
-            reader.truncate(at)
-        before, at = at, min(len(text), at + draw.randint(1, 4))
-        twin = CapReader(limits)
-        if before:
-            twin.read(text[:before], 0)
-        twin.until = -1
-        assert reader.read(text[:at], before) == twin.read(text[:at], before), (text[:before], text[before:at])
-        assert reader.in_string(text[:at]) == twin.in_string(text[:at])
+        if said.tokens and draw.random() < 0.3:
+            said.cut(draw.randrange(len(said.tokens)))
+        before = len(said.said)
+        said.take(pieces.index(text[before : before + draw.randint(1, 4)] or text[-1:]), None)
+        known = reader.after(reader.start(()), said.said[:before])[0] if before else reader.start(())
+        state, wanted = reader.after(known, said.said)
+        found = reader.read(said)
+        assert (None if found is None else found.name) == wanted.name, (said.said[:before], said.said[before:])
+        assert reader.in_string(said) == (state.kind == STRING)
 
 
 def test_random_models_stay_below_every_cap() -> None:

@@ -18,8 +18,8 @@ from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.budget import Steering
 from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
@@ -114,10 +114,10 @@ def test_both_loops_retry_alike(seed):
             limits = sg.Limits(max_new_tokens=budget)
             guards = Guarding([sg.BannedWords(["e"], scope="strings")], vocabulary)
             steering = Steering(grammar, "max_new_tokens", budget, guards=guards, cap_reader=CapReader(limits))
-            checks = Checks(guards, Validating(validators_of(City), vocabulary, limits.validations), steering)
+            rules = Rules(guards, Validating(validators_of(City), limits.validations), steering)
             ids = Prompt(tokenizer.encode(prompt))
             matcher = grammar.matcher()
-            sessions.append(Session(ids, vocabulary, matcher=matcher, sampling=way, limits=limits, checks=checks))
+            sessions.append(Session(ids, vocabulary, matcher=matcher, sampling=way, limits=limits, rules=rules))
         decode(module, vocabulary, sessions, execution=Execution(overlap=overlap))
         return [(session.text(), session.undone, str(session.error)) for session in sessions]
 

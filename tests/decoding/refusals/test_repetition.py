@@ -164,9 +164,11 @@ LISTS: dict[str, list[Any]] = {
 def capped(value: Any, indent: int | None = None, size: int = 4) -> str | None:
     """The cap that a value exceeds, read in pieces."""
     text, reader = json.dumps(value, indent=indent, ensure_ascii=False).encode(), CapReader(sg.Limits())
+    state = reader.start(())
     for end in range(size, len(text) + size, size):
-        if (name := reader.read(text[:end], min(end, len(text) + size - 1) - size)) is not None:
-            return name
+        state, reached = reader.after(state, text[:end])
+        if reached.name is not None:
+            return reached.name
     return None
 
 

@@ -31,7 +31,7 @@ def test_a_cut_leaves_the_text_of_the_tokens_that_stay(seed):
             gone = said.tokens[length:]
             assert said.cut(length) == VOCABULARY.decode(gone).decode("utf-8", errors="replace")
             assert said.said == VOCABULARY.decode(said.tokens), seed
-        twin = said.fork(())
+        twin = said.fork()
         assert (twin.tokens, twin.said) == (said.tokens, said.said)
 
 

@@ -34,8 +34,8 @@ import structgen as sg
 from structgen.decoding.engine import decode
 from structgen.decoding.loop import Execution
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.checks import Checks
 from structgen.decoding.refusals.guarding import Guarding
+from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.validating import Validating
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
@@ -346,9 +346,9 @@ def test_the_overlapped_loop_goes_back_as_the_plain_one_does(seed):
                 vocabulary,
                 matcher=grammar.matcher(),
                 sampling=way,
-                checks=Checks(
+                rules=Rules(
                     Guarding([sg.BannedWords(["e", "o"], scope="strings")], vocabulary),
-                    Validating(validators_of(Report), vocabulary, sg.Limits().validations),
+                    Validating(validators_of(Report), sg.Limits().validations),
                 ),
             )
             for prompt in ("Paris has 2100001 people.", "Rome", "Prague has many.")

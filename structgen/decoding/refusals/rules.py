@@ -15,7 +15,7 @@ from structgen.decoding.refusals.caps import CapReader, PartCaps
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
-from structgen.decoding.refusals.transcript import Follower
+from structgen.decoding.refusals.transcript import Reader, Transcript
 from structgen.decoding.refusals.validating import Validating
 from structgen.guards import Guard
 from structgen.masks import Grammar
@@ -28,8 +28,8 @@ from structgen.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
-    """The rules of a row; None for those that it does not have. Each belongs to one row, and all speak `RowRule`.
+class Rules:
+    """The rules of a row; None for those that were not asked for. All hypotheses of a search have the same ones.
 
     Attributes:
         guards: read every token.
@@ -37,10 +37,11 @@ class Checks:
         steering: keeps a constrained row within its limits; without it the row may end in `BudgetExhausted`.
         canonical: keeps the row's tokens canonical.
         phrases: keeps the row from ending before it has said them.
-        absence: decides about members that may be null.
         turn: reads the text along if it is a turn that may have calls; it is no rule, and several rows may share it.
-        watching: those that read each token, if there are any, in this order.
+        absence: decides about members that may be null.
+        watching: those that may veto a text, in this order.
         keeping: those that are asked about each chosen token, in this order.
+        masking: those that may take tokens out of the constraint's mask within the limits, in this order.
     """
 
     guards: Guarding | None = None
@@ -52,12 +53,14 @@ class Checks:
     absence: AbsenceRow | None = None
     watching: Sequence[RowCheck] = field(init=False, compare=False, repr=False)
     keeping: Sequence[RowRule] = field(init=False, compare=False, repr=False)
+    masking: Sequence[RowRule] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         watching = self.guards, self.absence, self.validating
         keeping = self.absence, self.canonical, self.phrases, self.steering
-        object.__setattr__(self, "watching", [check for check in watching if check is not None])
-        object.__setattr__(self, "keeping", [rule for rule in keeping if rule is not None])
+        masking = self.guards, self.absence, self.phrases, self.canonical
+        for name, rules in (("watching", watching), ("keeping", keeping), ("masking", masking)):
+            object.__setattr__(self, name, [rule for rule in rules if rule is not None])
 
     @property
     def names(self) -> str:
@@ -65,24 +68,27 @@ class Checks:
         return " or ".join(dict.fromkeys(rule.option for rule in (*self.watching, *self.keeping)))
 
     @property
-    def followers(self) -> list[Follower]:
-        """What goes back with the row: the `truncate` of each rule."""
-        return [rule.truncate for rule in {*self.watching, *self.keeping}]
+    def readers(self) -> list[Reader[Any]]:
+        """Those that read the text, whose states it keeps."""
+        caps = None if self.steering is None else self.steering.cap_reader
+        return [*dict.fromkeys((*self.watching, *self.keeping)), *([] if caps is None else [caps])]
 
-    @property
-    def cut(self) -> str:
+    def masks(self, text: Transcript) -> bool:
+        """May the mask behind a text be another than the constraint's own, which is never empty?"""
+        if self.canonical is not None or text.at_seam is not None:
+            return True
+        looking = self.guards is not None and self.guards.looks_ahead
+        limited = self.steering is not None and self.steering.refuses(text)
+        return looking or limited or not text.retries.refuses_nothing(text.tokens)
+
+    def heal(self, text: Transcript) -> None:
+        """The prompt of a text ends with another token, see `Transcript.heal`."""
+        if self.canonical is not None:
+            self.canonical.restart(text, text.row.ids, text.healed)
+
+    def cut(self, text: Transcript) -> str:
         """The budget for messages; empty if it has not changed the text."""
-        return "" if self.steering is None else self.steering.told
-
-    def fork(self) -> Checks:
-        """The checks of another text that begins like this one."""
-        guards = None if self.guards is None else self.guards.fork()
-        phrases = None if self.phrases is None else self.phrases.fork()
-        steering = None if self.steering is None else self.steering.fork(guards, phrases)
-        canonical = None if self.canonical is None else self.canonical.fork()
-        validating = None if self.validating is None else self.validating.fork()
-        absence = None if self.absence is None else self.absence.fork()
-        return Checks(guards, validating, steering, canonical, phrases, self.turn, absence)
+        return "" if self.steering is None else self.steering.told(text)
 
 
 def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
@@ -93,7 +99,7 @@ def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
     return PartCaps(limits, automaton.reading(), grammar.vocabulary)
 
 
-def checks_for(
+def rules_for(
     vocabulary: Vocabulary,
     grammar: Grammar | None,
     target: Target,
@@ -105,8 +111,8 @@ def checks_for(
     *,
     canonical: str,
     absent: Thresholds | None = None,
-) -> Checks:
-    """The checks and limits of a row.
+) -> Rules:
+    """The rules of a row.
 
     Args:
         bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget of `limits`.
@@ -135,10 +141,10 @@ def checks_for(
             strict=limits.strict,
         )
     validators = None if target.type is Any else validators_of(target.type)
-    validating = Validating(validators, vocabulary, limits.validations) if validators else None
+    validating = Validating(validators, limits.validations) if validators else None
     row = None
     if canonical != "off":
         continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
         row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
     absence = None if absent is None else AbsenceRow(absent, vocabulary)
-    return Checks(guarding, validating, steering, row, phrase_row, turn, absence)
+    return Rules(guarding, validating, steering, row, phrase_row, turn, absence)
