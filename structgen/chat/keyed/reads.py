@@ -52,7 +52,7 @@ class KeyedReads:
     def plan(self, schema: Mapping[str, Any]) -> Plan:
         """Returns the arguments of a tool, in any order, each as often as it comes."""
         members = members_of(schema)
-        named: dict[bytes] = {
+        named: dict[bytes, Plan] = {
             name.encode(): Series((Event(Happens.KEY, name), Later(partial(self._argument, name, each))))
             for name, each in members.declared.items()
             if name
@@ -149,7 +149,7 @@ class KeyedReads:
             tag = self._literal.spelling(loosened(elements.opening + elements.item + elements.end, behind=False))
             items = Loop(Series((tag, item)), 1, None, _json(", "))
             plans.append(Series((_json("["), items, _json("]"), blank)))
-        members: dict[bytes] = {}
+        members: dict[bytes, Plan] = {}
         for objects in (shape.objects for shape in shapes if shape.objects is not None):
             rules = Outline(objects, Algebra())
             for place, each in enumerate(objects.properties if "object" in types else ()):
