@@ -83,10 +83,11 @@ def rows_of_path(
     if path.is_dir():
         files = _files(path, without)
         require(bool(files), "inputs", str(path), "a folder with files")
-        if all(_kind(each)[0] in ROWS for each in files):
-            read = partial(_of_shards, path, files, encoding)
-            return read(), lambda: sum(1 for _ in read())
-        return (_of_file(each, shown(each.relative_to(path).as_posix()), encoding, path) for each in files), len(files)
+        if not any(_kind(each)[0] in (*ROWS, ".json") for each in files):
+            texts = (_of_file(each, shown(each.relative_to(path).as_posix()), encoding, path) for each in files)
+            return texts, len(files)
+        read = partial(_of_shards, path, files, encoding)
+        return read(), lambda: sum(1 for _ in read())
     kind, is_gz = _kind(path)
     require(kind not in OTHERS, "inputs", str(path), "text, JSON lines, CSV or Parquet: save it as one of them")
     if kind == ".parquet":
@@ -99,8 +100,14 @@ def rows_of_path(
         read = partial(_of_csv, path, encoding, usual="\t" if kind == ".tsv" else ",")
         return read(), _counting(path, read)
     row = _of_file(path, shown(path.name), encoding)
-    rows = _listed(row.fields["text"]) if kind == ".json" and not row.error else None
-    return (iter([row]), 1) if rows is None else (starmap(row_of, zip(rows, count(1), strict=False)), len(rows))
+    if kind == ".json" and not row.error:
+        rows = _listed(row.fields["text"])
+        if rows is not None:
+            return starmap(row_of, zip(rows, count(1), strict=False)), len(rows)
+        if _has_json_lines(row.fields["text"]):
+            read = partial(_of_json_lines, path, encoding)
+            return read(), _counting(path, read)
+    return iter([row]), 1
 
 
 def _kind(path: Path) -> tuple[str, bool]:
@@ -111,13 +118,16 @@ def _kind(path: Path) -> tuple[str, bool]:
 
 
 def _of_shards(folder: Path, files: Iterable[Path], encoding: str | None) -> Rows:
-    """The rows of several files; the name of the file stands before each id."""
+    """The rows of several files, each read as what it is; the name of the file stands before the id of a row."""
     for each in files:
-        name = shown(each.relative_to(folder).as_posix())
+        name, kind = shown(each.relative_to(folder).as_posix()), _kind(each)[0]
         try:
             _require_within(each, folder)
+            if kind not in (*ROWS, ".json"):
+                yield _of_file(each, name, encoding, folder)
+                continue
             for row in rows_of_path(each, encoding, None)[0]:
-                yield replace(row, id=f"{name}:{row.id}")
+                yield replace(row, id=name if row.id == shown(each.name) else f"{name}:{row.id}")
         except OptionError as error:
             yield InputRow(name, error=str(error), source={"path": name})
 
@@ -135,12 +145,23 @@ def _listed(text: str) -> list[Any] | None:
     return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else None
 
 
+def _has_json_lines(text: str) -> bool:
+    """Do the first two lines of a text have an object of JSON each?"""
+    first = [line for line in text.split("\n", 50) if line.strip()][:2]
+    try:
+        return len(first) == 2 and all(isinstance(json.loads(line), dict) for line in first)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _files(folder: Path, without: Callable[[Path], bool] | None) -> list[Path]:
-    """The files of a folder, without hidden ones and those of jobs."""
+    """The files of a folder, without hidden ones, empty marks such as `_SUCCESS`, and the files of jobs."""
     files = []
     for each in folder.rglob("*"):
         hidden = any(part.startswith(".") for part in each.relative_to(folder).parts)
         if not hidden and each.is_file() and not (without is not None and without(each)):
+            if each.name[0] == "_" and not each.stat().st_size:
+                continue
             files.append(each)
     return sorted(files)
 
@@ -343,7 +364,7 @@ def _of_cells(names: list[str], cells: list[str], number: int, fault: str) -> In
         why = f"row {number} has {len(cells)} cells, the header {len(names)}"
         return InputRow(f"row {number}", error=f"{why}: is a comma unquoted?", source=cells)
     row = row_of(source, number)
-    return row if "id" not in source or source["id"] else InputRow(f"row {number}", source)
+    return row if "id" not in source or source["id"] else replace(row, id=f"row {number}")
 
 
 def _is_unnamed(name: str) -> bool:

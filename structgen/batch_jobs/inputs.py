@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count as numbers_from
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from structgen.arguments import require
 from structgen.batch_jobs.files import rows_of_lines, rows_of_path
-from structgen.batch_jobs.rows import KINDS, InputRow, row_of, source_of
+from structgen.batch_jobs.rows import KINDS, InputRow, is_missing, row_of, source_of
 from structgen.batch_jobs.tables import is_table, rows_of_table
 from structgen.callbacks import Calling
 from structgen.errors import StructgenError, quoted
@@ -21,7 +22,7 @@ def read_inputs(source: Any, *, encoding: str | None = None, without: Callable[[
     """The inputs, which are read as they are asked for. What cannot be read is a row with an `error`.
 
     Args:
-        source: the path of a folder (each file is an input; of files of rows alone, each row), of a file of rows
+        source: the path of a folder (each file is an input, but of a file of rows each row), of a file of rows
             (`.jsonl`, `.csv`, `.tsv`, also with `.gz`, or `.parquet`), or of another file (it is one input); a table
             (pandas, polars, Arrow, datasets of Hugging Face); an iterable of texts, dicts of fields, chat messages or
             token ids; or `Inputs`.
@@ -56,12 +57,14 @@ class Inputs:
         stands: all of them are there, so reading some ahead waits for nobody.
         total: how many there are; None if that is not known.
         several: how many values each has.
+        id_field: the name of the field that the id is; "id" unless `id=` says another.
         broken: why the source has ended before its end; None if it has not.
     """
 
     def __init__(self, rows: Iterator[InputRow], total: int | Callable[[], int] | None, *, stands: bool = True) -> None:
         self._rows, self._total, self.stands, self.several = rows, total, stands, 1
-        self.broken: StructgenError | None = None
+        self.id_field, self.broken = "id", cast("StructgenError | None", None)
+        self._is_named = False  # an input among the first has an id of its own
 
     @property
     def total(self) -> int | None:
@@ -99,10 +102,17 @@ class Inputs:
             yield from source
 
         self._rows = inputs()
+        self._is_named = any(not self._identified(row).is_numbered for row in rows)
         return [] if failure is not None else rows
 
+    def _identified(self, row: InputRow) -> InputRow:
+        """The input with the id that `id=` says."""
+        own = None if self.id_field == "id" or row.error else row.fields.get(self.id_field)
+        return row if own == "" or is_missing(own) else replace(row, id=str(own), is_numbered=False)
+
     def __iter__(self) -> Iterator[InputRow]:
-        known: set[str] = set()
+        """The inputs. An id that is but a number gives way to one that an input has itself."""
+        known: dict[str, bool] = {}  # each id: is it only a number?
         for number in numbers_from(1):
             try:
                 with Calling("inputs", self._rows):
@@ -113,8 +123,14 @@ class Inputs:
                 return
             if row is None:
                 return
+            row = self._identified(row)
+            if row.is_numbered and (self._is_named or row.id in known):
+                head, colon, _ = row.id.rpartition(":")
+                row = replace(row, id=f"{head}{colon}row {number}")
+            elif known.get(row.id):
+                row = replace(row, id=f"{row.id} (input {number})")
             if row.id in known:
                 why = f"an earlier input has the id {quoted(row.id)}, too"
                 row = InputRow(f"{row.id} (input {number})", error=why, source=source_of(row))
-            known.add(row.id)
+            known[row.id] = row.is_numbered
             yield from row.samples(self.several)

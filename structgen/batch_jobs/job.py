@@ -135,10 +135,10 @@ def extract_many(
             that have changed, and those whose value was cut short under other `limits`. Model, schema, prompt and all
             other options must be those of that job.
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
-            `prompt_schema`, `examples`. What a result says: `keep`, `columns`, `several`, `escape_formulas`. The course
-            of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`, with one
-            `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own, which
-            follows from it and the value's id.
+            `prompt_schema`, `examples`. What a result says: `id`, `keep`, `columns`, `several`, `escape_formulas`. The
+            course of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`,
+            with one `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own,
+            which follows from it and the value's id.
 
     Raises:
         RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
@@ -166,9 +166,9 @@ def job_inputs(inputs: Any, out: str | PathLike[str] | None, job: JobOptions) ->
         own = Places.of(out).has(Path(inputs))
         require(not own, "inputs", str(inputs), f"another file than those of the job of out={os.fspath(out)!r}")
     rows = read_inputs(inputs, encoding=job.encoding, without=is_of_a_job)
-    rows.several = job.several
+    rows.several, rows.id_field = job.several, job.id
     first = rows.first(FIRST)
-    require_fields(job.prompt, job.keep, first, complete=rows.is_counted)
+    require_fields(job.prompt, job.keep, first, complete=rows.is_counted, id_field=job.id)
     whole = first[0] if len(first) == 1 and isinstance(inputs, (str, PathLike)) else None
     if whole is not None and whole.id == Path(inputs).name and not whole.error:  # a file of text
         lines = len(str(whole.fields["text"]).splitlines())

@@ -38,6 +38,7 @@ class ExtractOptions(StreamOptions, total=False):
     chat: bool | None
     resume: bool | None
     progress: bool | None
+    id: str | None
     keep: bool | Sequence[str] | None
     columns: Sequence[str] | None
     several: int | None
@@ -48,6 +49,7 @@ class ExtractOptions(StreamOptions, total=False):
 
 
 _KEEP = allowing(lambda value: isinstance(value, bool) or is_listed(value, str), "True, or a list of names of fields")
+_NAME = allowing(lambda value: isinstance(value, str) and value != "", "the name of a field")
 _EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
 
 
@@ -60,6 +62,7 @@ class JobOptions:
 
     Attributes:
         chat: send each prompt through the chat template, as a message of the user.
+        id: the field of the inputs that is their id.
         progress: show a bar on the standard error.
         keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
         columns: what each result says beside its value: "confidence" (of each member of an object, the probability of
@@ -80,6 +83,7 @@ class JobOptions:
     prompt: Prompt = field(default=None, metadata=option(lambda _, prompt: require_template(prompt), decides=True))
     chat: bool = field(default=False, metadata=option(require_flag, decides=True))
     prompt_schema: bool = field(default=False, metadata=option(require_flag, decides=True))
+    id: str = field(default="id", metadata=option(_NAME, decides=True, driver=True))
     keep: bool | Sequence[str] = field(default=(), metadata=option(_KEEP, decides=True, driver=True))
     columns: Sequence[str] = field(
         default=(), metadata=option(lambda _, columns: require_columns(columns), decides=True)

@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, SupportsFloat
 
 from structgen.arguments import nearest, require
 from structgen.callbacks import Calling
@@ -29,6 +29,7 @@ class InputRow:
         error: why the input cannot be read; empty if it can.
         source: what a line of failures holds of it; None for the fields or the prompt.
         sample: the number of its value, from 1, with `several=`; 0 where it has one.
+        is_numbered: it has no id of its own.
     """
 
     id: str
@@ -37,6 +38,7 @@ class InputRow:
     error: str = ""
     source: Any = None
     sample: int = 0
+    is_numbered: bool = False
 
     @property
     def names(self) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class InputRow:
         if name not in self.fields:
             has = ", ".join(map(quoted, self.fields)) or "none"
             raise OptionError(f"the prompt needs a field {quoted(name)}: the row has {has}")
-        if self.fields[name] is None:
+        if is_missing(self.fields[name]):
             raise OptionError(f"the prompt needs the field {quoted(name)}, which is null in this row")
         return self.fields[name]
 
@@ -111,9 +113,28 @@ def _filled(template: str, fields: Mapping[str, Any]) -> PlainText:
         text += literal
         if name is not None:
             value, _ = formatter.get_field(name, (), fields)
+            _require_text(name, value)
             shown = formatter.convert_field(value, conversion) if conversion else value
             text += plain(formatter.format_field(shown, formatter.vformat(form or "", (), fields)))
     return text
+
+
+def is_missing(value: Any) -> bool:
+    """Is a cell null: None, NaN, or what tables have for them?"""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, SupportsFloat) and not hasattr(value, "__len__") and bool(value != value)
+
+
+def _require_text(name: str, value: Any) -> None:
+    """Refuses a value that would be `nan`, `None`, `b'...'` or `{'a': ...}` in the prompt."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    if any(map(is_missing, parts)):
+        raise OptionError(f"the prompt needs the field {quoted(name)}, which is null in this row")
+    wrong = next((each for each in parts if isinstance(each, (Mapping, bytes, bytearray, memoryview))), None)
+    if wrong is not None:
+        kind = "an object: name a member, as {a[b]}" if isinstance(wrong, Mapping) else "bytes: decode them"
+        raise OptionError(f"the prompt needs a text in the field {quoted(name)}, which is {kind}, or pass a function")
 
 
 @lru_cache(16)
@@ -140,7 +161,9 @@ def require_template(prompt: Any) -> None:
         require(prompt is None or callable(prompt), "prompt", prompt, expected)
 
 
-def require_fields(prompt: Prompt, keep: bool | Sequence[str], rows: Sequence[InputRow], *, complete: bool) -> None:
+def require_fields(
+    prompt: Prompt, keep: bool | Sequence[str], rows: Sequence[InputRow], *, complete: bool, id_field: str = "id"
+) -> None:
     """Refuses a template, or names of fields to keep, that none of the first inputs can serve.
 
     Args:
@@ -150,6 +173,8 @@ def require_fields(prompt: Prompt, keep: bool | Sequence[str], rows: Sequence[In
         OptionError: the message names the field that is nearest.
     """
     rows = [row for row in rows if not row.error]
+    if id_field != "id" and rows and not any(id_field in row.fields for row in rows):
+        raise OptionError(f"id: no input has a field {quoted(id_field)}")
     if not rows or not (complete or all(row.fields.keys() == {"text"} for row in rows)) or callable(prompt):
         return
     if all(row.given is not None for row in rows):
@@ -176,18 +201,18 @@ def source_of(row: InputRow) -> Any:
 def row_of(value: Any, number: int) -> InputRow:
     """The input that an item of an iterable, or a line of JSON, is."""
     if isinstance(value, str):
-        return InputRow(str(number), {"text": value})
+        return InputRow(str(number), {"text": value}, is_numbered=True)
     value = _as_dict(value)
     if isinstance(value, Mapping):
         own = value.get("id")
-        has_none = own is None or own == "" or (isinstance(own, float) and own != own)
-        return InputRow(str(number) if has_none else str(own), value)
+        has_none = own == "" or is_missing(own)
+        return InputRow(str(number) if has_none else str(own), value, is_numbered=has_none)
     if isinstance(value, (list, tuple)) and value:
         messages = all(isinstance(each, Mapping) and "role" in each for each in value)
         if messages or all(map(is_id, value)):
-            return InputRow(str(number), given=list(value))
+            return InputRow(str(number), given=list(value), is_numbered=True)
     elif hasattr(value, "tolist") and hasattr(value, "ndim") and value.ndim:
-        return InputRow(str(number), given=value.tolist())
+        return InputRow(str(number), given=value.tolist(), is_numbered=True)
     hint = ": name the parts, as {'id': ..., 'text': ...}" if isinstance(value, (list, tuple)) else ""
     return InputRow(str(number), error=f"{quoted(value)} is not {KINDS}{hint}", source=quoted(value))
 

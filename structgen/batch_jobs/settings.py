@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any
+from types import CellType, CodeType
+from typing import Any, get_args
 
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.decoding.call_options import CallOptions
@@ -18,10 +20,13 @@ MODEL = "model"
 BUDGET = "budget"
 """The one setting that may change: values that were cut short under another one are made again."""
 DEEPEST = 50
+_NOT_THE_USERS = {"builtins", "pydantic", "typing", "typing_extensions", "enum", "datetime", "decimal", "uuid"}
 
 
 def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions) -> dict[str, str]:
-    """What must be equal where a job goes on: digests by name. Code counts by its name, not by what it does.
+    """What must be equal where a job goes on: digests by name.
+
+    Functions count by name and code: a prompt that is a lambda, a guard, the validators of a type.
 
     Args:
         model: a loaded one, or what it is loaded from; a function's is unknown.
@@ -33,6 +38,9 @@ def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions)
     limits = deciding.pop("limits")
     deciding |= {"stop": getattr(limits, "stop", ()), BUDGET: limits}
     named = {MODEL: os.path.basename(name.rstrip("/")), "schema": described, **job.deciding, **deciding}
+    code = _code_of(schema, set())
+    if code:
+        named["validators"] = code
     if not name:
         del named[MODEL]
     return {each: _digest(value) for each, value in named.items()}
@@ -41,6 +49,49 @@ def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions)
 def _digest(value: Any) -> str:
     text = json.dumps(_plain(value, 0), sort_keys=True, default=str)
     return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _code_of(value: Any, seen: set[int]) -> list[str]:
+    """Digests of the functions of the user: of one itself, or those of a type and of the types of its members."""
+    if id(value) in seen:
+        return []
+    seen.add(id(value))
+    function = inspect.unwrap(getattr(value, "wrapped", None) or getattr(value, "__func__", None) or value)
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        kept = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+        own = [_instructions(code), _plain([function.__defaults__, function.__kwdefaults__, kept], DEEPEST - 3)]
+        return [blake2b(repr(own).encode(), digest_size=8).hexdigest()]
+    found = list[str]()
+    if isinstance(value, type):
+        if value.__module__.partition(".")[0] in _NOT_THE_USERS:
+            return []
+        for base in value.__mro__[1:]:
+            found += _code_of(base, seen)
+        for name, each in vars(value).items():
+            if hasattr(each, "wrapped") or (not name.startswith("__") and hasattr(each, "__func__")):
+                found += _code_of(each, seen)
+        for each in (getattr(value, "__annotations__", None) or {}, getattr(value, "model_fields", None) or {}):
+            for member in each.values():
+                found += _code_of(member, seen)
+    for name in ("func", "annotation"):
+        found += _code_of(getattr(value, name, None), seen)
+    for each in (*get_args(value), *(getattr(value, "metadata", None) or getattr(value, "__metadata__", None) or ())):
+        found += _code_of(each, seen)
+    return found
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    """What a function does, without the places of its lines."""
+    constants = [
+        _instructions(each)
+        if isinstance(each, CodeType)
+        else repr(sorted(each, key=repr))
+        if isinstance(each, frozenset)
+        else repr(each)
+        for each in code.co_consts
+    ]
+    return [code.co_code.hex(), constants, code.co_names, code.co_varnames]
 
 
 def _plain(value: Any, depth: int) -> Any:
@@ -54,7 +105,7 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted((_plain(each, depth + 1) for each in value), key=str)
     if hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
+        return [f"{value.__module__}.{value.__qualname__}", _code_of(value, set())]
     kind = type(value)
     state = getattr(value, "__dict__", None) or {each: getattr(value, each) for each in getattr(kind, "__slots__", ())}
     simple = {

@@ -25,6 +25,7 @@ from structgen.batch_jobs import InputRow, read_inputs
 from structgen.batch_jobs.inputs import inputs_of_lines
 from structgen.batch_jobs.tables import write_table
 from structgen.errors import CallbackError, OptionError
+from structgen.testing import scripted
 
 ROWS = [{"id": "x", "text": "one", "n": 1}, {"id": "y", "text": "two", "n": 2}]
 
@@ -137,7 +138,42 @@ def test_a_folder_of_files_of_rows_gives_their_rows(tmp_path):
     assert [id_ for id_, _, error in rows if error] == ["bad.parquet", "twice.csv"]
     assert read_inputs(tmp_path).counted() == 8
     (tmp_path / "read.me").write_text("one")
-    assert len(read(tmp_path)) == 6
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "lines.json").write_text(JSON_LINES)
+    rows = read(tmp_path)
+    assert [id_ for id_, *_ in rows if id_[0] in "lr"] == ["lines.json:x", "lines.json:y", "read.me"]
+    assert (len(rows), read_inputs(tmp_path).counted()) == (11, 11)
+
+
+def test_cells_that_are_no_text_fail_their_row():
+    """`nan`, `None` and `b'...'` would be facts of the prompt."""
+    cells = [float("nan"), numpy.float32("nan"), [1, None], b"bytes", {"a": 1}, {"b": None}, numpy.datetime64("NaT")]
+    for cell in cells:
+        (row,) = read_inputs([{"text": cell}])
+        template = "{text[b]}" if cell == {"b": None} else "{text}"
+        with pytest.raises(OptionError, match="the prompt needs"):
+            row.prompt(template)
+    (row,) = read_inputs([{"text": {"a": 1}, "tags": ["x", "y"], "n": 0.0}])
+    assert str(row.prompt("{text[a]} {tags} {n}")) == "1 ['x', 'y'] 0.0"
+
+
+def test_ids_of_inputs_win_over_numbers():
+    """An input without an id takes none away from one that has it, in whatever order they come."""
+    named = [{"text": "a"}, {"text": "b", "id": "1"}, {"text": "c", "id": 3}, {"text": "d"}]
+    inputs = read_inputs(named)
+    inputs.first(100)
+    assert [(row.id, row.error) for row in inputs] == [("row 1", ""), ("1", ""), ("3", ""), ("row 4", "")]
+    late = read_inputs(iter([{"text": "a", "id": "2"}, {"text": "b"}, {"text": "c"}, {"text": "d", "id": "3"}]))
+    assert [(row.id, row.error) for row in late] == [("2", ""), ("row 2", ""), ("3", ""), ("3 (input 4)", "")]
+
+
+def test_any_field_may_be_the_id(tmp_path):
+    model = scripted('"x"')
+    rows = [{"text": "a", "ticket": 7}, {"text": "b", "ticket": "T8", "id": "1"}]
+    job = sg.extract_many(model, rows, {"type": "string"}, id="ticket")
+    assert [entry["id"] for entry in job.results] == ["7", "T8"]
+    with pytest.raises(OptionError, match="id: no input has a field 'tiket'"):
+        sg.extract_many(model, rows, {"type": "string"}, id="tiket")
 
 
 def test_a_folder_gives_its_files(tmp_path):

@@ -15,8 +15,10 @@ import sys
 import time
 from datetime import date
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 from pyarrow import parquet
 
 import structgen as sg
@@ -140,6 +142,27 @@ def test_another_job_does_not_go_on(model, out, changes, name):
     assert out.read_bytes() == before
     same = {"batch_size": 2, "limits": sg.Limits(), "banned": (), "prompt": None}
     assert sg.extract_many(model, ROWS, WORD, out=out, resume=True, **same).skipped == 6
+
+
+def test_code_is_part_of_a_job(model, out):
+    """Another lambda under the same name, and another validator of a type, do not go on."""
+
+    def word(bound):
+        def short(value: str) -> str:
+            if len(value) > bound:
+                raise ValueError("too long")
+            return value
+
+        return Annotated[str, AfterValidator(short)]
+
+    jobs = {"prompt": (lambda row: row["text"], lambda row: row["text"] + "!"), "validators": (word(99), word(98))}
+    for name, (first, other) in jobs.items():
+        path = out.with_name(f"{name}.jsonl")
+        schemas, prompts = ([first, other], [None] * 2) if name == "validators" else ([WORD] * 2, [first, other])
+        sg.extract_many(model, ROWS, schemas[0], prompt=prompts[0], out=path)
+        assert sg.extract_many(model, ROWS, schemas[0], prompt=prompts[0], out=path, resume=True).skipped == 6
+        with pytest.raises(OptionError, match=f"with another {name}, and"):
+            sg.extract_many(model, ROWS, schemas[1], prompt=prompts[1], out=path, resume=True)
 
 
 def test_what_limits_cut_is_done_again_with_other_limits(out):
