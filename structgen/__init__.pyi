@@ -32,6 +32,8 @@ from structgen.constraints.compositions import Union as Union
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.quotes import Quote as Quote
 from structgen.decoding.generation import Generation as Generation
+from structgen.documents.extracting import extract as extract
+from structgen.documents.windows import Windows as Windows
 from structgen.errors import BudgetWarning as BudgetWarning
 from structgen.errors import OptionError as OptionError
 from structgen.errors import Stopped as Stopped

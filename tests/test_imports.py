@@ -41,6 +41,7 @@ LAYERS = [
     {"testing", "absence"},
     {"calling"},
     {"batch_jobs"},
+    {"documents"},
     {"demo", "server", "records"},
     {"integrations"},
     {"cli"},

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import AfterValidator
 from pyarrow import parquet
+from pydantic import AfterValidator
 
 import structgen as sg
 from structgen.errors import OptionError
