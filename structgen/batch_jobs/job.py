@@ -137,7 +137,8 @@ def extract_many(
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
             `prompt_schema`, `examples`. What a result says: `id`, `keep`, `columns`, `several`, `escape_formulas`. The
             course of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`,
-            with one `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own,
+            with one `sampling`, `limits` and `guards` for all inputs; without `limits` a value of a schema may fill the
+            model's context, up to 32,768 tokens. A seed of `sampling` gives each value its own,
             which follows from it and the value's id.
 
     Raises:
@@ -147,7 +148,7 @@ def extract_many(
     """
     resume = flag_of("resume", resume)
     require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can go on")
-    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options})
+    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options}, plain=schema is None)
     owner = as_model(model, options.get("tokenizer"))
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call))  # raises what is wrong for every input
     rows = job_inputs(inputs, out, job)

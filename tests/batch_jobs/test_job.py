@@ -35,6 +35,16 @@ def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def test_a_value_may_fill_the_context_but_plain_text_may_not():
+    numbers, model = {"type": "array", "items": {"type": "integer"}}, scripted(json.dumps([*range(300)]))
+    (whole,) = sg.extract_many(model, ["x"], numbers).results
+    assert (len(whole["value"]), whole["finish"]) == (300, "complete")
+    (cut,) = sg.extract_many(model, ["x"], numbers, limits=sg.Limits()).results
+    assert (len(cut["value"]) < 200, cut["finish"]) == (True, "closed_by_budget")
+    (text,) = sg.extract_many(model, ["x"]).results
+    assert (len(text["value"]), text["finish"]) == (512, "length")
+
+
 def test_many_texts_give_what_generate_gives_in_their_order(model):
     job = sg.extract_many(model, TEXTS, Person, prompt=PROMPT, batch_size=2)
     expected = sg.generate(model, [PROMPT.format(text=text) for text in TEXTS], Person)
