@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, overload
@@ -24,7 +25,7 @@ from structgen.batch_jobs.running import ExtractionJob
 from structgen.batch_jobs.settings import job_settings
 from structgen.decoding.request import prepare
 from structgen.decoding.stream import in_one_run
-from structgen.errors import OptionError, Stopped, excerpt
+from structgen.errors import OptionError, Stopped, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
 from structgen.trace.records import CUT
@@ -176,6 +177,19 @@ def job_inputs(inputs: Any, out: str | PathLike[str] | None, job: JobOptions) ->
         if lines > 1:
             log.warning("%s is one input of %d lines; %s", whole.id, lines, _LINE_BY_LINE)
     return rows
+
+
+def preview(inputs: Inputs, prompt: Prompt, count: int = 3) -> Iterator[str]:
+    """What the first inputs are, and their prompts, in words; no model is needed."""
+    total = inputs.counted()
+    yield "inputs: not counted" if total is None else f"inputs: {total:,}"
+    for row in islice(inputs, count):
+        fields = ", ".join(f"{name} ({type(value).__name__})" for name, value in row.fields.items())
+        yield f"--- {row.id}: {row.error or fields or type(row.given).__name__}"
+        try:
+            yield str(row.prompt(prompt))
+        except StructgenError as error:
+            yield f"fails: {error}"
 
 
 def collect(

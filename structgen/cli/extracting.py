@@ -52,6 +52,9 @@ def extract(
         bool, typer.Option(help="In CSV, write ' before texts that a spreadsheet would execute.")
     ] = True,
     progress: Annotated[bool, typer.Option(help="Show a bar.")] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the first three prompts, and what the inputs are; run nothing.")
+    ] = False,
     batch_size: Annotated[int, typer.Option(help="Inputs that are decoded at once.")] = 64,
     device: Device = None,
     *,
@@ -77,7 +80,10 @@ def extract(
             "encoding": encoding, "max_failures": max_failures, "cancel": stop, "escape_formulas": escape_formulas,
             "on_entry": None if out is not None else lambda entry: print_now(json.dumps(entry, ensure_ascii=False)),
         }  # fmt: skip
-        _run(sg.load(model, device=device), inputs, wanted, out, job)
+        if dry_run:
+            _preview(inputs, text, encoding)
+        else:
+            _run(sg.load(model, device=device), inputs, wanted, out, job)
 
 
 def _guards(schema: Any, named: Sequence[str], patterns: Sequence[str]) -> list[Any]:
@@ -87,6 +93,17 @@ def _guards(schema: Any, named: Sequence[str], patterns: Sequence[str]) -> list[
     target = targets_of([schema], sg.Whitespace.SPACED, "schema")[0]
     scope = "strings" if target.is_json else "text"
     return [*map(object_of, named), *(sg.BannedPattern(pattern, scope=scope) for pattern in patterns)]
+
+
+def _preview(inputs: str, prompt: str | None, encoding: str | None) -> None:
+    from structgen.batch_jobs.inputs import inputs_of_lines
+    from structgen.batch_jobs.job import job_inputs, preview
+    from structgen.batch_jobs.job_options import JobOptions
+
+    job = JobOptions(prompt=prompt, encoding=encoding)
+    source = inputs_of_lines(standard_input().buffer) if inputs == "-" else inputs
+    for line in preview(job_inputs(source, None, job), prompt):
+        print_now(line)
 
 
 def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, Any]) -> None:

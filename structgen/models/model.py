@@ -166,6 +166,10 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         if tokenizer is not None and tokenizer is not model.tokenizer and tokenizer is not model.processor:
             raise OptionError("tokenizer=: the model has its own already; pass model.module to use another")
         return model
+    if type(model).__name__ == "Remote":
+        raise OptionError(
+            "an sg.Remote has no weights here, which this call needs: load it, or generate(remote, prompts, schema)"
+        )
     if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
     model = _unwrapped(model)

@@ -35,6 +35,13 @@ def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def test_an_endpoint_is_refused_by_name():
+    remote = sg.Remote("http://localhost:1/v1", "m")
+    for call in (sg.extract_many, sg.evaluate):
+        with pytest.raises(OptionError, match="has no weights here"):
+            call(remote, [{"text": "x", "expected": 1}], {"type": "integer"})
+
+
 def test_a_value_may_fill_the_context_but_plain_text_may_not():
     numbers, model = {"type": "array", "items": {"type": "integer"}}, scripted(json.dumps([*range(300)]))
     (whole,) = sg.extract_many(model, ["x"], numbers).results

@@ -49,6 +49,16 @@ def test_extract_writes_a_line_for_each_input(tmp_path):
     assert (stopped.exit_code, "--resume goes on" in stopped.stderr) == (1, True)
 
 
+def test_a_dry_run_shows_prompts_and_loads_nothing(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"id": "a", "text": "one", "n": 1}\n{"text": null}\nno\n{"text": "four"}\n')
+    result = run("extract", "no/such-model", tmp_path / "in.jsonl", *PERSON, "--prompt", "Of {text}:", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[:4] == ["inputs: 4", "--- a: id (str), text (str), n (int)", "Of one:",
+                                              "--- row 2: text (NoneType)"]  # fmt: skip
+    assert "is null in this row" in result.stdout
+    assert "four" not in result.stdout
+
+
 def test_extract_makes_a_table(tmp_path):
     (tmp_path / "in.csv").write_text(
         "id,text,team\n" + "".join(f'{n},"{text}",{n % 2}\n' for n, text in enumerate(PEOPLE))
