@@ -273,11 +273,8 @@ class Composed(Automaton):
     @cached_method
     def _first_after(self, after: Continuation) -> frozenset[int]:
         """The bytes with which a continuation may begin."""
-        first, seen, todo = (
-            set[int](),
-            set[Step](),
-            [(None, after)] if not isinstance(after, Chosen) else [(plan, after.after) for plan in after.plans],
-        )
+        first, seen, todo = set[int](), set[Step](), list[Step]()
+        todo += [(plan, after.after) for plan in after.plans] if isinstance(after, Chosen) else [(None, after)]
         while todo:
             plan, behind_it = step = todo.pop()
             if step in seen or step == (None, None):
@@ -285,7 +282,8 @@ class Composed(Automaton):
             seen.add(step)
             if isinstance(plan, Part):
                 first |= self._first_of(plan)
-                todo += [(None, behind_it)] if self._may_be_empty(plan) else []
+                if self._may_be_empty(plan):
+                    todo.append((None, behind_it))
             elif isinstance(plan, Switch):
                 first |= self._first_of(plan.texts)
             else:

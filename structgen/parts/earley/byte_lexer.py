@@ -171,7 +171,7 @@ class ByteLexers:
 
     @cached_method
     def _column(self, position: int) -> list[int]:
-        return [0] * 256 if position == DONE else self._walk.successors(position, refuse).tolist()  # type: ignore[no-any-return]
+        return [0] * 256 if position == DONE else self._walk.successors(position, refuse).tolist()
 
     def _expand(self, lexemes: tuple[Lexeme, ...], state: int) -> None:
         columns = [self._column(each.position) for each in lexemes]

@@ -112,14 +112,10 @@ class ItemSets:
                         add((option, called))
             if rules.may_be_empty(symbol):
                 add(rest)
+        found: dict[int, Items] = {terminal: frozenset(items) for terminal, items in after.items()}
         if callers:
             known = self._interned(callers)
-            found = {
-                terminal: frozenset((rest, known.get(back, back)) for rest, back in items)  # type: ignore[call-overload]
-                for terminal, items in after.items()
-            }
-        else:
-            found = {terminal: frozenset(items) for terminal, items in after.items()}
+            found = {terminal: _named(items, known) for terminal, items in found.items()}
         return ItemSet(kernel, found, skips, leaves=leaves)
 
     def opened(self, items: Iterable[Item]) -> Items:
@@ -183,10 +179,7 @@ class ItemSets:
             label: {back.label for _, back in items if isinstance(back, _Called)} for label, (items, _) in flat.items()
         }
         for group in _components(edges):
-            content = {
-                label: frozenset((rest, known.get(back, back)) for rest, back in flat[label][0])  # type: ignore[call-overload]
-                for label in group
-            }
+            content = {label: _named(flat[label][0], known) for label in group}
             if len(group) > 1 or edges[group[0]] & {group[0]}:
                 older = set[Return]().union(*(flat[label][1] for label in group))
                 known |= self._recursive(content, older)
@@ -234,7 +227,7 @@ def _is_relative(items: Items) -> bool:
     return any(back.relative for _, back in items if isinstance(back, Return))
 
 
-def _named(items: Items, names: Mapping[_Called, Return | _Called]) -> Items:
+def _named(items: Iterable[Item], names: Mapping[_Called, Return | _Called]) -> Items:
     """The items with other names of the returns that are not known yet."""
     return frozenset((rest, names.get(back, back) if isinstance(back, _Called) else back) for rest, back in items)
 

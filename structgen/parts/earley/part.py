@@ -21,7 +21,7 @@ from structgen.parts.composed import Composed
 from structgen.parts.earley.byte_lexer import ByteLexers, is_text
 from structgen.parts.earley.lexer import Ended, Lexed, Lexers, Terminal
 from structgen.parts.earley.symbols import END, Rules
-from structgen.parts.parts import Entered, Families, Nested, Part, Plan, Words
+from structgen.parts.parts import Entered, Families, Nested, Part, Plan, Skips, Words
 
 Slots = tuple[ItemSet, ...]
 """The sets of items in which lexemes that are being read began."""
@@ -90,14 +90,16 @@ class Parser:
         starts = [each for each in numbers if self.by_bytes.needed.isdisjoint(each)]
         self.lexers.make([self.lexers.begun(0, (*each, *skips)) for each in starts])
 
-    def _with_skips(self) -> tuple[dict[object, tuple[int, ...]], list[Terminal | None], list[int]]:
+    def _with_skips(self) -> tuple[dict[Skips, tuple[int, ...]], list[Terminal | None], list[int]]:
         """The terminals with those that may be skipped, and what may follow each."""
         terminals: list[Terminal | None] = []
-        follows, skips = [*self.rules.follows], dict[object, tuple[int, ...]]()
+        follows, skips = [*self.rules.follows], dict[Skips, tuple[int, ...]]()
         for part in self.rules.parts:
-            lexed = isinstance(part, Words) and is_text(part)
-            terminals.append(Terminal(part.language, part.greedy, part.lazy) if lexed else None)
-        owners: dict[object, list[int]] = {}
+            if isinstance(part, Words) and is_text(part):
+                terminals.append(Terminal(part.language, part.greedy, part.lazy))
+            else:
+                terminals.append(None)
+        owners: dict[Skips, list[int]] = {}
         for number, part in enumerate(self.rules.parts):
             if isinstance(part, Words) and part.skips:
                 owners.setdefault(part.skips, []).append(number)
@@ -123,6 +125,7 @@ class Parser:
         backs = {back for _, back in items}
         if len(backs) == 1 and not hollow:
             (back,) = backs
+            assert isinstance(back, Return)
             if back is not BELOW:
                 return self._above(back, arrival._replace(items=frozenset((symbols, BELOW) for symbols, _ in items)))
             if len(items) == 1:
@@ -205,8 +208,8 @@ class Parser:
         if fork.lexers is self.lexers and (slots, fork.ended) not in self._prepared:
             # Forks behind the same lexemes differ by the character: the lexers behind all of them are made as one.
             self._prepared.add((slots, fork.ended))
-            used, alike = len(fork.slots), self.lexers.forks[fork.ended]
-            alike = [each for each in alike if each.going and max(self.lexers.slots_of(each.going)) < used]
+            used, forks = len(fork.slots), self.lexers.forks[fork.ended]
+            alike = [each for each in forks if each.going and max(self.lexers.slots_of(each.going)) < used]
             reads = [self._read_beside(fork.lexers, slots, reached, each.going, each.kind) for each in alike]
             self.lexers.make([each[1] for each in reads if each])
         read = self._read_beside(fork.lexers, slots, reached, fork.going, fork.kind)
@@ -217,7 +220,8 @@ class Parser:
         self, lexers: Lexers | ByteLexers, slots: Slots, reached: ItemSet, going: tuple[Any, ...], kind: int
     ) -> tuple[Slots, tuple[Any, ...]] | None:
         """The lexemes that go on, with those that begin in the set `reached`, one character later."""
-        begun = lexers.after(lexers.begun(slots.index(reached), (*reached.after, *reached.skips)), kind)
+        begun: Any = lexers.begun(slots.index(reached), (*reached.after, *reached.skips))
+        begun = lexers.after(begun, kind)
         both = {*going, *begun}
         used = sorted(lexers.slots_of(both))
         if not used:
