@@ -75,7 +75,8 @@ class Lifted:
         self._limits[:] = UNBOUNDED
         slack = 0  # see `Tables.block`
         if maximum is not None:
-            distances = np.minimum(fewest_steps(dfa.next, self._ends > 0), MAX_COUNT)
+            accepts = np.array(list(map(bool, finals)))[kinds]  # also where only a special token may come next
+            distances = np.minimum(fewest_steps(dfa.next, accepts), MAX_COUNT)
             distances[0] = 0
             slack = int(distances.max())
             self._limits[:] = np.maximum(maximum - distances, 0)
