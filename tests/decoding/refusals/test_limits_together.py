@@ -41,11 +41,19 @@ class City(BaseModel):
         return self
 
 
+class Distant(City):
+    @model_validator(mode="after")
+    def is_large(self) -> Distant:
+        if self.n != 790_141:  # that no text suggests
+            raise ValueError("n is too small")
+        return self
+
+
 def test_the_error_names_the_reason_and_the_budget():
     for limits in (sg.Limits(20), sg.Limits(max_new_tokens=300, validations=1, max_repeated=None)):
         told = rf"n is too small.*max_new_tokens={limits.max_new_tokens} cut the text short"
         with pytest.raises(sg.ValidationFailed, match=told):
-            sg.generate(scripted(ENDLESS), "x", City, limits=limits)
+            sg.generate(scripted(ENDLESS), "x", Distant, limits=limits)
 
 
 def test_a_text_that_may_end_ends_where_nothing_else_fits():
