@@ -173,7 +173,8 @@ class Package:
 
     def _class(self, record: Record) -> ast.ClassDef:
         node = self.source(record.module).definitions[record.name]
-        assert isinstance(node, ast.ClassDef) and node.bases, f"{record.name} is no record"
+        assert isinstance(node, ast.ClassDef), f"{record.name} is no record"
+        assert node.bases, f"{record.name} is no record"
         return node
 
     @staticmethod
