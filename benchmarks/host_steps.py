@@ -253,9 +253,9 @@ def steps_of(model: sg.Model, workload: str, rows: int, steps: int, clock: Clock
             began = clock.now()
             batch.step()
             found.append(clock.now() - began)
+        for session in request.sessions:
+            assert session.error is None, session.error
         batch.cancel()
-    for session in request.sessions:
-        assert session.error is None, session.error
     return found
 
 
