@@ -202,12 +202,15 @@ def test_without_details_nothing_is_measured_for_a_trace(demo: dict[str, Any], m
 
     generate = {"tokenizer": demo["tokenizer"]}
     sg.generate(demo["model"], PROMPT, BOOK, **generate)
-    assert ledgers == []
     sg.generate(demo["model"], PROMPT, Book, **generate)
-    (ledger,) = ledgers
-    assert (ledger.traced, ledger.drafted, ledger.seconds(0)) == (False, set(), None)
     sg.generate(demo["model"], PROMPT, BOOK, details=True, **generate)
-    assert ledgers[-1].traced
+    bare, validated, traced = ledgers
+    assert bare.steps == 0
+    assert validated.steps > 0
+    for ledger in (bare, validated):
+        assert (ledger.traced, ledger.drafted, ledger.seconds(0)) == (False, set(), None)
+    assert traced.traced
+    assert traced.seconds(0) is not None
 
 
 ORDER = {

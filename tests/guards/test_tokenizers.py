@@ -24,7 +24,7 @@ from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
 from structgen.demo import load_demo
 from structgen.guards import BannedPattern, BannedWords, Guard, GuardMask, Veto
-from structgen.guards.lookahead import everything
+from structgen.guards.lookahead import GuardSet, everything
 from structgen.masks import Matcher
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
@@ -192,20 +192,19 @@ class Unhinted(BannedPattern):
 
 
 def assert_mask(guard: Guard, vocabulary: Vocabulary, allowed: np.ndarray, text: bytes) -> None:
-    watch = GuardMask([guard], vocabulary)
+    guards = GuardSet([guard])
     state = guard.start()
     for byte in text:
         after = guard.feed(state, bytes([byte]))
         if isinstance(after, Veto):
             break
         state = after
-        watch._watch.feed(bytes([byte]))
     ends = set(vocabulary.end_ids) if guard.finish(state) else set[int]()
     after = {i: guard.feed(state, vocabulary.token(i)) for i in ids_of(allowed)}
     expected = {i for i, found in after.items() if not isinstance(found, Veto)} - ends
-    assert set(ids_of(watch.mask())) == expected
+    assert set(ids_of(guards.without_refused((state,), allowed, vocabulary))) == expected
     last = {i for i in expected if not vocabulary.token(i) or guard.finish(after[i]) is None}
-    assert set(ids_of(watch._watch.without_refused(allowed, last=True))) == last
+    assert set(ids_of(guards.without_refused((state,), allowed, vocabulary, last=True))) == last
 
 
 def ids_of(words: np.ndarray) -> list[int]:

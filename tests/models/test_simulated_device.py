@@ -81,8 +81,9 @@ def test_the_loop_says_on_a_device_what_it_says_on_the_host(execution, device, s
     to be read, no tensors of host and device are mixed."""
     module = device.to_device(llama())
     rows = sessions(seed=2, count=4)
+    forward_for(module, graphs=execution.graphs)  # probes, once for a model
+    device.waits.clear()
     batch = Engine(module, WITHOUT_Z, rows=3, execution=execution).submit(rows, record=True, at_once=3)
-    device.waits.clear()  # the probe's, once for a model
     while batch.step():
         pass
     assert [outcome(session, batch) for session in rows] == said_on_the_host

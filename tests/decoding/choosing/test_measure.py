@@ -161,6 +161,7 @@ def test_for_a_trace_refused_tokens_and_counts_are_measured_alike_on_host_and_de
     logits, asks = torch.from_numpy(scores)[None], [Ask(words, sg.Sampling())]
     for there in (None, masks):
         ledger = Ledger(traced=True)
+        ledger.begin()
         step = ledger.add(logits, asks, [token], there)
         found = ledger.choice(step, 0)
         assert [id_ for id_, _ in found.refused] == [int(i) for i in order[:2]]
