@@ -30,6 +30,7 @@ BIG = {"huge", "beyond floats", "beyond text"}
 NUMBERS = {"three", "zero", "half", "huge"}
 PENALTIES = {"three", "zero", "half", "minus"}
 COUNTS = {"three"}
+LISTS = {"none", "list", "tuple"}
 CAPS = {"none", "three", *BIG}
 PARTS = {"empty", "text", "texts", "dict", "schema", "type", "function"}
 TOKENS = [b"a", b"b", None, None]
@@ -83,18 +84,18 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     *options(sg.Whitespace, kind=set(), indent={"zero"}, bound={"zero"}),
     ("indent", sg.Whitespace.INDENTED, {"three", "zero"}),
     *options(
-        generated, tokenizer={"none"}, sampling=set(), limits=set(), whitespace=set(), order={"list", "tuple"},
-        fast_forward={"true"}, batch_size={"three", *BIG}, guards={"list", "tuple"},
-        banned={"list", "tuple", "texts"}, beams=COUNTS, details={"true"},
+        generated, tokenizer={"none"}, sampling={"none"}, limits={"none"}, whitespace={"none"}, order=LISTS,
+        fast_forward={"none", "true"}, batch_size={"none", "three", *BIG}, guards=LISTS, banned=LISTS | {"texts"},
+        beams={"none", *COUNTS}, details={"none", "true"},
     ),
     *options(
         lambda **given: sg.generate(scripted('{"a": 1}'), ["x", "y"], SCHEMA, **given),
-        sampling=set(), limits=set(), guards={"list", "tuple"}, banned={"list", "tuple", "texts"},
+        sampling={"none"}, limits={"none"}, guards=LISTS, banned=LISTS | {"texts"},
     ),
     *options(
         lambda **given: sg.stream(scripted('{"a": 1}'), "x", SCHEMA, **given),
-        beams=COUNTS, thinking={"none", "true", "nones"}, order={"list", "tuple"}, batch_size={"three", *BIG},
-        banned={"list", "tuple", "texts"},
+        beams={"none", *COUNTS}, thinking={"none", "true", "nones"}, order=LISTS, batch_size={"none", "three", *BIG},
+        banned=LISTS | {"texts"},
     ),
     ("model", lambda value: sg.generate(value, "x"), set()),
     ("prompt", lambda value: sg.generate(scripted("x"), value), {"text", "texts", "numbers", "array", "list", "tuple"}),

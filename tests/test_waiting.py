@@ -214,7 +214,7 @@ class SlowMachine:
         (lambda model: sg.generate(model, ["x", "y"], CITY), "generating, N tokens, N of N done"),
         (lambda model: sg.generate(model, "x", CITY, beams=2), "generating, N tokens"),
         (lambda model: sg.generate(model, "x", CITY, sampling=EXACT), "generating, N tokens"),
-        (lambda model: [*sg.stream(model, "x", CITY)], "reading the prompt"),
+        (lambda model: next(sg.stream(model, "x")), "reading the prompt"),
         (lambda model: extract_many(model, ["x", "y"], CITY, batch_size=1), "N done, N failed"),
         (lambda model: sg.Vocabulary.from_tokenizer(load_demo()[1], end_ids=slow_ids()), "reading the vocabulary"),
         (lambda model: sg.JsonSchema(SlowSchema(type="null")).compile(byte_vocabulary()), "compiling the constraint"),
@@ -224,7 +224,7 @@ class SlowMachine:
 def test_every_call_that_may_take_long_says_what_it_does(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[sg.Model], object], told: str
 ) -> None:
-    model = slow_model()
+    model = slow_model(0.03)
     shown = seen(monkeypatch, lambda: call(model))
     assert told in shown.works
     assert shown.text.endswith(CLEAR)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from structgen.decoding.beams.hypothesis import Hypothesis
 from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.call_options import DEFAULTS, CallOptions
-from structgen.decoding.choosing.measure import ChosenToken, Ledger
+from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.confidence import Confidence
 from structgen.decoding.engine import Engine
 from structgen.decoding.exact.exact_session import ExactSession
@@ -86,13 +86,13 @@ class Request:
         """The result of one row that is over."""
         stats = ticket.stats(row)
         outcomes = [
-            replace(self._outcome(row, session, stats, ticket.ledger), score=score)
+            replace(self._outcome(row, session, stats, ticket), score=score)
             for session, score in ticket.rows[row].texts
         ]
         return outcomes[0] if self.beams is None else replace(outcomes[0], beams=tuple(outcomes))
 
-    def _outcome(self, row: int, session: Session, stats: Stats, ledger: Ledger | None) -> Generation[Any]:
-        text, error, value = session.text(), session.error, None
+    def _outcome(self, row: int, session: Session, stats: Stats, ticket: Ticket) -> Generation[Any]:
+        text, error, value, ledger = session.text(), session.error, None, ticket.ledger
         if session.matcher is not None:
             warn_of_overlaps(session.matcher.grammar)
         if error is None:
@@ -127,7 +127,7 @@ class Request:
             trace=trace_of(
                 session.undone,
                 vocabulary,
-                ledger,
+                ledger if ticket.record else None,
                 tokens,
                 entries,
                 measured,
@@ -140,7 +140,7 @@ class Request:
             stop=session.stop,
             absences=session.absences,
             caps=thinking_caps(session.thinking) + session.caps(is_json=is_json),
-            **_thinking(session.thinking, vocabulary, ledger),
+            **_thinking(session.thinking, vocabulary, ticket),
             **_exact(session),
             healed=healed.decode("utf-8", "replace"),
             error=error,
@@ -149,11 +149,11 @@ class Request:
         )
 
 
-def _thinking(before: Session | None, vocabulary: Vocabulary, ledger: Ledger | None) -> dict[str, Any]:
+def _thinking(before: Session | None, vocabulary: Vocabulary, ticket: Ticket) -> dict[str, Any]:
     """The attributes of a generation that describe the thinking or the plan before the answer."""
     if before is None:
         return {}
-    choices = before.choices(ledger)
+    choices, ledger = before.choices(ticket.ledger), ticket.ledger if ticket.record else None
     trace = trace_of(before.undone, vocabulary, ledger, before.tokens, before.entries, choices, is_json=False)
     name = "plan" if isinstance(before, PlanSession) else "thinking"
     return {name: before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}

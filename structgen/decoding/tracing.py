@@ -81,7 +81,7 @@ def trace_of(
     """The trace of one text. It keeps nothing of the run alive but the measures of the text's tokens.
 
     Args:
-        ledger: of the run; without a traced one, nothing is known of the tokens.
+        ledger: that was traced while the row was decoded; without one, nothing is known of the tokens.
         tokens: ids, with or without an end token.
         entries: where each token is measured; None if the model was not asked.
         choices: the measures; a row that has failed may have fewer.
@@ -89,7 +89,7 @@ def trace_of(
         automaton: of the constraint, for the reasons why tokens were refused; None if there was no constraint.
         rules: the options beside it that refuse tokens, in words.
     """
-    if ledger is None or not ledger.traced:
+    if ledger is None:
         return Trace(undone)
     measured = [
         _Measured(token, entry is None, choice, entry and ledger.seconds(entry[0]), entry in ledger.drafted)

@@ -78,7 +78,8 @@ ON_HUB = {
 
 def on_hub(given: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """The repository that a short name stands for, unless there is a folder of that name; all else as it is."""
-    return given if not isinstance(given, str) or Path(given).exists() else ON_HUB.get(given.lower(), given)
+    known = ON_HUB.get(given.lower()) if isinstance(given, str) else None
+    return given if known is None or Path(given).exists() else known
 
 
 def is_known(given: object) -> bool:

@@ -97,7 +97,7 @@ def test_what_is_not_cut_says_nothing(form):
         FORMS[form](scripted(LONG), ["p", "p"], limits=sg.Limits(4))
         model, short = scripted("I think so, and so on." + SHORT), sg.Thinking(max_tokens=5)
         FORMS[form](model, "p", sg.Regex("[a-z]"), thinking=short)
-        with pytest.raises(sg.BudgetExhausted):
+        with pytest.raises(sg.errors.BudgetExhausted):
             FORMS[form](scripted(LONG), "p", City, limits=sg.Limits(40, strict=True))
         assert sg.generate(scripted(LONG), "p", City, limits=BUDGET, details=True).caps
 

@@ -66,6 +66,7 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed, overlap):
         assert (other.text, other.token_ids, other.finish) == (one.text, one.token_ids, one.finish)
         if number % 2 == 0:
             assert other.logprobs == pytest.approx(one.logprobs, abs=1e-3, nan_ok=True)
+        assert [token.id for token in other.trace.tokens] == ([] if number % 2 else [*one.token_ids])
         assert other.stats.tokens == one.stats.tokens
         assert 0 < other.stats.forwards
         assert other.stats.prefill_seconds >= 0 <= other.stats.decode_seconds

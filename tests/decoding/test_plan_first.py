@@ -20,8 +20,7 @@ def test_the_plan_is_the_assistants_turn_and_the_value_the_next(said, finish):
     """Whether the model ends its turn itself or the limit does, the row reads as the template would write it."""
     model, limits = scripted_chat(said), sg.Limits(max_plan_tokens=12)
     request = prepare(model, GivenPrompts.of(ASKED), Literal["four"], CallOptions(plan="free", limits=limits))
-    done = request.run(record=True)
-    run, row = request.result(0, done), request.sessions[0].row.ids
+    (run,), row = request.results(record=True), request.sessions[0].row.ids
     plan = said[:12]
     assert (run.value, run.text, run.plan, run.thinking) == ("four", '"four"', plan, None)
     assert [cap.name for cap in run.caps] == ["max_plan_tokens"] * (finish == "length")
