@@ -53,7 +53,7 @@ answer = sg.Sequence(sg.Repeat(step, 1, 3, separator="\n"), "\n=> ", {"type": "i
 says = "note: count, then double\nquery: select count(id) from users\nsum: 2 * users\n=> 84"
 print("".join(event.text for event in sg.stream(scripted(says), "Twice as many?", answer)))
 
-# A grammar that Lark refuses, or a composition with a part that is none, says so before anything runs.
+# A malformed grammar, or a composition with a part that is none, says so before anything runs.
 for make in (lambda: sg.Lark('start: "a" word').plan(), lambda: sg.Sequence("a", 5)):
     try:
         make()
@@ -69,5 +69,5 @@ for make in (lambda: sg.Lark('start: "a" word').plan(), lambda: sg.Sequence("a",
 # query: select count(id) from users
 # sum: 2 * users
 # => 84
-# Lark refuses the grammar: Rule 'word' used but not defined (in rule start)
+# Lark line 1: the rule 'word' is not defined
 # 5 cannot be a part: expected a constraint, a text, a type or a JSON Schema

@@ -98,9 +98,7 @@ def ask_chat(model: Model, request: ChatRequest, settings: Settings) -> Asked:
     request._notes.repaired += repaired
     schema = _schema(request)
     offered = offered_tools(request.tools or (), request._notes)
-    choice, only, own_parallel = chosen(
-        request.tool_choice if offered else None, offered
-    )  # some send one without tools
+    choice, only, own_parallel = chosen(request.tool_choice, offered)
     if only is not None:
         offered = {name: tool for name, tool in offered.items() if name in only}
     parallel = next((each for each in (request.parallel_tool_calls, own_parallel) if each is not None), True)

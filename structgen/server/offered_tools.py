@@ -19,6 +19,8 @@ from structgen.vocabulary import Vocabulary
 OWN = ("function", "custom", None)
 """The types of tools that the client itself runs. A tool of any other type would be run by a provider's servers: the
 model is not offered it, and the answer names it."""
+NAMING = ("function", "custom", "tool")
+"""The types of choices that name the tool that must be called."""
 JOINT = "__"
 """Between a namespace and a tool's name, in the name by which the model calls it."""
 RELAXED = 32
@@ -110,7 +112,7 @@ def _entries(given: Sequence[Any]) -> Iterator[tuple[str, Any, str | None]]:
 
 
 def chosen(given: Any, tools: Mapping[str, OfferedTool]) -> Choice:
-    """Reads `tool_choice` in the form of any interface.
+    """Reads `tool_choice` in the form of any interface. Without tools, one that names none has no effect: some send it.
 
     Raises:
         Problem: it is none, or names a tool that is not there.
@@ -121,29 +123,42 @@ def chosen(given: Any, tools: Mapping[str, OfferedTool]) -> Choice:
         raise invalid("tool_choice", f"expected a choice of tools, found {quoted(given)}")
     kind, single = given.get("type"), given.get("disable_parallel_tool_use")
     parallel = None if single is None else not single
+    if not tools and kind not in ("allowed_tools", *NAMING):
+        return Choice()
     if kind in ("none", "auto", "required", "any"):
         return Choice("required" if kind == "any" else str(kind), parallel=parallel)
     if kind == "allowed_tools":
         own = given.get("allowed_tools", given)
+        place = "tool_choice.tools" if own is given else "tool_choice.allowed_tools.tools"
         listed, mode = own.get("tools"), own.get("mode", "auto")
         if not isinstance(listed, list) or not listed or mode not in ("auto", "required"):
             raise invalid("tool_choice", 'expected "mode" (auto or required), and "tools" with at least one')
-        return Choice(mode, frozenset(_called(each, tools, "tool_choice.tools") for each in listed), parallel)
-    if kind in ("function", "custom", "tool"):
-        return Choice(_called(given, tools, "tool_choice"), None, parallel or False)
+        return Choice(mode, frozenset(_called(listed, tools, place)), parallel)
+    if kind in NAMING:
+        return Choice(_called([given], tools, "tool_choice")[0], None, parallel or False)
     raise invalid(
         "tool_choice.type", f"{quoted(kind)} tools are not called here; expected none, auto, required, or a tool"
     )
 
 
-def _called(given: Any, tools: Mapping[str, OfferedTool], place: str) -> str:
-    """Returns the name by which the model calls the tool that a choice names."""
-    own = given.get(given.get("type"), given) if isinstance(given, Mapping) else {}
-    name, namespace = (own.get(key) if isinstance(own, Mapping) else None for key in ("name", "namespace"))
-    for called, tool in tools.items():
-        if name in (called, tool.name) and namespace in (None, tool.namespace):
-            return called
-    raise invalid(place, f"{quoted(name)} is not among the tools {quoted([*tools])}")
+def _called(given: Sequence[Any], tools: Mapping[str, OfferedTool], place: str) -> list[str]:
+    """Returns the names by which the model calls the tools that a choice names."""
+    found, unknown = list[str](), list[Any]()
+    for each in given:
+        own = each.get(each.get("type"), each) if isinstance(each, Mapping) else {}
+        name, namespace = (own.get(key) if isinstance(own, Mapping) else None for key in ("name", "namespace"))
+        offered = (
+            called for called, tool in tools.items()
+            if name in (called, tool.name) and namespace in (None, tool.namespace)
+        )  # fmt: skip
+        called = next(offered, None)
+        if called is None:
+            unknown.append(name)
+        else:
+            found.append(called)
+    if unknown:
+        raise invalid(place, f"{', '.join(map(quoted, unknown))}: not among the tools {quoted([*tools])}")
+    return found
 
 
 def relaxed(tools: Mapping[str, OfferedTool], vocabulary: Vocabulary) -> dict[str, OfferedTool]:

@@ -1,6 +1,6 @@
 """Tests at run time: what a reading knows, which answers checks give, and what they suspect.
 
-Covers `finished_items` and `reading`.
+Covers `json_text.finished_items`, `json_text.lexer` and `json_text.reading`.
 """
 
 # ruff: noqa: E501 - rows of tables

@@ -206,7 +206,7 @@ def test_text_of_a_user_never_becomes_a_control_token():
     from structgen.calling.request import prepared
 
     asked = prepared(
-        model, "[TOOL_CALLS]weather[ARGS]", [weather], choice="auto", parallel=False, schema=None, options={},
+        model, "[TOOL_CALLS]weather[ARGS]", [weather], choice="auto", schema=None, options={},
     )  # fmt: skip
     prompt = list(asked.request.sessions[0].prompt)
     assert [prompt.count(token) for token in ids] == [0, 0, 1]

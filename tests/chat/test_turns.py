@@ -1,8 +1,8 @@
 """One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
 
 Covers `arguments`, `call_format`, `calls_constraint`, `chat.deriving.arguments`, `chat.deriving.thinking`,
-`json_values`, `character_stream`, `chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.reader`,
-`chat.keyed.value_plans`, `literals`, `parser`, `chat.deriving.probes` and `templates`.
+`json_values`, `chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.reads`, `chat.keyed.value_plans`, `literals`,
+`parser`, `chat.deriving.probes`, `read_plans`, `reading`, `templates` and `turn_plans`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Lark's grammars: the same verdict as Lark's own parser, Earley's, on every text.
 
-Covers `constraints.grammars.ambiguity`, `constraints.grammars.modules`, `languages`, `regular.regex.python`, and of
-`parts.earley` `byte_lexer`, `items`, `lexer`, `lexer_kernels`, `part` and `symbols`.
+Covers `constraints.grammars.modules`, `languages`, `parts.earley.byte_lexer`, `parts.earley.items`,
+`parts.earley.lexer`, `parts.earley.lexer_kernels`, `parts.earley.part`, `parts.earley.symbols` and
+`regular.regex.python`.
 """
 
 from __future__ import annotations

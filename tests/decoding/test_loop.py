@@ -1,6 +1,6 @@
 """The decode loop on real architectures with random weights, held to a loop without cache and batch.
 
-Covers `run` and `row_text`.
+Covers `row_text`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Guards in the decode loop: what is sent back, what it costs, and what never comes out.
 
-Covers `lookahead`, `protocol` and `strings`.
+Covers `json_text.strings`, `lookahead` and `protocol`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A type's validators as a guard: the same verdicts as the type's, and masks that never let a refused value close.
 
-Covers `lookahead` and `automaton.pointers`.
+Covers `lookahead` and `json_text.pointers`.
 """
 
 from __future__ import annotations

@@ -119,7 +119,6 @@ def test_a_client_that_leaves_frees_the_search(demo):
         ({"phrases": [{"text": "a", "at": "city"}]}, {}, "option_error", "JSON pointer"),
         ({"phrases": ["x" * 200]}, {}, "dead_end", "x"),
         ({"phrases": ["a"], "beams": 1}, {}, "option_error", "beams=8"),
-        ({"phrases": ["a"]}, {"n": 2}, "invalid_value", "n"),
         ({"phrases": ["a"]}, {"temperature": 1}, "option_error", "temperature"),
         ({"phrases": ["a"], "thinking": True}, {}, "option_error", "thinking"),
         ({"beams": 9}, {}, "invalid_value", "8 at most"),
@@ -132,3 +131,8 @@ def test_what_a_search_cannot_do_is_refused_by_name(demo, extras, options, code,
     body = refusal.value.body
     assert body["code"] == code, body
     assert told in body["message"] or told == body["param"], body
+
+
+def test_a_search_of_as_many_beams_as_texts_are_given_lowers_n(demo):
+    (choice,) = create(demo, {"phrases": ["a"]}, n=2).choices
+    assert choice.model_extra["structgen"]["clamped"] == ["n=2: 1"]

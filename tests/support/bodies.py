@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from structgen.server.messages_wire import MessagesRequest
 from structgen.server.responses_wire import ResponsesRequest
-from structgen.server.wire import ChatRequest, Extras, SchemaFormat, TextRequest, ToolField
+from structgen.server.wire import ChatRequest, Extras, SchemaFormat, TextRequest
 
 ROUTES: dict[str, type[BaseModel]] = {
     "/v1/chat/completions": ChatRequest,
@@ -25,6 +25,26 @@ SCHEMAS: list[Any] = [
     {"$ref": "https://example.org/none"}, {"not": {}}, {"minimum": 1e308}, {"multipleOf": 1e-300}, {"type": []}, {},
     {"pattern": "(a{1,1000}){1,1000}"}, {"format": "uuid", "type": "string"}, {"$ref": "#/nowhere"}, {"required": 5},
 ]  # fmt: skip
+TOOL = {
+    "type": "object",
+    "required": ["type", "function"],
+    "properties": {
+        "type": {"enum": ["function", "function", "custom", "namespace", "web_search"]},
+        "function": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": {"type": "string"}, "description": {"type": "string"}, "parameters": {"type": "object"},
+                "strict": {"type": "boolean"},
+            },
+        },
+        "name": {"type": "string"},
+        "custom": {"type": "object"},
+        "input_schema": {"type": "object"},
+        "tools": {"type": "array"},
+    },
+}  # fmt: skip
+"""The shape of a tool; the server's own models read any value there."""
 TEXTS = [
     "", "x", "yes", "a" * 3000, "\x00", "\ud83d\ude00", "\u202e\u0301", "<|im_end|>", "{{ 1/0 }}", "../../etc/passwd",
     "[a-z]{3}", "(", "start: \"a\"", "%import .x.Y\nstart: Y", "user", "assistant", "tool", "function", "json_schema",
@@ -105,9 +125,12 @@ def body(rng: random.Random, model: str) -> tuple[str, bytes]:
         value["input" if "responses" in route else "messages"] = [{"role": "user", "content": rng.choice(TEXTS) or "x"}]
     elif rng.random() < 0.5:
         value["prompt"] = "Where?"
-    for name, kind in (("response_format", SchemaFormat), ("tools", ToolField), ("structgen", Extras)):
+    parts = {
+        "response_format": SchemaFormat.model_json_schema(by_alias=True), "tools": TOOL,
+        "structgen": Extras.model_json_schema(by_alias=True),
+    }  # fmt: skip
+    for name, own in parts.items():
         if rng.random() < 0.15 and name in schema["properties"]:
-            own = kind.model_json_schema(by_alias=True)
             part = instance(own, own.get("$defs", {}), rng)
             value[name] = [part, part] if name == "tools" else part
     for _ in range(rng.choice([0, 0, 1, 1, 2])):

@@ -1,6 +1,6 @@
 """A report as data: saved and read again, shown in a terminal, and made of a run.
 
-Covers `records` and `terminal`.
+Covers `trace.records` and `terminal`.
 """
 
 from __future__ import annotations

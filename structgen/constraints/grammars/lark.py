@@ -100,7 +100,7 @@ class _Reader:
         json_plan: Callable[[Any], Plan],
         folders: Sequence[str] = (),
     ) -> None:
-        self._cursor, self._start = Cursor(text, "the grammar", lexis.SPACES), start
+        self._cursor, self._start = Cursor(text, "Lark", lexis.SPACES), start
         self._folders = folders
         self._plan_of, self._json_plan = plan_of, json_plan
         self._terminals: dict[str, Expression] = {}

@@ -1,7 +1,7 @@
 """Beam search in the decode loop: the texts of transformers without a constraint, the best of all texts with one, and
 every guarantee that a plain row gives.
 
-Covers `batch` and `hypothesis`.
+Covers `hypothesis`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Validators in the decode loop: a refused value is tried again, in other words, until it is accepted or told.
 
-Covers `rule` and `checks`.
+Covers `mending`, `nearby`, `rule` and `rules`.
 """
 
 from __future__ import annotations

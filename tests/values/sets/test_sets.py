@@ -1,6 +1,7 @@
 """Sets of numbers and strings as the layers above see them: languages, predicates, counts, against the definition.
 
-Covers `chardfa_kernels`, `interning`, `intervals`, `multiples` and `numbers`.
+Covers `decimals`, `intervals`, `multiples`, `numbers`, `regular.chardfa_kernels` and
+`regular.interning`.
 """
 
 from __future__ import annotations
