@@ -1,4 +1,7 @@
-"""`explain` tells the truth: what it calls masked is in the masks, and nothing is left out."""
+"""`explain` tells the truth: what it calls masked is in the masks, and nothing is left out.
+
+Covers `constraints.grammars.ambiguity`.
+"""
 
 from __future__ import annotations
 

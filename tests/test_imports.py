@@ -1,4 +1,8 @@
-"""Imports flow one way, and what needs no torch runs without it."""
+"""Imports flow one way, what needs no torch runs without it, and names are where structgen.engine, structgen.records and
+the others have them.
+
+Covers `engine` and `records`.
+"""
 
 from __future__ import annotations
 

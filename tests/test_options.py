@@ -1,4 +1,7 @@
-"""What a user may set: a wrong value is told by its name, what was found and what is allowed."""
+"""What a user may set: a wrong value is told by its name, what was found and what is allowed.
+
+Covers `model_settings`.
+"""
 
 from __future__ import annotations
 

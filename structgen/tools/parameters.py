@@ -132,7 +132,7 @@ def declared(given: Any) -> Declared:
     given = {key: value for key, value in parameters.items() if key != "nullable"}  # arguments are never null
     schema = as_written(given, where=f"the parameters of the tool {quoted(name)}: ").schema
     kinds = schema.get("type", "object")
-    if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise SchemaError(f"the parameters of the tool {quoted(name)} have the type {quoted(kinds)}, not object")
     return Declared(name, entry.get("description") or "", {"type": "object", "properties": {}, **schema})
 

@@ -1,4 +1,7 @@
-"""Streams: what is told piece by piece is what `generate` gives at the end."""
+"""Streams: what is told piece by piece is what `generate` gives at the end.
+
+Covers `json_text.pointers` and `streams`.
+"""
 
 from __future__ import annotations
 

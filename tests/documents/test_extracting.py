@@ -1,4 +1,7 @@
-"""Lists from documents: every row comes back, and no list says that it is complete with a row missing."""
+"""Lists from documents: every row comes back, and no list says that it is complete with a row missing.
+
+Covers `html_text`, `proof` and `windows`.
+"""
 
 from __future__ import annotations
 

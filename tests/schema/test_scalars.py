@@ -1,4 +1,7 @@
-"""Patterns that only count: read as lengths, they hold the same texts."""
+"""Patterns that only count: read as lengths, they hold the same texts.
+
+Covers `regular.regex.counted`.
+"""
 
 from __future__ import annotations
 

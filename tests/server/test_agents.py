@@ -1,4 +1,7 @@
-"""What coding agents send is taken as they send it: tools of all kinds, bounds, fields that say nothing here."""
+"""What coding agents send is taken as they send it: tools of all kinds, bounds, fields that say nothing here.
+
+Covers `client_lines`, `notes`, `offered_tools` and `sessions`.
+"""
 
 from __future__ import annotations
 

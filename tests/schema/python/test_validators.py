@@ -1,6 +1,6 @@
 """Which values a type's own code judges, when, and what it says of them.
 
-Covers `core_parts`.
+Covers `core_parts` and `fields_read`.
 """
 
 from __future__ import annotations
