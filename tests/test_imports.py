@@ -1,5 +1,5 @@
-"""Imports flow one way, what needs no torch runs without it, and names are where structgen.engine, structgen.records and
-the others have them.
+"""Imports flow one way, what needs no torch runs without it, and names are where structgen.engine and
+structgen.records have them.
 
 Covers `engine` and `records`.
 """
