@@ -179,7 +179,7 @@ class CountRequest(AnyRequest):
         elif thinking is not None:
             chat.reasoning_effort = config.effort or "medium"
             chat._thinking_tokens = thinking.budget_tokens
-        chat._notes, last = self._notes, chat.messages[-1]
+        chat._notes, last = self._notes, chat.messages[-1] if chat.messages else Message(role="user")
         if last.role == "assistant" and isinstance(last.content, str) and last.content and not last.tool_calls:
             if named is not None:
                 message = "a text cannot begin a value of a schema: ask for output_config.format alone"
@@ -187,6 +187,8 @@ class CountRequest(AnyRequest):
             chat._begun = last.content
             del chat.messages[-1]
             chat.reasoning_effort = "none"
+        if not chat.messages:
+            raise invalid("messages", "expected a message that the model may answer")
         return chat
 
     def _messages(self) -> Iterator[Message]:
