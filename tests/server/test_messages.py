@@ -185,8 +185,8 @@ def test_errors_have_anthropics_form_and_keys_its_header(create, client, demo):
         create(extra_body=thread)
     assert refusal.value.error_code == "thread_unsupported_request"
     assert refused(max_tokens=0)[:3] == (400, "invalid_request_error", "max_tokens")
-    for turn in ({"role": "assistant", "content": "Hi"}, {"role": "user", "content": []}):
-        assert refused(messages=[turn])[:3] == (400, "invalid_request_error", "messages")
+    alone = {"role": "assistant", "content": "Hi"}
+    assert refused(messages=[alone])[:3] == (400, "invalid_request_error", "messages")
     assert "pass a tool of your own" in refused(container="c")[3]
     last = [*USER, {"role": "assistant", "content": "The answer is ("}]
     format_ = {"type": "json_schema", "schema": {"type": "integer"}}
