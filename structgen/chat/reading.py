@@ -50,7 +50,7 @@ class ReadPart(Part):
     """A part of a plan that is read, and never entered in tables."""
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        raise NotImplementedError
+        raise AssertionError("what only reads has no tables")
 
 
 @dataclass(frozen=True, eq=False)
