@@ -18,7 +18,7 @@ class Notes:
         left_out: tools that a provider's servers would run: the model is not offered them.
         clamped: bounds above the server's own, as `max_tokens=32000: 4096`.
         repaired: messages that were broken, and how they are read.
-        unmasked: places of tools' schemas that no mask holds: a call is checked when it is complete.
+        unmasked: places of tools' schemas that no mask holds; nothing else checks them.
     """
 
     ignored: list[str] = field(default_factory=list)

@@ -24,6 +24,7 @@ from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected
 from tests.support.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.support.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
+from tests.support.patches import PATCH_GRAMMAR
 from tests.support.walking import tokens_of
 
 each_grammar = pytest.mark.parametrize("name", TEXTS)
@@ -343,25 +344,6 @@ def test_a_grammar_of_thousands_of_rules_at_one_place_is_read():
     assert plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"r2999")
 
 
-PATCH = """
-    start: begin_patch hunk+ end_patch
-    begin_patch: "*** Begin Patch" LF
-    end_patch: "*** End Patch" LF?
-    hunk: add_hunk | delete_hunk | update_hunk
-    add_hunk: "*** Add File: " filename LF add_line+
-    delete_hunk: "*** Delete File: " filename LF
-    update_hunk: "*** Update File: " filename LF change_move? change?
-    filename: /(.+)/
-    add_line: "+" /(.*)/ LF -> line
-    change_move: "*** Move to: " filename LF
-    change: (change_context | change_line)+ eof_line?
-    change_context: ("@@" | "@@ " /(.+)/) LF
-    change_line: ("+" | "-" | " ") /(.*)/ LF
-    eof_line: "*** End of File" LF
-    %import common.LF
-"""
-"""The grammar that coding agents send with the tool `apply_patch`: a terminal of it may be empty."""
-
 READINGS = [
     ('start: p\np: "a" p "a" | "b" p "b" | "a" | "b"', ["aba", "a", "babab"], ["ab", "abab"]),
     ('start: A "x" | B "y"\nA: /[a-z]/\nB: /[a-z]/', ["ax", "qy"], ["a", "aq"]),
@@ -375,7 +357,7 @@ READINGS = [
     ('start: INT\n%import common.INT\n%extend INT: "x"', ["12", "x"], ["y"]),
     ("start: ESCAPED_STRING\n%import common.ESCAPED_STRING", [r'"a\"b"', '""'], ['"a"b"', '"a']),
     ("start: name HEX_NUMBER\n%import python (name, HEX_NUMBER)", ["match0xa", "case0X1F"], ["é0x1F"]),
-    (PATCH, ["*** Begin Patch\n*** Add File: a b.py\n+x\n+\n*** End Patch\n",
+    (PATCH_GRAMMAR, ["*** Begin Patch\n*** Add File: a b.py\n+x\n+\n*** End Patch\n",
              "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ def f\n-x\n+y\n \n*** End of File\n"
              "*** Delete File: c\n*** End Patch"],
      ["*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** Add File: \n+x\n*** End Patch"]),
