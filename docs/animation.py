@@ -35,7 +35,7 @@ class TrueBook(Book):
     @classmethod
     def stands_in_the_text(cls, value: Any) -> Any:
         if str(value) not in TEXT:
-            raise ValueError("the text does not say so")
+            raise ValueError("not in the text")
         return value
 
 
@@ -94,7 +94,7 @@ def _taken_back(shown: list[Shown], undone: Any, place: int, now: float) -> floa
         at += len(word)
     shown.append(Shown(value, place, 1, BAD, refused, refused + HOLD, struck=True))
     shown.append(
-        Shown(f"taken back: {undone.reason.removeprefix('Value error, ')}", 0, 2, BAD, refused, refused + HOLD)
+        Shown(f"rolled back: {undone.reason.removeprefix('Value error, ')}", 0, 2, BAD, refused, refused + HOLD)
     )
     return refused + HOLD
 

@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.demo import load_demo
 
 Fact = Annotated[str, sg.Quote(whole="words")] | None
 
@@ -23,7 +22,7 @@ def prompt(text: str) -> str:
 TEXTS = ["Ada Moreau, 36, lives in Lyon.", "Ada Moreau lives in Lyon.", "Ada Moreau is 36 years old."]
 prompts, sources = [prompt(text) for text in TEXTS], TEXTS
 
-model = sg.Model.of(*load_demo())
+model = sg.load("demo")
 for run in sg.generate(model, prompts, Person, source=sources, absent="ask", details=True):
     print(run.value)
     print({pointer: (round(each.probability, 3), each.is_null) for pointer, each in run.absences.items()})

@@ -1,28 +1,27 @@
 """Banned words, in any tokenisation: the decoder rolls back, and the model writes something else."""
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Person  # name: str, age: int, city: str
 from structgen.testing import scripted  # a model that wants to say this; any other works alike
 
-# The customer is wanted, and the model takes our own agent for him. His name is banned.
-PROMPT = """Extract the person: name, age, city.
-Text: Tom Berg spoke with Amara Castillo, 64, from Norwich.
-JSON: """
+# We want the customer, but the model picks our own agent. So the agent's name is banned.
+ask = """Extract the person: name, age, city.
+Text: Tom Berg spoke with Amara Castillo, 64, from Norwich."""
+messages = [{"role": "user", "content": ask}]
 
 # In JSON a ban applies to what string values spell. It does not apply to names of members.
-model, tokenizer = load_demo()
-print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer)))
-run = sg.generate(model, PROMPT, Person, tokenizer=tokenizer, banned=["Tom Berg"], details=True)
+model = sg.load("demo")
+print(repr(sg.generate(model, messages, Person)))
+run = sg.generate(model, messages, Person, banned=["Tom Berg"], details=True)
 print(repr(run.value))
 for step in run.trace:
-    print(f"    after {step.tokens} tokens, {step.text!r} was taken back: {step.reason}")
+    print(f"    after {step.tokens} tokens, {step.text!r} was rolled back: {step.reason}")
 
 # More options than banned=: case, accents, any white space, whole words, one field only.
 guard = sg.BannedWords(["tom berg"], ignore_case=True, whole_word=True, scope="/name")
-print(repr(sg.generate(model, PROMPT, Person, tokenizer=tokenizer, guards=[guard])))
+print(repr(sg.generate(model, messages, Person, guards=[guard])))
 
-# Your own rule: a guard reads bytes. Its veto names the byte where the offence began.
+# Your own rule: a guard reads bytes. Its veto gives the position of the byte where the violation began.
 
 
 class NoEcho(sg.guards.Guard[bytes]):
@@ -45,6 +44,6 @@ print(run.text, [(step.text, step.reason) for step in run.trace])
 # Output:
 # Person(name='Tom Berg', age=64, city='Norwich')
 # Person(name='Amara Castillo', age=64, city='Norwich')
-#     after 3 tokens, 'Tom Berg' was taken back: banned word 'Tom Berg'
+#     after 3 tokens, 'Tom Berg' was rolled back: banned word 'Tom Berg'
 # Person(name='Amara Castillo', age=64, city='Norwich')
 # go ag on [('go on', "'go' twice")]

@@ -3,7 +3,6 @@
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.demo import load_demo
 
 
 class Item(BaseModel):
@@ -22,24 +21,18 @@ TEXTS = [
     "Please send 12 notebooks to Mira Costa.",
 ]
 PROMPT = """Extract the order: customer, items (list of product, quantity), express (true or false).
-Text: {text}
-JSON: """
+Text: {text}"""
 
-model, tokenizer = load_demo()
-prompts = [PROMPT.format(text=text) for text in TEXTS]
-for order in sg.generate(model, prompts, schema=Order, tokenizer=tokenizer):
+model = sg.load("demo")
+prompts = [[{"role": "user", "content": PROMPT.format(text=text)}] for text in TEXTS]
+for order in sg.generate(model, prompts, Order):
     print(f"{order.customer}, {'express' if order.express else 'not express'}:")
     for item in order.items:
         print(" ", item)
 
 # Rows are independent: the first stays greedy, the second is sampled with its own seed.
-drawn = sg.generate(
-    model,
-    prompts,
-    schema=Order,
-    tokenizer=tokenizer,
-    sampling=[sg.Sampling(), sg.Sampling(temperature=0.7, top_p=0.9, seed=7)],
-)
+sampling = [sg.Sampling(), sg.Sampling(temperature=0.7, top_p=0.9, seed=7)]
+drawn = sg.generate(model, prompts, Order, sampling=sampling)
 print(len(drawn), all(isinstance(order, Order) for order in drawn))
 
 # Output:

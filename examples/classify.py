@@ -5,7 +5,6 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 import structgen as sg
-from structgen.demo import load_demo
 
 
 class Review(BaseModel):
@@ -18,9 +17,9 @@ class Review(BaseModel):
 TASK = "Extract the review: product, sentiment (positive, negative or neutral), rating, recommend (true or false)."
 TEXT = "I bought the kettle last week. It broke at once. 1 out of 5. I do not recommend it."
 
-model, tokenizer = load_demo()
+model = sg.load("demo")
 messages = [{"role": "user", "content": f"{TASK}\nText: {TEXT}"}]
-run = sg.generate(model, messages, schema=Review, tokenizer=tokenizer, details=True)
+run = sg.generate(model, messages, Review, details=True)
 print(repr(run.value))
 
 sentiment = run.fields["/sentiment"]
@@ -28,17 +27,13 @@ print(f"{run.value.sentiment}: {sentiment.probability:.3f}")
 for label, probability in sorted(sentiment.values.items(), key=lambda item: -item[1]):
     print(f"    {label:12} {probability:.3f}")
 
-# Results that the model is not sure of go to a person.
+# A person checks the values that the model is not sure of.
 unsure = [pointer for pointer, field in run.fields.items() if field.probability < 0.5]
-print("to be checked:", unsure)
+print("to check:", unsure)
 
-# One label as bare text. The prompt holds the beginning of the answer, so the model only writes the word.
-word = sg.generate(
-    model,
-    f'{TASK}\nText: {TEXT}\nJSON: {{"product": "kettle", "sentiment": "',
-    schema=sg.Choice(["positive", "negative", "neutral"]),
-    tokenizer=tokenizer,
-)
+# One label as bare text. The prompt contains the beginning of the answer, so the model only writes the word.
+prompt = f'{TASK}\nText: {TEXT}\nJSON: {{"product": "kettle", "sentiment": "'
+word = sg.generate(model, prompt, sg.Choice(["positive", "negative", "neutral"]))
 print(word)
 
 # Output:
@@ -47,5 +42,5 @@ print(word)
 #     "negative"   1.000
 #     "neutral"    0.000
 #     "positive"   0.000
-# to be checked: []
+# to check: []
 # negative

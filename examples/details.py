@@ -1,7 +1,6 @@
-"""The details of a run besides the value, and the effect of a small budget."""
+"""The details of a run as well as the value, and the effect of a small budget."""
 
 import structgen as sg
-from structgen.demo import load_demo
 
 SCHEMA = {
     "type": "object",
@@ -14,17 +13,17 @@ SCHEMA = {
     "required": ["title", "author", "year", "pages"],
     "additionalProperties": False,
 }
-PROMPT = """Extract the book: title, author, year, pages.
-Text: The Silent Harbour by Elena Novak was published in 1987 and has 312 pages.
-JSON: """
+ask = """Extract the book: title, author, year, pages.
+Text: The Silent Harbour by Elena Novak was published in 1987 and has 312 pages."""
 
-model, tokenizer = load_demo()
-run = sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, details=True)
+model = sg.load("demo")
+messages = [{"role": "user", "content": ask}]
+run = sg.generate(model, messages, SCHEMA, details=True)
 print(run.value)
 print(run.finish, len(run.token_ids) == len(run.logprobs), run.stats.tokens >= len(run.token_ids))
 
 short = sg.Limits(max_new_tokens=24)
-run = sg.generate(model, PROMPT, schema=SCHEMA, tokenizer=tokenizer, limits=short, details=True)
+run = sg.generate(model, messages, SCHEMA, limits=short, details=True)
 print(run.value)  # closed in time, the cheapest way
 print(run.finish, [cap.pointer for cap in run.caps])
 

@@ -3,7 +3,6 @@
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.demo import load_demo
 
 
 class Person(BaseModel):
@@ -12,12 +11,12 @@ class Person(BaseModel):
     city: str
 
 
-PROMPT = """Extract the person: name, age, city.
-Text: Ada Moreau, 36, lives in Lyon.
-JSON: """
+ask = """Extract the person: name, age, city.
+Text: Ada Moreau, 36, lives in Lyon."""
 
-model, tokenizer = load_demo()
-person = sg.generate(model, PROMPT, schema=Person, tokenizer=tokenizer)
+model = sg.load("demo")
+messages = [{"role": "user", "content": ask}]
+person = sg.generate(model, messages, Person)
 print(repr(person))
 print(person.age + 1)
 

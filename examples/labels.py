@@ -1,7 +1,6 @@
 """The probability of every label, and calibration by examples."""
 
 import structgen as sg
-from structgen.demo import load_demo
 
 LABELS = ["positive", "negative", "neutral"]
 TASK = "Extract the review: product, sentiment (positive, negative or neutral), rating, recommend (true or false)."
@@ -19,7 +18,7 @@ EXAMPLES = [
 ]
 TEXTS = ["I bought the kettle last week. I love it. 5 out of 5.", "The kettle is too loud. 2 out of 5."]
 
-model = sg.Model.of(*load_demo())
+model = sg.load("demo")
 for result in sg.classify(model, TEXTS, LABELS, prompt=prompt):
     print(result.label, {label: round(each, 3) for label, each in result.distribution.items()})
 

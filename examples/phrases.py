@@ -3,10 +3,10 @@
 from transformers import T5Config, T5ForConditionalGeneration
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 
-model, tokenizer = load_demo()
+model = sg.load("demo")
+tokenizer = model.tokenizer
 
 # A formal translation: *Sie*, not *du*. With random weights here; with google-t5/t5-base it is "Wie alt sind Sie?".
 sizes = {"d_model": 32, "d_ff": 64, "d_kv": 8, "num_layers": 2, "num_heads": 4}
@@ -19,14 +19,14 @@ print("Sie" in german)
 
 # *scared*, and one of four forms of *scream*, on two prompts at once.
 stories = sg.generate(
-    model, ["The soldiers", "The child"], tokenizer=tokenizer, beams=8, limits=sg.Limits(40),
+    model, ["The soldiers", "The child"], beams=8, limits=sg.Limits(40),
     phrases=["scared", sg.phrases.AnyOf("scream", "screams", "screaming", "screamed")],
 )  # fmt: skip
 print(["scared" in story and "scream" in story for story in stories])
 
 # In one value of a schema, which is enforced as always.
 person = sg.generate(
-    model, "Text: Ada Moreau, 36, left New York for Lyon.\nJSON: ", Person, tokenizer=tokenizer, beams=8,
+    model, "Text: Ada Moreau, 36, left New York for Lyon.\nJSON: ", Person, beams=8,
     canonical=True, phrases=[sg.phrases.Ordered("New", "York", at="/city", whole_word=True)], banned=["Newton"],
 )  # fmt: skip
 print(repr(person))

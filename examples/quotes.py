@@ -5,7 +5,6 @@ from typing import Annotated
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.demo import load_demo
 
 Name = Annotated[str, sg.Quote(whole="words", max_length=40)]
 
@@ -19,7 +18,7 @@ class Person(BaseModel):
 TEXT = "Ada Moreau, 36, lives in Lyon."
 PROMPT = f"Extract the person: name, age, city.\nText: {TEXT}\nJSON: "
 
-model = sg.Model.of(*load_demo())
+model = sg.load("demo")
 run = sg.generate(model, PROMPT, Person, source=TEXT, details=True)
 print(repr(run.value))
 for pointer in ("/name", "/city"):

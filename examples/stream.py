@@ -1,16 +1,15 @@
 """Stream a value: one event for each piece of text, and a partial object whenever something changed."""
 
 import structgen as sg
-from structgen.demo import load_demo
 from structgen.demo.tasks import Order  # customer: str, items: list of product and quantity, express: bool
 
-PROMPT = """Extract the order: customer, items (list of product, quantity), express (true or false).
-Text: Tom Berg ordered 3 lamps and 2 chairs by express.
-JSON: """
+ask = """Extract the order: customer, items (list of product, quantity), express (true or false).
+Text: Tom Berg ordered 3 lamps and 2 chairs by express."""
 
-model, tokenizer = load_demo()
+model = sg.load("demo")
+messages = [{"role": "user", "content": ask}]
 shown = None
-for event in sg.stream(model, PROMPT, schema=Order, tokenizer=tokenizer):
+for event in sg.stream(model, messages, Order):
     if event.partial is not None and event.partial != shown:  # most pieces complete nothing
         shown = event.partial
         print(shown.model_dump_json(exclude_unset=True))
