@@ -318,4 +318,4 @@ def test_explain_reads_grammars(tmp_path):
     grammar.write_text('root ::= "a', encoding="utf-8")
     refused = run("explain", str(grammar))
     assert refused.exit_code != 0
-    assert "GBNF line 1: the text has no end" in refused.output
+    assert "GBNF grammar, line 1: the text has no end" in refused.output

@@ -144,7 +144,7 @@ def test_the_notations(constraint, good, bad):
 @pytest.mark.parametrize(
     ("constraint", "message"),
     [
-        (GBNF('root ::= "a" x'), "GBNF line 1: the rule 'x' is not defined"),
+        (GBNF('root ::= "a" x'), "GBNF grammar, line 1: the rule 'x' is not defined"),
         (GBNF('a ::= "a"'), "it has no rule 'root' with which a text begins; its rules: a"),
         (GBNF('root ::= "a"\nroot ::= "b"'), "line 2: the rule root is defined a second time"),
         (GBNF('root ::= ("a"\nb ::= "c"'), r"line 2: expected '\)' at the end of a group"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from itertools import count
 
 import pytest
 
@@ -27,10 +28,10 @@ def warm():
         sg.generate(scripted(TEXT), "x", CITY, limits=sg.Limits(40), details=True, **options)
 
 
-def slow(text=TEXT):
-    """A model whose steps take a while."""
+def slow(text=TEXT, step=lambda: time.sleep(STEP)):
+    """A model whose steps take a while, or call something else."""
     model = scripted(text)
-    model.module.register_forward_pre_hook(lambda *_: time.sleep(STEP))
+    model.module.register_forward_pre_hook(lambda *_: step())
     return model
 
 
@@ -67,12 +68,12 @@ def test_streams_show_what_closes_a_value_wherever_the_time_ends():
     texts, results = ["", ""], {}
 
     def watch():
-        for event in sg.stream(slow(), ["x", "x"], CITY, limits=limits()):
+        for event in sg.stream(slow(), ["x", "x"], CITY, limits=limits(0.6)):
             texts[event.row] += event.text
             if event.result is not None:
                 results[event.row] = event.result
             elif event.row == 0 and len(texts[0]) > 20:
-                time.sleep(0.3)
+                time.sleep(0.7)
 
     with pytest.warns(sg.BudgetWarning):
         watch()
@@ -116,10 +117,11 @@ def test_rows_that_have_not_begun_fail_and_the_others_have_their_values():
 
 @pytest.mark.parametrize("options", [{}, {"beams": 2}])
 def test_an_event_ends_a_call(options):
-    cancel = threading.Event()
-    threading.Timer(0.25, cancel.set).start()
+    cancel, steps = threading.Event(), count()
+    model = slow(step=lambda: cancel.set() if next(steps) == 60 else None)
     with pytest.raises(sg.Stopped, match="the call was cancelled; text so far") as caught:
-        timed(lambda: sg.generate(slow(), "x", CITY, limits=limits(None), cancel=cancel, **options))
+        sg.generate(model, "x", CITY, limits=limits(None), cancel=cancel, **options)
+    assert next(steps) < 70
     assert caught.value.text.startswith('{"name": "')
     with pytest.raises(sg.Stopped, match="cancelled"):
         sg.generate(scripted(TEXT), "x", CITY, cancel=cancel)
@@ -154,5 +156,5 @@ def test_checks_of_the_close_end_in_time():
 
 
 def test_each_input_of_a_job_has_its_time():
-    job = sg.extract_many(slow(), ["x"] * 3, CITY, limits=limits(0.08), batch_size=1)
+    job = sg.extract_many(slow(), ["x"] * 3, CITY, limits=limits(0.3), batch_size=1)
     assert (job.done, job.cut, job.failed) == (0, 3, 0)

@@ -94,4 +94,4 @@ class Cursor:
 
     def refuse(self, reason: str, at: int | None = None) -> NoReturn:
         """Raises an OptionError that names the line."""
-        raise OptionError(f"{self._notation} line {self.line(at)}: {reason}")
+        raise OptionError(f"{self._notation} grammar, line {self.line(at)}: {reason}")
