@@ -111,7 +111,7 @@ check:
 	.ci/run
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/maskbench.py --readme docs/project/benchmarks.md
+	$(BIN)/python -m benchmarks masks --readme docs/project/benchmarks.md
 
 clean:
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

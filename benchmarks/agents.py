@@ -1,8 +1,8 @@
 """Coding agents at work on this server: each reads a file and edits it, and what goes wrong is counted.
 
-    python benchmarks/agents.py --clients ~/agents --install
-    python benchmarks/agents.py --clients ~/agents --model scripted --turns 20
-    python benchmarks/agents.py --clients ~/agents --model Qwen/Qwen2.5-Coder-1.5B-Instruct
+    python -m benchmarks agents --clients ~/agents --install
+    python -m benchmarks agents --clients ~/agents --model scripted --turns 20
+    python -m benchmarks agents --clients ~/agents --model Qwen/Qwen2.5-Coder-1.5B-Instruct
 
 The clients are npm packages. They run with a home of their own in the folder, ask 127.0.0.1 alone, and edit a file of a
 folder that is made for each task. The scripted model knows the names of each client's tools; the random one calls and
@@ -25,13 +25,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from transformers import AutoTokenizer
 
 import structgen as sg
+from benchmarks.report import parser
 from structgen.models.model import Model
 from structgen.server import Settings, client_lines, create_app
 from structgen.server.process import server_of
@@ -58,82 +58,22 @@ class Client(NamedTuple):
     package: str
     command: tuple[str, ...]
     calls: tuple[tuple[str, dict[str, Any]], ...]
-    environment: Mapping[str, str] = MappingProxyType({})
-    files: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str]
+    files: Mapping[str, str]
 
 
-SED = "sed -i s/hello/goodbye/ greet.py"
-OPENAI = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": "m"}
-PI = {
-    "providers": {
-        "structgen": {"baseUrl": "{url}/v1", "apiKey": "none", "api": "openai-completions", "models": [{"id": "m"}]}
-    }
-}
-CONTINUE = {
-    "name": "structgen", "version": "1.0.0", "schema": "v1",
-    "models": [
-        {"name": "m", "provider": "openai", "model": "m", "apiBase": "{url}/v1", "apiKey": "none", "roles": ["chat"],
-         "capabilities": ["tool_use"]}
-    ],
-}  # fmt: skip
-CLIENTS = {
-    "codex": Client(
-        "@openai/codex",
-        ("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{task}"),
-        (("exec_command", {"cmd": "cat greet.py"}), ("exec_command", {"cmd": SED})),
-        files={"{home}/.codex/config.toml": client_lines("codex", "{url}", "m")},
-    ),
-    "claude": Client(
-        "@anthropic-ai/claude-code",
-        ("claude", "-p", "{task}", "--model", "m", "--allowedTools", "Read,Edit,Write,Bash"),
-        (
-            ("Read", {"file_path": "{file}"}),
-            ("Edit", {"file_path": "{file}", "old_string": "hello", "new_string": "goodbye"}),
-        ),
-        {
-            "ANTHROPIC_BASE_URL": "{url}",
-            "ANTHROPIC_API_KEY": "none",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_TELEMETRY": "1",
-        },
-    ),
-    "opencode": Client(
-        "opencode-ai",
-        ("opencode", "run", "-m", "structgen/m", "{task}"),
-        (
-            ("read", {"filePath": "{file}"}),
-            ("edit", {"filePath": "{file}", "oldString": "hello", "newString": "goodbye"}),
-        ),
-        {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
-        {"opencode.json": client_lines("opencode", "{url}", "m").partition("\n")[2]},
-    ),
-    "qwen": Client(
-        "@qwen-code/qwen-code",
-        ("qwen", "--auth-type", "openai", "-y", "-p", "{task}"),
-        (
-            ("read_file", {"file_path": "{file}"}),  # in place of a turn that the client writes itself
-            ("read_file", {"file_path": "{file}"}),
-            ("edit", {"file_path": "{file}", "old_string": "hello", "new_string": "goodbye"}),
-        ),
-        OPENAI,
-    ),
-    "pi": Client(
-        "@mariozechner/pi-coding-agent",
-        ("pi", "--provider", "structgen", "--model", "m", "-p", "{task}"),
-        (
-            ("read", {"path": "greet.py"}),
-            ("edit", {"path": "greet.py", "edits": [{"oldText": "hello", "newText": "goodbye"}]}),
-        ),
-        files={"{home}/.pi/agent/models.json": json.dumps(PI)},
-    ),
-    "continue": Client(
-        "@continuedev/cli",
-        ("cn", "--auto", "--config", "continue.yaml", "-p", "{task}"),
-        (("Read", {"filepath": "greet.py"}), ("Bash", {"command": SED})),
-        {"CONTINUE_TELEMETRY_ENABLED": "0"},
-        {"continue.yaml": json.dumps(CONTINUE)},
-    ),
-}
+def clients() -> dict[str, Client]:
+    """The clients of data/agents.json; `@NAME` in a file is what the server tells that client to write there."""
+    said = json.loads((Path(__file__).parent / "data" / "agents.json").read_text(encoding="utf-8"))
+    for name, client in said.items():
+        lines = client_lines(name, "{url}", "m") if name in ("codex", "opencode") else ""
+        if name == "opencode":
+            lines = lines.partition("\n")[2]
+        client["files"] = {path: text.replace(f"@{name}", lines) for path, text in client["files"].items()}
+    return {name: Client(**client) for name, client in said.items()}
+
+
+CLIENTS = clients()
 
 
 class Agent(ScriptedChatModel):
@@ -283,16 +223,16 @@ def row(folder: Path, name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--clients", type=Path, required=True, help="The folder with the clients' packages.")
-    parser.add_argument("--install", action="store_true", help="Install them there, by npm.")
-    parser.add_argument("--only", nargs="*", choices=[*CLIENTS], default=[*CLIENTS])
-    parser.add_argument("--model", default="scripted", help="scripted, random, or a model to load.")
-    parser.add_argument("--tokenizer", default="Qwen/Qwen2.5-Coder-0.5B-Instruct", help="Of the first two.")
-    parser.add_argument("--turns", type=int, default=1, help="Tasks of each client.")
-    parser.add_argument("--seconds", type=float, default=300.0, help="For a task.")
-    parser.add_argument("--verbose", action="store_true")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--clients", type=Path, required=True, help="The folder with the clients' packages.")
+    given.add_argument("--install", action="store_true", help="Install them there, by npm.")
+    given.add_argument("--only", nargs="*", choices=[*CLIENTS], default=[*CLIENTS])
+    given.add_argument("--model", default="scripted", help="scripted, random, or a model to load.")
+    given.add_argument("--tokenizer", default="Qwen/Qwen2.5-Coder-0.5B-Instruct", help="Of the first two.")
+    given.add_argument("--turns", type=int, default=1, help="Tasks of each client.")
+    given.add_argument("--seconds", type=float, default=300.0, help="For a task.")
+    given.add_argument("--verbose", action="store_true")
+    options = given.parse_args()
     folder: Path = options.clients.resolve()
     if options.install:
         folder.mkdir(parents=True, exist_ok=True)
@@ -300,7 +240,3 @@ def main() -> None:
         subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages], check=True)
     for name in options.only:
         print(json.dumps(row(folder, name, options)), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,27 +1,26 @@
 """CPU time per finished value of a real model, by the number of rows and by the length of the prompt.
 
-    python benchmarks/batches.py [--rows 1 8 32] [--tokens 512 2048] [--texts 8] [--write]
-    python benchmarks/batches.py --model qwen --gguf FILE --tokens [--write]
+    python -m benchmarks batches [--rows 1 8 32] [--tokens 512 2048] [--texts 8] [--write]
+    python -m benchmarks batches --model qwen --gguf FILE --tokens [--write]
 
-SmolLM2-135M, or the model of a GGUF file, in float32 extracts books from texts of `benchmarks/quality.py`, all rows
-of a batch at once: with one schema for all rows, and with a schema for each that nobody has used before, whose
-compilation counts. Longer prompts have words before the text. Beside it, in the same process and on one thread,
-transformers' `generate` without a constraint: plain, with prompt lookup (one row only), and with a static cache; it
-writes as many tokens as the tokenizer makes of the longest of structgen's texts, since what the model writes freely
-is another text. Batches of few rows are repeated with other texts. Nothing is remembered of one batch in the next.
+SmolLM2-135M, or the model of a GGUF file, in float32 extracts books from texts of `quality`, all rows of a batch at
+once: with one schema for all rows, and with a schema for each that nobody has used before, whose compilation counts.
+Longer prompts have words before the text. Beside it, in the same process and on one thread, transformers' `generate`
+without a constraint: plain, with prompt lookup (one row only), and with a static cache; it writes as many tokens as the
+tokenizer makes of the longest of structgen's texts, since what the model writes freely is another text. Batches of few
+rows are repeated with other texts. Nothing is remembered of one batch in the next.
 
-`--write` writes results/batches.md beside this file, and docs/images/batches.svg; of another model
-results/batches-NAME.md.
+`--write` writes results/batches.md and docs/images/batches.svg; of another model results/batches-NAME.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import math
+import json
+import random
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,45 +29,48 @@ import torch
 from jsonschema import Draft202012Validator
 
 import structgen as sg
-from gaps import words
-from generate import FREE, LOOKUP_TOKENS, Contestant, canonical_tokens, machine, parsed, structgen_run, transformers_run
-from generate_cases import Case
-from quality_picture import FREE as GREY
-from quality_picture import OURS as GREEN
-from quality_texts import cases
+from benchmarks.picture import FREE as GREY
+from benchmarks.picture import OURS as GREEN
+from benchmarks.picture import Panel, picture, powers
+from benchmarks.quality_texts import Case, cases
+from benchmarks.report import IMAGES, parser, setting, table, write
+from structgen.decoding.loop import Execution
+from structgen.decoding.request import CallOptions, prepare
+from structgen.given_prompts import GivenPrompts
 from structgen.models.known import converted_folder
 
-RESULT = Path(__file__).resolve().parent / "results" / "batches.md"
-PICTURE = RESULT.parents[2] / "docs" / "images" / "batches.svg"
 LONGEST = 96
 """The most tokens of a value; no text comes near."""
+LOOKUP_TOKENS = 8
+"""Tokens of a draft of transformers' prompt lookup: as many as structgen drafts."""
 ONE, OWN, NO_DRAFTS = "structgen, one schema", "structgen, own schemas", "structgen, one schema, no drafts"
-STATIC, LOOKUP = "transformers, static cache", "transformers, prompt lookup"
+FREE, STATIC, LOOKUP = "transformers, no constraint", "transformers, static cache", "transformers, prompt lookup"
 LINES = {FREE: (GREY, ""), STATIC: (GREY, "2 3"), LOOKUP: (GREY, "7 3"), ONE: (GREEN, ""), OWN: (GREEN, "7 3")}
 """The colour and the dashes of each in the picture."""
-WIDTH, HEIGHT, LEFT, TOP = 250, 170, 56, 34
-"""Pixels of a panel's plot, and of what stands left of it and above it."""
+
+Run = Callable[[list[list[int]]], list[str]]
+"""From prompts to the texts of a batch."""
 
 
 @dataclass
 class Cell:
-    """One contest: batches of so many rows, with prompts of at most so many tokens."""
+    """One contest: batches of so many rows, with prompts of at most so many tokens; seconds and passes by way."""
 
     rows: int
     tokens: int
-    racers: list[Contestant] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    passes: dict[str, int] = field(default_factory=dict)
 
-    def add(self, number: int, racer: Contestant) -> None:
-        """Adds a contestant's batch to its earlier ones."""
-        if number == len(self.racers):
-            self.racers.append(racer)
-        else:
-            self.racers[number].cpu_seconds += racer.cpu_seconds
-            self.racers[number].forwards += racer.forwards
+    def cpu(self, name: str) -> float:
+        """Seconds for a value."""
+        return statistics.mean(self.seconds[name]) / self.rows
 
-    def cpu(self, name: str) -> float | None:
-        """Seconds for a value of one contestant; None if it did not take part."""
-        return next((statistics.mean(each.cpu_seconds) / self.rows for each in self.racers if each.name == name), None)
+
+def words(number: int, seed: int) -> str:
+    chosen = random.Random(seed)
+    return " ".join(
+        chosen.choice(["one", "red", "house", "walks", "over", "the", "green", "hill"]) for _ in range(number)
+    )
 
 
 def own_schema(schema: dict[str, Any], number: int) -> dict[str, Any]:
@@ -79,125 +81,129 @@ def own_schema(schema: dict[str, Any], number: int) -> dict[str, Any]:
     return {**schema, "properties": properties}
 
 
+def is_valid(schema: dict[str, Any], text: str) -> bool:
+    try:
+        return Draft202012Validator(schema).is_valid(json.loads(text))
+    except ValueError:
+        return False
+
+
 def contest(model: sg.Model, rows: int, tokens: int, least: int) -> Cell:
-    """Every contestant's batches, in turns: one batch, or as many as have `least` texts."""
+    """Every way's batches, in turns: one batch, or as many as have `least` texts."""
     texts = cases("flat", final=False) + cases("flat", final=True)
     prompts, numbers = [_prompt(model, case, tokens, number) for number, case in enumerate(texts)], count()
     cell = Cell(rows, max(map(len, prompts)))
     for start in range(0, max(least, rows), rows):
-        case = Case("books", model.module, model.tokenizer, prompts[start : start + rows], texts[0].schema)
-        for number, racer in enumerate(contestants(case, model, rows, 1_000 * tokens + 100 * next(numbers))):
+        some = prompts[start : start + rows]
+        for name, run in ways(model, texts[0].schema, some, 1_000 * tokens + 100 * next(numbers)):
+            passes = [0]
+            # A hook counts the passes, and with a hook nothing is remembered of other batches.
+            handle = model.module.register_forward_pre_hook(
+                lambda *_, passes=passes: passes.__setitem__(0, passes[0] + 1)
+            )
             began = time.process_time()
-            racer.warm_up(model.module, rows)  # counts by a hook, and so nothing is remembered of other batches
-            racer.cpu_seconds.append(time.process_time() - began)
-            print(rows, tokens, racer.name, f"{racer.cpu_seconds[-1] / rows:.2f}", racer.forwards, flush=True)
-            cell.add(number, racer)
+            run(some)
+            cell.seconds.setdefault(name, []).append(time.process_time() - began)
+            handle.remove()
+            cell.passes[name] = cell.passes.get(name, 0) + passes[0]
+            print(rows, tokens, name, f"{cell.seconds[name][-1] / rows:.2f}", passes[0], flush=True)
     return cell
 
 
-def _prompt(model: sg.Model, case: Any, tokens: int, number: int) -> list[int]:
+def _prompt(model: sg.Model, case: Case, tokens: int, number: int) -> list[int]:
     chat = [{"role": "user", "content": f"{words(tokens, number)}\n\n{case.prompt}" if tokens else case.prompt}]
     written = model.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
     return list(model.tokenizer(written, add_special_tokens=False)["input_ids"])
 
 
-def contestants(case: Case, model: sg.Model, rows: int, first: int) -> Iterator[Contestant]:
-    limits = [LONGEST] * rows
-    ours = structgen_run(case, model, case.schema, limits)
-    texts = ours(rows)
-    assert all(map(Draft202012Validator(case.schema).is_valid, map(parsed, texts))), texts
-    longest = max(canonical_tokens(case, text) for text in texts)
-    own = structgen_run(case, model, [own_schema(case.schema, first + row) for row in range(rows)], limits)
-    yield Contestant(FREE, transformers_run(case, longest), constrained=False)
-    yield Contestant(STATIC, transformers_run(case, longest, cache="static"), constrained=False)
-    if rows == 1:
-        run = transformers_run(case, longest, lookup=LOOKUP_TOKENS)
-        yield Contestant(LOOKUP, run, constrained=False, drafts=True)
-    yield Contestant(NO_DRAFTS, structgen_run(case, model, case.schema, limits, drafts=False), constrained=True)
-    yield Contestant(ONE, ours, constrained=True, drafts=True)
-    yield Contestant(OWN, own, constrained=True, drafts=True)
+def ways(model: sg.Model, schema: dict[str, Any], prompts: list[list[int]], first: int) -> Iterator[tuple[str, Run]]:
+    """Every way, and how it runs. `first` is the number of the first schema that nobody has used."""
+    ours = by_structgen(model, schema)
+    texts = ours(prompts)
+    assert all(is_valid(schema, text) for text in texts), texts
+    longest = max(len(model.tokenizer.encode(text, add_special_tokens=False)) for text in texts)
+    yield FREE, by_transformers(model, longest)
+    yield STATIC, by_transformers(model, longest, cache_implementation="static")
+    if len(prompts) == 1:
+        yield LOOKUP, by_transformers(model, longest, prompt_lookup_num_tokens=LOOKUP_TOKENS)
+    yield NO_DRAFTS, by_structgen(model, schema, drafts=False)
+    yield ONE, ours
+    yield OWN, by_structgen(model, [own_schema(schema, first + row) for row in range(len(prompts))])
 
 
-def table(cells: Sequence[Cell]) -> Iterator[str]:
-    yield "| rows | texts | tokens of a prompt | | CPU s a value | by transformers, plain | forward passes |"
-    yield "|---|---|---|---|---|---|---|"
+def by_structgen(model: sg.Model, schema: Any, *, drafts: bool = True) -> Run:
+    def run(prompts: list[list[int]]) -> list[str]:
+        request = prepare(model, GivenPrompts.of(prompts), schema, CallOptions(limits=sg.Limits(LONGEST)))
+        results = replace(request, execution=Execution(drafts=drafts)).results(record=False)
+        return [result.value and result.text for result in results]
+
+    return run
+
+
+def by_transformers(model: sg.Model, limit: int, **options: Any) -> Run:
+    def run(prompts: list[list[int]]) -> list[str]:
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        output = model.module.generate(
+            ids,
+            attention_mask=mask,
+            max_new_tokens=limit,
+            do_sample=False,
+            pad_token_id=0,
+            eos_token_id=None,
+            **options,
+        )
+        return [model.tokenizer.decode(row) for row in output[:, width:]]
+
+    return run
+
+
+def rows_of(cells: Sequence[Cell]) -> Iterator[list[Any]]:
     for cell in cells:
-        base = cell.cpu(FREE)
-        assert base is not None
-        for each in cell.racers:
-            cpu, batches = cell.cpu(each.name) or 0.0, len(each.cpu_seconds)
-            figures = f"{cpu:.2f} | {cpu / base:.2f} | {each.forwards / batches:.1f}"
-            yield f"| {cell.rows} | {cell.rows * batches} | {cell.tokens} | {each.name} | {figures} |"
+        for name, seconds in cell.seconds.items():
+            cpu, batches = cell.cpu(name), len(seconds)
+            ratio = f"{cpu / cell.cpu(FREE):.2f}"
+            yield [cell.rows, cell.rows * batches, cell.tokens, name, f"{cpu:.2f}", ratio, cell.passes[name] / batches]
 
 
-def picture(panels: dict[str, list[tuple[int, Cell]]]) -> str:
-    """A panel for each quantity: CPU time of a value by it, both in powers of two: SVG."""
-    across, height = LEFT + WIDTH + 20, TOP + HEIGHT + 46 + 18 * len(LINES)
-    size = f'viewBox="0 0 {len(panels) * across} {height}" font-family="sans-serif" font-size="12"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>']
-    parts.append(f'<rect width="{len(panels) * across}" height="{height}" fill="white"/>')
-    for number, (title, points) in enumerate(panels.items()):
-        parts += [f'<g transform="translate({number * across + LEFT} {TOP})">', *_panel(title, points), "</g>"]
-    for line, (name, (colour, dashes)) in enumerate(LINES.items()):
-        y = TOP + HEIGHT + 50 + 18 * line
-        parts.append(f'<path d="M{LEFT} {y} h30" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>')
-        parts.append(f'<text x="{LEFT + 38}" y="{y + 4}" fill="{colour}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def _panel(title: str, points: Sequence[tuple[int, Cell]]) -> Iterator[str]:
-    each = [cpu for _, cell in points for name in LINES if (cpu := cell.cpu(name)) is not None]
-    low, high = math.floor(math.log2(min(each))), math.ceil(math.log2(max(each)))
-    least, most = (math.log2(end(quantity for quantity, _ in points)) for end in (min, max))
-
-    def x(quantity: float) -> float:
-        return WIDTH * (math.log2(quantity) - least) / (most - least)
-
-    def y(cpu: float) -> float:
-        return HEIGHT * (high - math.log2(cpu)) / (high - low)
-
-    yield f'<text x="0" y="-12" font-weight="bold">{title}</text>'
-    for power in range(low, high + 1):
-        line = y(2.0**power)
-        yield f'<line x1="0" y1="{line:.1f}" x2="{WIDTH}" y2="{line:.1f}" stroke="#e4e4e4"/>'
-        yield f'<text x="-6" y="{line + 4:.1f}" text-anchor="end" fill="#555">{2.0**power:g} s</text>'
-    for quantity, _ in points:
-        yield f'<text x="{x(quantity):.1f}" y="{HEIGHT + 16}" text-anchor="middle" fill="#555">{quantity}</text>'
+def panel(title: str, points: Sequence[tuple[int, Cell]]) -> Panel:
+    """CPU time of a value by a quantity, both in powers of two."""
+    quantities = [quantity for quantity, _ in points]
+    every = [cell.cpu(name) for _, cell in points for name in LINES if name in cell.seconds]
+    x = replace(powers(title, quantities, ""), ticks={quantity: str(quantity) for quantity in quantities})
+    plot = Panel(
+        f"CPU time per value, by {title}", "lower is faster", x, powers("CPU time per value", every, " s", 170)
+    )
     for name, (colour, dashes) in LINES.items():
-        known = [(x(quantity), y(cpu)) for quantity, cell in points if (cpu := cell.cpu(name)) is not None]
-        path = " L".join(f"{right:.1f} {down:.1f}" for right, down in known)
-        if len(known) > 1:
-            dashed = f'stroke-width="2" stroke-dasharray="{dashes}"'
-            yield f'<path d="M{path}" fill="none" stroke="{colour}" {dashed}/>'
-        for right, down in known:
-            yield f'<circle cx="{right:.1f}" cy="{down:.1f}" r="3" fill="{colour}"/>'
+        known = [(quantity, cell.cpu(name)) for quantity, cell in points if name in cell.seconds]
+        plot.line(known, colour, dashes)
+        for point in known:
+            plot.point(*point, colour)
+    return plot
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32])
-    parser.add_argument("--tokens", type=int, nargs="*", default=[512, 2048], help="lengths of further prompts")
-    parser.add_argument("--model", default="smollm2", help="its name; a packaged one needs no file")
-    parser.add_argument("--gguf", type=Path, help="its file")
-    parser.add_argument("--texts", type=int, default=8)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
+def main() -> None:
+    given = parser(__doc__)
+    given.add_argument("--rows", type=int, nargs="+", default=[1, 8, 32])
+    given.add_argument("--tokens", type=int, nargs="*", default=[512, 2048], help="lengths of further prompts")
+    given.add_argument("--model", default="smollm2", help="its name; a packaged one needs no file")
+    given.add_argument("--gguf", type=Path, help="its file")
+    given.add_argument("--texts", type=int, default=8)
+    given.add_argument("--write", action="store_true")
+    options = given.parse_args()
     torch.set_num_threads(1)
     model = sg.load(str(converted_folder(options.model, options.gguf)) if options.gguf else options.model)
     by_rows = [(rows, contest(model, rows, 0, options.texts)) for rows in options.rows]
     longer = [contest(model, 1, tokens, options.texts) for tokens in options.tokens]
-    by_tokens = [(cell.tokens, cell) for cell in (by_rows[0][1], *longer)]
-    lines = [*table([cell for _, cell in by_rows] + longer)]
+    head = ["rows", "texts", "tokens of a prompt", "", "CPU s per value", "to transformers, plain", "forward passes"]
+    about = setting("torch", threads=1) + f"; {options.model} in float32. Passes: of a batch."
+    lines = ["# Batches of a real model", "", about, ""]
+    lines += table(head, rows_of([cell for _, cell in by_rows] + longer))
     print("\n".join(lines))
     if options.write:
-        setting = ", ".join(f"{key} {value}" for key, value in machine(1).items())
-        setting += f"; {options.model} in float32. Passes: of a batch."
-        result = RESULT.with_stem(f"{RESULT.stem}-{options.model}") if options.gguf else RESULT
-        result.write_text("\n".join(["# Batches of a real model", "", setting, "", *lines, ""]))
+        write(f"batches-{options.model}" if options.gguf else "batches", lines)
     if options.write and not options.gguf:
-        panels = {"CPU time a value, by rows": by_rows, "CPU time a value, by tokens of the prompt": by_tokens}
-        PICTURE.write_text(picture(panels), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        by_tokens = [(cell.tokens, cell) for cell in (by_rows[0][1], *longer)]
+        panels = [panel("rows", by_rows), panel("tokens of the prompt", by_tokens)]
+        (IMAGES / "batches.svg").write_text(picture(panels, legend=LINES), encoding="utf-8")

@@ -1,6 +1,6 @@
 """How many texts of real model turns the call formats read: the mask takes them, the parser gives their calls.
 
-    STRUCTGEN_DATA=../shared/data python benchmarks/chat_cases.py [--file NAME] [--failures]
+    python -m benchmarks chat_cases [--file NAME] [--failures]
 
 Each case is a text that a model wrote, with the calls, the content and the reasoning in it. A case is right if the
 format of one of its templates reads them, whole and in pieces, and if the masks of a turn take the text, with control
@@ -9,10 +9,6 @@ tokens as tokens and as characters. How the prompt leaves a thought is not recor
 
 from __future__ import annotations
 
-import argparse
-import json
-import lzma
-import os
 import random
 import re
 import tarfile
@@ -21,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report import DATA, parser, read_rows
 from structgen.chat import CallFormat, call_format
 from structgen.errors import StructgenError
 from structgen.testing import mask_refuses_at, read_turn
 
-DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 FILES = "chat-cases-dev.jsonl.xz", "chat-cases-dev-2.jsonl.xz"
 CONTROL = re.compile(r"<\|[^<>|\s]*\|>|<｜[^<>\s]*｜>|</?(?:think|tool_call|tool_calls)>|\[[A-Z_]+\]")
 """Tags that are tokens in most vocabularies."""
@@ -48,12 +44,6 @@ def templates() -> dict[str, str]:
 def format_of(name: str) -> CallFormat:
     """The format of a template of the archives, or the known format of that name."""
     return call_format(templates().get(name, name))
-
-
-def cases(path: Path) -> list[dict[str, Any]]:
-    """The cases of a file."""
-    with lzma.open(path, "rt") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def fault(format_: CallFormat, case: dict[str, Any], thought: Any) -> str | None:
@@ -93,14 +83,14 @@ def judged(case: dict[str, Any]) -> str | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--file", nargs="*", default=FILES)
-    parser.add_argument("--failures", action="store_true", help="print all failures, not the first of each template")
-    given = parser.parse_args()
-    for file in given.file:
+    given = parser(__doc__)
+    given.add_argument("--file", nargs="*", default=FILES)
+    given.add_argument("--failures", action="store_true", help="print all failures, not the first of each template")
+    options = given.parse_args()
+    for file in options.file:
         reasons = defaultdict[str, list[str]](list)
         counts: defaultdict[str, int] = defaultdict(int)
-        for case in cases(DATA / file):
+        for case in read_rows(DATA / file):
             name = case.get("family", case.get("template"))
             counts[name] += 1
             why = judged(case)
@@ -108,10 +98,6 @@ def main() -> None:
                 reasons[name].append(f"{case['id']} {why[:300]}")
         for name, total in sorted(counts.items()):
             print(f"{name:52} {total - len(reasons[name]):3} of {total:3}")
-            for reason in reasons[name][: None if given.failures else 1]:
+            for reason in reasons[name][: None if options.failures else 1]:
                 print("    " + reason)
         print(f"{file:52} {sum(counts.values()) - sum(map(len, reasons.values())):3} of {sum(counts.values()):3}\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 r"""Checks, times and tunes the decode loop on whatever device torch has: one script for a machine lent for minutes.
 
-    python benchmarks/gpu.py [--minutes 9.5] [--parts checks race ...] [--size 1b|8b|tiny] [--out DIR]
+    python -m benchmarks gpu [--minutes 9.5] [--parts checks race ...] [--size 1b|8b|tiny] [--out DIR]
 
 Nothing is downloaded and no data is needed: random weights of a real configuration, and a vocabulary of 128,000
 tokens made here. Without a device it runs a tiny model on the CPU, so that the script itself is tested everywhere.
@@ -37,9 +37,9 @@ There, in commands of ten minutes at most, the more important ones first, each w
 
     python3 -m pip install -q --no-index --no-deps --target site wheels/*.whl; export PYTHONPATH=site:.
 
-    python3 benchmarks/gpu.py --parts checks race --out DIR                             # is it right, is it fast
-    python3 benchmarks/gpu.py --parts half failure attention profile tune --out DIR     # what to mend, what to set
-    python3 benchmarks/gpu.py --size 8b --parts race half --out DIR
+    python3 -m benchmarks gpu --parts checks race --out DIR                             # is it right, is it fast
+    python3 -m benchmarks gpu --parts half failure attention profile tune --out DIR     # what to mend, what to set
+    python3 -m benchmarks gpu --size 8b --parts race half --out DIR
 
 `checks` and `race` alone are worth a first command of a few minutes: they tell whether the rest makes sense. A second
 run of a part with `--batch 1` or `--rounds 1` is shorter. DIR/gpu.md holds all of it, by part and size.
@@ -60,7 +60,8 @@ from typing import IO
 
 import torch
 
-RESULTS = Path(__file__).resolve().parent / "results"
+from benchmarks.report import RESULTS, parser
+
 LIMITS = {"checks": 400, "race": 480, "half": 200, "attention": 60, "tune": 480, "profile": 150, "failure": 90}
 """Seconds that each part may take, in the order in which they run."""
 
@@ -74,17 +75,17 @@ FAILED = "FAILED"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given = parser(__doc__)
     on_device = torch.cuda.is_available()
-    parser.add_argument("--parts", nargs="+", choices=tuple(LIMITS), default=list(LIMITS))
-    parser.add_argument("--minutes", type=float, default=9.5)
-    parser.add_argument("--size", choices=("tiny", "1b", "8b"), default="1b" if on_device else "tiny")
-    parser.add_argument("--device", default="cuda" if on_device else "cpu")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64] if on_device else [1, 2])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--within", help=argparse.SUPPRESS, choices=tuple(LIMITS))
-    options = parser.parse_args()
+    given.add_argument("--parts", nargs="+", choices=tuple(LIMITS), default=list(LIMITS))
+    given.add_argument("--minutes", type=float, default=9.5)
+    given.add_argument("--size", choices=("tiny", "1b", "8b"), default="1b" if on_device else "tiny")
+    given.add_argument("--device", default="cuda" if on_device else "cpu")
+    given.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64] if on_device else [1, 2])
+    given.add_argument("--rounds", type=int, default=3)
+    given.add_argument("--out", type=Path, default=RESULTS)
+    given.add_argument("--within", help=argparse.SUPPRESS, choices=tuple(LIMITS))
+    options = given.parse_args()
     return inside(options) if options.within else outside(options)
 
 
@@ -106,7 +107,7 @@ def outside(options: argparse.Namespace) -> int:
 
 def command(options: argparse.Namespace, part: str) -> list[str]:
     given = ["--within", part, "--size", options.size, "--device", options.device, "--rounds", str(options.rounds)]
-    return [sys.executable, "-u", __file__, *given, "--batch", *map(str, options.batch)]
+    return [sys.executable, "-um", "benchmarks", "gpu", *given, "--batch", *map(str, options.batch)]
 
 
 def tell(command: list[str], seconds: float) -> tuple[list[str], int]:
@@ -146,7 +147,7 @@ def inside(options: argparse.Namespace) -> int:
 
 
 def checks_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_checks import checks
+    from benchmarks.gpu_checks import checks
 
     model = yield from built(options, device, torch.float32)
     for check in checks(model, device):
@@ -154,7 +155,7 @@ def checks_part(options: argparse.Namespace, device: torch.device) -> Iterator[s
 
 
 def half_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_checks import rounded_checks
+    from benchmarks.gpu_checks import rounded_checks
 
     model = yield from built(options, device, torch.bfloat16)
     for check in rounded_checks(model, device):
@@ -162,21 +163,21 @@ def half_part(options: argparse.Namespace, device: torch.device) -> Iterator[str
 
 
 def race_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_race import races
+    from benchmarks.gpu_race import races
 
     model = yield from built(options, device, fastest(device))
     yield from races(model, device, options.batch, options.rounds)
 
 
 def tune_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_tune import tuned
+    from benchmarks.gpu_tune import tuned
 
     model = yield from built(options, device, fastest(device))
     yield from tuned(model, device, sorted(options.batch)[len(options.batch) // 2], options.rounds)
 
 
 def profile_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_tune import profiled
+    from benchmarks.gpu_tune import profiled
 
     model = yield from built(options, device, fastest(device))
     for rows in options.batch[:2]:
@@ -184,13 +185,13 @@ def profile_part(options: argparse.Namespace, device: torch.device) -> Iterator[
 
 
 def attention_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_tune import attention
+    from benchmarks.gpu_tune import attention
 
     yield from attention(device)
 
 
 def failure_part(options: argparse.Namespace, device: torch.device) -> Iterator[str]:
-    from gpu_checks import failing
+    from benchmarks.gpu_checks import failing
 
     model = yield from built(options, device, torch.float32)
     check = failing(model, device)
@@ -216,7 +217,7 @@ def fastest(device: torch.device) -> torch.dtype:
 def built(options: argparse.Namespace, device: torch.device, dtype: torch.dtype):  # type: ignore[no-untyped-def]
     """The model; its first value tells how long the kernels took to compile."""
     import structgen as sg
-    from gpu_model import SCHEMA, build, prompts
+    from benchmarks.gpu_model import SCHEMA, build, prompts
 
     began = time.monotonic()
     model = build(options.size, device, dtype)
@@ -244,7 +245,3 @@ def save(page: Path, heading: str, part: str, lines: list[str]) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     whole = [f"\n## {name}\n{body.rstrip()}\n" for name, body in sections.items()]
     page.write_text("# The decode loop on a device\n" + "".join(whole))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

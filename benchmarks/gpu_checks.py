@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 import structgen as sg
-from gpu_model import ITEM, KEYS, SCHEMA, prompts
-from gpu_race import in_a_line
+from benchmarks.gpu_model import ITEM, KEYS, SCHEMA, prompts
+from benchmarks.gpu_race import in_a_line
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.masking import apply_masks, apply_masks_plainly
 from structgen.decoding.engine import Engine, decode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import structgen as sg
-from processors import Factory, llguidance_processor, xgrammar_processor
+from benchmarks.processors import Factory, llguidance_processor, xgrammar_processor
 
 
 def llguidance_peer(model: sg.Model, schema: Any) -> Factory:

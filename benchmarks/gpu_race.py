@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 import structgen as sg
-from gpu_model import SCHEMA, prompts
-from gpu_peers import PEERS
+from benchmarks.gpu_model import SCHEMA, prompts
+from benchmarks.gpu_peers import PEERS
 from structgen.decoding.engine import decode
 from structgen.decoding.loop import AUTOMATIC, Execution
 from structgen.decoding.request import CallOptions, Request, prepare

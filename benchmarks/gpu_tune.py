@@ -11,8 +11,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import structgen as sg
-from gpu_model import SCHEMA, prompts
-from gpu_race import constrained, in_a_line
+from benchmarks.gpu_model import SCHEMA, prompts
+from benchmarks.gpu_race import constrained, in_a_line
 from structgen.decoding import loop
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare

@@ -1,6 +1,6 @@
 """Banned words: what leaks, what is read again, and what a guard costs, beside other ways.
 
-    python benchmarks/guards.py [--data FOLDER] [--words 200] [--tokenizers demo llama3 v1 tekken v3]
+    python -m benchmarks guards [--words 200] [--tokenizers demo llama3 v1 tekken v3]
 
 A scripted model wants each word and nothing else, in tokens that it chooses anew at each prefix: the words are random,
 of one to four of the tokenizer's tokens, in whatever script these have. The contestants:
@@ -11,30 +11,25 @@ of one to four of the tokenizer's tokens, in whatever script these have. The con
 - bad_words_ids: transformers' processor with the word's own tokens, with and without a space before it.
 - tokens: every token is forbidden that stands in the word's own tokens.
 
-What the ways do to the distribution of texts is counted by distortion.py.
-
 Writes results/guards.json and results/guards.md beside this file.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
+from benchmarks.report import DATA, RESULTS, parser, table, unpacked, write
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
@@ -46,9 +41,7 @@ from structgen.guards import BannedWords, Veto
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
-from tokenizer_files import unpacked
 
-HERE = Path(__file__).resolve().parent
 PROMPT = [5, 6, 7, 8, 9, 10, 11, 12]
 TOKENS, ROLLBACKS = 16, Limits().rollbacks
 
@@ -279,42 +272,34 @@ def tokenizers(folder: Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-def page(results: dict[str, Any]) -> str:
+def page(results: dict[str, Any]) -> Iterator[str]:
     """The results as Markdown."""
-    lines = [
-        "| tokenizer | words | tokenisations: median, most | contestant | leaks | forwards | tokens read |",
-        "| --- | ---: | ---: | --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for name, found in results["tokenizers"].items():
         known = f"{found['tokenisations']['median']:,.0f}, {found['tokenisations']['most']:,}"
-        for way in ("guard", "masks", "routes", "bad_words_ids", "tokens"):
-            numbers = [f"{found[key][way]:,}" for key in ("leaks", "forwards", "tokens_read")]
-            lines.append(f"| {name} | {found['words']} | {known} | {way} | {' | '.join(numbers)} |")
+        rows += [[name, found["words"], known, way, *(found[key][way] for key in COUNTED)] for way in found["leaks"]]
+    head = ["tokenizer", "words", "tokenisations: median, most", "contestant", "leaks", "forwards", "tokens read"]
+    yield from table(head, rows)
     cost = results["cost"]
     built, each = f"{cost['build_seconds']:.2f} s", f"{cost['microseconds_per_token']:.1f} µs"
-    lines += ["", f"10,000 words: built in {built}, {each} per token of a stream without a hit."]
-    lines += ["", "| rows of the demo model | µs per token | the guard adds |", "| ---: | ---: | ---: |"]
-    for rows in (1, 16):
-        lines.append(f"| {rows} | {cost[f'loop_microseconds_{rows}']:,.0f} | {cost[f'added_share_{rows}']:.1%} |")
-    return "\n".join(lines) + "\n"
+    yield from ("", f"10,000 words: built in {built}, {each} per token of a stream without a hit.", "")
+    loops = [[rows, cost[f"loop_microseconds_{rows}"], f"{cost[f'added_share_{rows}']:.1%}"] for rows in (1, 16)]
+    yield from table(["rows of the demo model", "µs per token", "the guard adds"], loops)
+
+
+COUNTED = "leaks", "forwards", "tokens_read"
 
 
 def main() -> None:
     """Runs what the arguments say."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = os.environ.get("STRUCTGEN_DATA", HERE.parent.parent / "shared" / "data")
-    parser.add_argument("--data", type=Path, default=Path(default))
-    parser.add_argument("--words", type=int, default=200)
-    parser.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "v1", "tekken", "v3"])
-    options = parser.parse_args()
-    sources = tokenizers(options.data)
+    given = parser(__doc__)
+    given.add_argument("--words", type=int, default=200)
+    given.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "v1", "tekken", "v3"])
+    options = given.parse_args()
+    sources = tokenizers(DATA)
     results: dict[str, Any] = {"tokenizers": {}, "cost": cost()}
     for name in options.tokenizers:
         results["tokenizers"][name] = compare(sources[name](), options.words)
-        (HERE / "results" / "guards.json").write_text(json.dumps(results, indent=1) + "\n")
-        (HERE / "results" / "guards.md").write_text(page(results))
-    print(page(results))
-
-
-if __name__ == "__main__":
-    main()
+        (RESULTS / "guards.json").write_text(json.dumps(results, indent=1) + "\n")
+        write("guards", page(results))
+    print("\n".join(page(results)))

@@ -1,6 +1,6 @@
 """The host's time of a step in the overlapped order, with the device's work taken out.
 
-    python benchmarks/host.py [--batch 1 8 64] [--steps 30] [--rounds 5] [--before DIR] [--out DIR]
+    python -m benchmarks host [--batch 1 8 64] [--steps 30] [--rounds 5] [--before DIR] [--out DIR]
 
 While a device runs the forward pass, the host accepts the ids that came, advances the grammars, finds masks, and asks
 for the next choice and the next pass. A step takes as long as the longer of the two: constraining costs nothing as long
@@ -8,7 +8,7 @@ as the host's side is the shorter one. This measures the host's side where there
 
 What runs is the loop as it is: sessions, grammars, cache places, uploads, the choice as on a device. Its tensors lie in
 the host's memory, and the logits have a few columns only, so that an operation costs its way through torch and next to
-nothing behind it. Three things stand in for what only a device has: the pass itself (there, the replay of one graph),
+nothing after it. Three things stand in for what only a device has: the pass itself (there, the replay of one graph),
 the copy of the chosen ids back, and the ids: a random token of those that the row's mask allows, which is not counted.
 
 Not in the times is what a driver adds to each launch, copy and pinned buffer. What would be launched is counted beside
@@ -26,18 +26,14 @@ import argparse
 import gc
 import json
 import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from host_steps import SECTIONS, UNCONSTRAINED, WIDTHS, WORKLOADS, measured, models
-
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.host_steps import SECTIONS, UNCONSTRAINED, WIDTHS, WORKLOADS, measured, models
+from benchmarks.report import RESULTS, ROOT, parser, setting, table
 
 
 def work(options: argparse.Namespace) -> None:
@@ -56,8 +52,8 @@ def ask(options: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     given = [f"--{name}={getattr(options, name)}" for name in ("steps", "rounds", "size")]
     given += ["--batch", *map(str, options.batch), "--workloads", *options.workloads]
     environment = os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, "--within", *given]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks", "host", "--within", *given]
+    done = subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return map(json.loads, done.stdout.splitlines())
 
 
@@ -73,68 +69,49 @@ def turns(options: argparse.Namespace) -> list[list[dict[str, Any]]]:
     return [list(known.values()) for known in best]
 
 
-def table(found: Sequence[dict[str, Any]]) -> list[str]:
-    lines = ["| rows | rows say | median | by greedy free text's | p99 | per row | first | first p99 | launches |"]
-    lines.append("|" + "---|" * 9)
+TIMES = ["rows", "rows say", "median", "by greedy free text's", "p99", "per row", "first", "first p99", "launches"]
+
+
+def tables(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The times of a step, and its sections."""
     free = {each["rows"]: each["median"] for each in found if each["workload"] == UNCONSTRAINED}
+    times, sections, names = [], [], [*SECTIONS, "else"]
     for each in found:
-        ratio = f"{each['median'] / free[each['rows']]:.2f}" if each["rows"] in free else ""
-        times = f"{each['median']:.0f} | {ratio} | {each['p99']:.0f} | {each['median'] / each['rows']:.1f}"
-        first = f"{each['first']:.0f} | {each['first_p99']:.0f} | {each['launches']:.1f}"
-        lines.append(f"| {each['rows']} | {each['workload']} | {times} | {first} |")
-    return lines
+        rows, workload, median = each["rows"], each["workload"], each["median"]
+        ratio = f"{median / free[rows]:.2f}" if rows in free else ""
+        last = [each[name] for name in ("first", "first_p99", "launches")]
+        times.append([rows, workload, median, ratio, each["p99"], median / rows, *last])
+        sections.append([rows, workload, *(each["sections"][name] for name in names)])
+    yield from (*table(TIMES, times, text=2), "", *table(["rows", "rows say", *names], sections, text=2), "")
 
 
-def sections(found: Sequence[dict[str, Any]]) -> list[str]:
-    names = [*SECTIONS, "else"]
-    lines = ["| rows | rows say | " + " | ".join(names) + " |", "|" + "---|" * (2 + len(names))]
-    for each in found:
-        spent = " | ".join(f"{each['sections'][name]:.0f}" for name in names)
-        lines.append(f"| {each['rows']} | {each['workload']} | {spent} |")
-    return lines
-
-
-def page(options: argparse.Namespace) -> str:
-    now = datetime.now(tz=UTC).date().isoformat()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "numpy"))
-    lines = ["# The host's time of a step, without a device", ""]
-    lines += [
-        f"{now}; {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, {packages}.",
-        "",
-    ]
-    lines += [
-        "Microseconds of CPU time for a step of all rows in the overlapped order by static steps, on a machine that",
-        "others use. There was no device: what a driver takes is not in them, and launches are counted only.",
-        "",
-    ]
-    *before, now_found = turns(options)
+def page(options: argparse.Namespace) -> Iterator[str]:
+    yield from ("# The host's time of a step, without a device", "", setting("torch"), "")
+    yield "Microseconds of CPU time for a step of all rows in the overlapped order by static steps, on a machine that"
+    yield "others use. There was no device: what a driver takes is not in them, and launches are only counted."
+    *before, now = turns(options)
     for each in before:
-        lines += ["## Before", "", *table(each), "", *sections(each), ""]
-    lines += ["## Now" if before else "## Times", "", *table(now_found), "", *sections(now_found), ""]
-    return "\n".join(lines)
+        yield from ("", "## Before", "", *tables(each))
+    yield from ("", "## Now" if before else "## Times", "", *tables(now))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64])
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--size", choices=tuple(WIDTHS), default="1b")
-    parser.add_argument("--workloads", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS))
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64])
+    given.add_argument("--steps", type=int, default=30)
+    given.add_argument("--rounds", type=int, default=5)
+    given.add_argument("--turns", type=int, default=2)
+    given.add_argument("--size", choices=tuple(WIDTHS), default="1b")
+    given.add_argument("--workloads", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS))
+    given.add_argument("--before", type=Path)
+    given.add_argument("--out", type=Path, default=RESULTS)
+    given.add_argument("--within", action="store_true", help=argparse.SUPPRESS)
+    options = given.parse_args()
     if options.within:
         work(options)
         return 0
-    told = page(options)
+    told = "\n".join(page(options))
     print(told)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "host.md").write_text(told)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

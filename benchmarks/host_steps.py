@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 import structgen as sg
-from gpu_model import ITEM, WIDTHS, LongestMatch, prompts, tokens_of
+from benchmarks.gpu_model import ITEM, WIDTHS, LongestMatch, prompts, tokens_of
 from structgen.decoding import loop
 from structgen.decoding.choosing import choice
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, Drawn

@@ -1,6 +1,6 @@
 """One grammar, every host: the same weights say the same text, greedily, whichever loop or engine runs them.
 
-    python benchmarks/hosts.py --schemas 200
+    python -m benchmarks hosts --schemas 200
 
 The demo model, in float32 on the CPU, with schemas of the maskbench development set. The text of our own loop (without
 forced text, whose tokens a masked loop cannot know) is compared with that of transformers' `generate` with our logits
@@ -10,11 +10,8 @@ onnxruntime-genai, by our loop and by its own with our constraint.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import json
-import lzma
-import os
 import tempfile
 import warnings
 from collections import Counter
@@ -26,10 +23,10 @@ from typing import Any
 import jsonschema
 
 import structgen as sg
+from benchmarks.report import DATA, parser, read_rows, table
 from structgen.demo import load_demo
 from structgen.integrations.transformers import ConstraintLogitsProcessor, constrained_generate
 
-DATA = Path(os.environ.get("STRUCTGEN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
 TOKENS = 160
 Say = Callable[[dict[str, Any]], str]
@@ -38,18 +35,16 @@ Say = Callable[[dict[str, Any]], str]
 def schemas(count: int) -> Iterator[dict[str, Any]]:
     """Schemas for which our own loop comes to the end of a text within the budget, without closing it."""
     owner, limits, found = sg.Model.of(*load_demo()), sg.Limits(max_new_tokens=TOKENS), 0
-    with lzma.open(DATA / "maskbench-dev.jsonl.xz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            schema = json.loads(line)["schema"]
-            try:
-                run = sg.generate(owner, PROMPT, schema, limits=limits, fast_forward=False, details=True)
-            except sg.StructgenError:
-                continue
-            if run.error is None and run.finish in ("end", "complete"):
-                found += 1
-                yield schema
-            if found == count:
-                return
+    for row in read_rows(DATA / "maskbench-dev.jsonl.xz"):
+        try:
+            run = sg.generate(owner, PROMPT, row["schema"], limits=limits, fast_forward=False, details=True)
+        except sg.errors.StructgenError:
+            continue
+        if run.error is None and run.finish in ("end", "complete"):
+            found += 1
+            yield row["schema"]
+        if found == count:
+            return
 
 
 def hosts(folder: Path) -> dict[str, Say]:
@@ -116,9 +111,9 @@ def _onnx_hosts(folder: Path, ours: Callable[[dict[str, Any], sg.Model], str]) -
 
 def main() -> None:
     """Prints a table: how many texts are the same, and how many are invalid."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schemas", type=int, default=200)
-    count = parser.parse_args().schemas
+    given = parser(__doc__)
+    given.add_argument("--schemas", type=int, default=200)
+    count = given.parse_args().schemas
     warnings.simplefilter("ignore")
     same, invalid, cut, total = Counter[str](), Counter[str](), Counter[str](), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -135,11 +130,6 @@ def main() -> None:
                     continue
                 kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
                 invalid[name] += not kind(schema).is_valid(value)
-    print(f"| host | schemas | the same text as our own loop | cut by {TOKENS} tokens | invalid |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for name in says:
-        print(f"| {name} | {total} | {same[name]} | {cut[name]} | {invalid[name]} |")
-
-
-if __name__ == "__main__":
-    main()
+    rows = [[name, total, same[name], cut[name], invalid[name]] for name in says]
+    head = ["host", "schemas", "the same text as our own loop", f"cut by {TOKENS} tokens", "invalid"]
+    print("\n".join(table(head, rows)))

@@ -1,7 +1,7 @@
 """Jobs: CPU time beside a plain loop, memory of a long one, and each row once, with the value of its own text.
 
-    python benchmarks/jobs.py --loop [--write]
-    python benchmarks/jobs.py [--rows 100000] [--write]
+    python -m benchmarks jobs --loop [--write]
+    python -m benchmarks jobs [--rows 100000] [--write]
 
 The first command runs 256 texts as a job and by `generate` with one list of a batch after the other, in turns; the
 least time of five counts.
@@ -25,11 +25,10 @@ import time
 from pathlib import Path
 
 import structgen as sg
-from report import machine
+from benchmarks.report import megabytes, parser, setting, table, write
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 
-RESULTS = Path(__file__).parent / "results"
 TEXTS = 256
 PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
 NAMES = "Ada Moreau", "Tom Berg", "Nadia Petrova", "Marta Kowalczyk", "Ravi Menon", "Jonas Weber", "Eva Novak"
@@ -43,11 +42,6 @@ def make_inputs(path: Path, rows: int) -> None:
             name, age = NAMES[number % len(NAMES)], 20 + number % 70
             text = "" if number % BAD == BAD - 1 else f"{name}, {age}, lives in Lyon."
             file.write(json.dumps({"id": f"r{number}", "text": text}) + "\n")
-
-
-def megabytes() -> float:
-    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
 def run_job(inputs: Path, out: Path, marks: int) -> None:
@@ -79,7 +73,7 @@ def require_each_once(inputs: Path, out: Path) -> tuple[int, int]:
     return len(ids), sum(entry["value"]["age"] == int(texts[entry["id"]].split(", ")[1]) for entry in done)
 
 
-def beside_a_loop() -> str:
+def beside_a_loop() -> list[str]:
     """A table of CPU times: a job, and a loop over lists of a batch each."""
     model, chance = sg.Model.of(*load_demo()), random.Random(0)
     people = [f"{NAMES[number % len(NAMES)]}, {20 + number % 70}, lives in Lyon." for number in range(TEXTS)]
@@ -92,7 +86,7 @@ def beside_a_loop() -> str:
     def job(texts: list[str], size: int) -> None:
         sg.extract_many(model, texts, Person, prompt=PROMPT, batch_size=size)
 
-    lines = ["| texts | at once | loop, s of CPU | job | ratio |", "|---|---:|---:|---:|---:|"]
+    rows = []
     for name, texts in (("of equal length", people), ("of mixed length", mixed)):
         for size in (16, 64):
             seconds: dict[object, list[float]] = {loop: [], job: []}
@@ -103,56 +97,47 @@ def beside_a_loop() -> str:
                     run(texts, size)
                     seconds[run].append(time.process_time() - began)
             one, other = (min(seconds[run][1:]) for run in (loop, job))
-            lines.append(f"| {name} | {size} | {one:.2f} | {other:.2f} | {other / one:.2f} |")
-            print(lines[-1], flush=True)
-    return "\n".join(lines)
+            rows.append([name, size, f"{one:.2f}", f"{other:.2f}", f"{other / one:.2f}"])
+            print(*rows[-1], flush=True)
+    return table(["texts", "at once", "loop, s of CPU", "job", "ratio"], rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--loop", action="store_true")
-    parser.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.child:
-        run_job(*given.child, 4)
+    given = parser(__doc__)
+    given.add_argument("--rows", type=int, default=100_000)
+    given.add_argument("--write", action="store_true")
+    given.add_argument("--loop", action="store_true")
+    given.add_argument("--child", nargs=2, type=Path, help=argparse.SUPPRESS)
+    options = given.parse_args()
+    if options.child:
+        run_job(*options.child, 4)
         return
-    told_machine = ", ".join(f"{name} {value}" for name, value in machine().items())
-    if given.loop:
-        table = beside_a_loop()
-        if given.write:
-            text = (
-                f"# A job beside a loop\n\n{TEXTS} texts, one thread, the bundled model.\n\n{table}\n\n{told_machine}\n"
-            )
-            (RESULTS / "job-loop.md").write_text(text, encoding="utf-8")
+    if options.loop:
+        lines = beside_a_loop()
+        if options.write:
+            head = f"{TEXTS} texts, one thread, the bundled model; {setting()}"
+            write("job-loop", ["# A job beside a loop", "", head, "", *lines])
         return
     with tempfile.TemporaryDirectory() as folder:
         inputs, out = Path(folder) / "rows.jsonl", Path(folder) / "people.jsonl"
-        make_inputs(inputs, given.rows)
-        command = [sys.executable, __file__, "--child", str(inputs), str(out)]
-        lines = []
+        make_inputs(inputs, options.rows)
+        command = [sys.executable, "-m", "benchmarks", "jobs", "--child", str(inputs), str(out)]
+        rows = []
         for killed in (True, False):
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
                 assert process.stdout is not None
                 for line in process.stdout:
                     print(line, end="", flush=True)
                     seen, memory, *rest = line.split(maxsplit=2)
-                    lines.append(f"| {'first' if killed else 'second'} | {int(seen):,} | {memory} |")
-                    if killed and int(seen) >= given.rows // 2:
+                    rows.append(["first" if killed else "second", int(seen), memory])
+                    if killed and int(seen) >= options.rows // 2:
                         os.kill(process.pid, signal.SIGKILL)
                         break
             assert killed or process.returncode == 0
         total, right = require_each_once(inputs, out)
-        told = f"{total:,} rows have one line each, {right:,} results have the age of their text. {rest[0].strip()}."
+    told = f"{total:,} rows have one line each, {right:,} results have the age of their text. {rest[0].strip()}."
     print(told)
-    if given.write:
-        head = f"# Memory of a long job\n\n{given.rows:,} rows, 64 at once, the bundled model; killed halfway. {told}"
-        table = "| process | rows done by it | RSS, MB |\n|---|---:|---:|"
-        (RESULTS / "job-memory.md").write_text(
-            "\n".join([head, "", table, *lines, "", told_machine, ""]), encoding="utf-8"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    if options.write:
+        head = f"{options.rows:,} rows, 64 at once, the bundled model; killed halfway. {told} {setting()}"
+        lines = table(["process", "rows done by it", "RSS, MB"], rows)
+        write("job-memory", ["# Memory of a long job", "", head, "", *lines])

@@ -8,12 +8,15 @@ import selectors
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-WORKER = Path(__file__).with_name("worker.py")
+from benchmarks.report import ROOT
+
+WORKER = ("-m", "benchmarks.worker")
 START_UP_LIMIT = 300.0
 """Seconds an engine may take to build its tokenizer."""
 
@@ -21,11 +24,13 @@ START_UP_LIMIT = 300.0
 class Worker:
     """One engine's process. `run` answers every job, whatever happens to the process."""
 
-    def __init__(self, engine: str, tokenizer_folder: str, time_limit: float, *, script: Path = WORKER) -> None:
+    def __init__(
+        self, engine: str, tokenizer_folder: str, time_limit: float, *, program: Sequence[str] = WORKER
+    ) -> None:
         self.engine = engine
         self.restarts = -1
         self.ready: dict[str, Any] = {}
-        self._command = [sys.executable, str(script), engine, tokenizer_folder]
+        self._command = [sys.executable, *program, engine, tokenizer_folder]
         self._time_limit = time_limit
         self._log = Path(tokenizer_folder) / f"{engine}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,7 +58,7 @@ class Worker:
 
     def start(self) -> None:
         """Start the process and wait until its engine is warm. Raises RuntimeError when it never is."""
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(ROOT)}
         pipe = subprocess.PIPE
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,8 +1,8 @@
 """How right are the answers? Real models, ways to constrain them, and texts with right answers.
 
-    python benchmarks/quality.py run --model smollm2 --count 40
-    python benchmarks/quality.py run --model qwen --gguf FILE --ways structgen "llama.cpp, free"
-    python benchmarks/quality.py table --write
+    python -m benchmarks quality run --model smollm2 --count 40
+    python -m benchmarks quality run --model qwen --gguf FILE --ways structgen "llama.cpp, free"
+    python -m benchmarks quality table --write
 
 `run` may be stopped at any time and goes on where it was: each answer is a line of `quality/MODEL.jsonl` in the cache
 folder. It takes text after text, and of each text way after way, so that all ways have answered the same texts. What is
@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,17 +24,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # the corpus makes some of the texts
-
-from quality_picture import PICTURE, picture  # noqa: E402
-from quality_report import PAGE, filled, report  # noqa: E402
-from quality_rows import AGAIN, judged, save, saved  # noqa: E402
-from quality_texts import TASKS, Case, cases  # noqa: E402
-from quality_ways import Answer, Models, Way, ways  # noqa: E402
-from structgen.cache_folder import cache_directory  # noqa: E402
-from structgen.models.known import PACKAGED, converted_folder  # noqa: E402
+from benchmarks.quality_picture import PICTURE, picture
+from benchmarks.quality_report import PAGE, VERSIONS, filled, report
+from benchmarks.quality_rows import judged, save, saved
+from benchmarks.quality_texts import TASKS, Case, cases
+from benchmarks.quality_ways import Answer, Models, Way, ways
+from benchmarks.report import parser, setting, write
+from structgen.cache_folder import cache_directory
+from structgen.models.known import PACKAGED, converted_folder
 
 TURN = 4
 """Texts of a task in a row."""
@@ -100,23 +95,21 @@ def _answer(way: Way, models: Models, case: Case) -> Answer:
 
 
 def table(arguments: argparse.Namespace) -> None:
-    rows = [row for model in arguments.model for row in judged(model, results(model))] if not arguments.saved else []
-    if arguments.again:
-        save(rows, AGAIN)
-    if arguments.again or arguments.saved:
-        rows = saved()
-    lines = report(rows)
+    rows, made = saved() if arguments.saved else ([], setting(*VERSIONS))
+    for model in () if arguments.saved else arguments.model:
+        rows += judged(model, results(model))
+    lines = [*report(rows, made)]
     if arguments.write:
-        save(rows)
-        (HERE / "results" / "quality.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
+        save(rows, made)
+        write("quality", lines)
         PICTURE.write_text(picture(rows), encoding="utf-8")
         PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), rows), encoding="utf-8")
     print("\n".join(lines))
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands: Any = parser.add_subparsers(required=True)
+    options = parser(__doc__)
+    commands: Any = options.add_subparsers(required=True)
     runs = commands.add_parser("run", help="have the model answer")
     runs.add_argument("--model", required=True, help="what it is called in the results; a known model's name")
     runs.add_argument("--gguf", help="its file, where it is no known model")
@@ -129,13 +122,8 @@ def main(given: Sequence[str] | None = None) -> None:
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
     tables.add_argument("--saved", action="store_true", help="the rows of results/quality.json, no new answers")
-    tables.add_argument("--again", action="store_true", help="the answers are those of a second run")
     tables.add_argument("--write", action="store_true", help="write results/quality.md and .json, and the picture")
     tables.set_defaults(call=table)
-    arguments = parser.parse_args(given)
+    arguments = options.parse_args(given)
     warnings.simplefilter("ignore")
     arguments.call(arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The judged answers of `benchmarks/quality.py` as rows: what tables and pictures are made from."""
+"""The judged answers of `python -m benchmarks quality` as rows: what tables and pictures are made from."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from pathlib import Path
 
 import numpy as np
 
-from quality_scores import score
-from quality_texts import TASKS, cases
-from quality_ways import Answer
+from benchmarks.quality_scores import score
+from benchmarks.quality_texts import TASKS, cases
+from benchmarks.quality_ways import Answer
+from benchmarks.report import RESULTS as FOLDER
 
-RESULTS = Path(__file__).resolve().parent / "results" / "quality.json"
-AGAIN = RESULTS.with_name("quality-again.json")
-"""The rows of a second run, with the models loaded anew."""
+RESULTS = FOLDER / "quality.json"
 LEAST = 4
 """Texts below which a way or a task stands in no summary."""
 ROUNDS = 2000
@@ -64,17 +62,17 @@ def judged(model: str, known: dict[tuple[str, str, str, bool], Answer]) -> list[
     return rows
 
 
-def save(rows: Iterable[Row], file: Path = RESULTS) -> None:
-    """Keep the rows in the repository, one a line."""
+def save(rows: Iterable[Row], setting: str) -> None:
+    """Keeps the rows in the repository, one a line, after the machine and the versions that made them."""
     lines = [json.dumps(astuple(row), separators=(",", ":")) for row in rows]
-    head = json.dumps([field.name for field in fields(Row)])
-    file.write_text("[\n" + ",\n".join([head, *lines]) + "\n]\n", encoding="utf-8")
+    head = json.dumps({"setting": setting, "fields": [field.name for field in fields(Row)]})
+    RESULTS.write_text("[\n" + ",\n".join([head, *lines]) + "\n]\n", encoding="utf-8")
 
 
-def saved(file: Path = RESULTS) -> list[Row]:
-    """The rows in the repository; none if there is no such file."""
-    head, *lines = json.loads(file.read_text(encoding="utf-8")) if file.exists() else [[]]
-    return [Row(**dict(zip(head, line, strict=True))) for line in lines]
+def saved() -> tuple[list[Row], str]:
+    """The rows in the repository, and what made them."""
+    head, *lines = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return [Row(**dict(zip(head["fields"], line, strict=True))) for line in lines], head["setting"]
 
 
 def by_text(rows: Iterable[Row], way: str) -> dict[tuple[str, str, str], Row]:

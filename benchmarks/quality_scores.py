@@ -1,17 +1,16 @@
-"""How right an answer is, and whether the difference of two ways is more than chance."""
+"""How right an answer is."""
 
 from __future__ import annotations
 
 import json
-import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema
 
-from quality_texts import Case
+from benchmarks.quality_texts import Case
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 BOXED = re.compile(r"\\boxed\{[^{}]*?(-?\d[\d,]*(?:\.\d+)?)[^{}]*\}")
@@ -123,11 +122,3 @@ def _read(case: Case, text: str, value: Any) -> Any:
         named = {label for label in case.schema["properties"]["label"]["enum"] if label in text.lower()}
         return {"label": named.pop()} if len(named) == 1 else value
     return value
-
-
-def difference(ours: Sequence[float], others: Sequence[float], rounds: int = 2000) -> tuple[float, float, float]:
-    """The mean of paired differences in percent, with the 95% interval of a paired bootstrap."""
-    pairs = [100 * (a - b) for a, b in zip(ours, others, strict=True)]
-    rng, count = random.Random(0), len(pairs)
-    means = sorted(sum(rng.choices(pairs, k=count)) / count for _ in range(rounds))
-    return sum(pairs) / count, means[int(0.025 * rounds)], means[int(0.975 * rounds)]

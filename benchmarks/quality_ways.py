@@ -1,4 +1,4 @@
-"""The ways of `benchmarks/quality.py` to have a model answer: free text, peers' masks, and structgen's.
+"""The ways of `python -m benchmarks quality` to have a model answer: free text, peers' masks, and structgen's.
 
 All of them read the same prompt ids, greedily, one text at a time, on one thread.
 """
@@ -14,8 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from processors import llguidance_processor, xgrammar_processor
-from quality_texts import Case
+from benchmarks.processors import llguidance_processor, xgrammar_processor
+from benchmarks.quality_texts import Case
 
 MAX_TOKENS = {"problems": 320, "labels": 48}
 """The most tokens of an answer, by task."""
@@ -234,8 +234,7 @@ def structgen(
             request = prepare(model, prompts, None if free else case.schema, given)
             if not drafts:
                 request = replace(request, execution=Execution(drafts=False))
-            done = request.run(record=False)
-            result = request.result(0, done)
+            (result,) = request.results(record=False)
             if result.error is not None:
                 raise result.error
             used.append(result.stats)

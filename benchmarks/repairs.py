@@ -1,6 +1,6 @@
 """How often a value that was refused and taken back is right afterwards: what a guard or a validator is worth.
 
-    python benchmarks/repairs.py [--model smollm2|demo] [--write]
+    python -m benchmarks repairs [--model smollm2|demo] [--write]
 
 Nobody has chosen the texts: books are those of `quality.py` (4 of 80 written by hand), people are drawn from a seed.
 Each text is read without the rule, and with it; greedy.
@@ -13,25 +13,21 @@ Each text is read without the rule, and with it; greedy.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from pydantic import BaseModel, field_validator
 
 import structgen as sg
-from quality_texts import cases
+from benchmarks.quality_texts import cases
+from benchmarks.report import parser, setting, table, write
 from structgen.demo.sentences import drawn
 from structgen.demo.tasks import Book, Person
 
-RESULT = Path(__file__).resolve().parent / "results" / "repairs.md"
 AGENT = "Tom Berg"
 PEOPLE = 72
 TEMPLATES = (
@@ -122,40 +118,36 @@ def counted(model: sg.Model, rows: Iterable[Row]) -> dict[str, Counter[str]]:
     return counts
 
 
-def table(name: str) -> list[str]:
+def section(name: str) -> list[str]:
     """The lines of one model."""
-    model = sg.load(name)
-    lines = [
-        f"## {name}", "",
-        "| texts | rule | right without it | right with it | refused, taken back | right then | error | harmed |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]  # fmt: skip
+    model, lines = sg.load(name), []
     for kind, rows in {"books": books, "customers": customers}.items():
         for rule, count in counted(model, rows(name)).items():
-            told = [str(count[key]) for key in ("before", "after", "refused", "repaired", "failed", "harmed")]
-            lines.append(f"| {count['texts']} {kind} | {rule} | {' | '.join(told)} |")
-    return [*lines, ""]
+            told = [count[key] for key in ("before", "after", "refused", "repaired", "failed", "harmed")]
+            lines.append([f"{count['texts']} {kind}", rule, *told])
+    head = [
+        "texts",
+        "rule",
+        "right without it",
+        "right with it",
+        "refused, taken back",
+        "right then",
+        "error",
+        "harmed",
+    ]
+    return [f"## {name}", "", *table(head, lines, text=2), ""]
 
 
 def main() -> None:
-    """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", action="append", choices=["smollm2", "demo"])
-    parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--model", action="append", choices=["smollm2", "demo"])
+    given.add_argument("--write", action="store_true")
+    options = given.parse_args()
     torch.set_num_threads(1)
-    versions = f"torch {version('torch')}, transformers {version('transformers')}"
-    lines = [
-        "# Values that were refused and taken back", "",
-        f"{datetime.date.today()}, {versions}; greedy, float32. Harmed: right without the rule, wrong with it.", "",
-    ]  # fmt: skip
-    for name in arguments.model or ["smollm2", "demo"]:
-        lines += table(name)
-    told = "\n".join(lines)
-    print(told)
-    if arguments.write:
-        RESULT.write_text(told, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    about = f"{setting('torch')}; greedy, float32. Harmed: right without the rule, wrong with it."
+    lines = ["# Values that were refused and taken back", "", about, ""]
+    for name in options.model or ["smollm2", "demo"]:
+        lines += section(name)
+    print("\n".join(lines))
+    if options.write:
+        write("repairs", lines)

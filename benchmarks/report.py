@@ -1,59 +1,40 @@
-"""Statistics and tables of the mask benchmark."""
+"""What the benchmarks share: where data and results are, the line about the machine, tables and pages."""
 
 from __future__ import annotations
 
+import argparse
+import ctypes
 import datetime
+import json
+import lzma
 import os
 import platform
-from collections import Counter
-from importlib.metadata import version
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
+RESULTS = ROOT / "benchmarks" / "results"
+IMAGES = ROOT / "docs" / "images"
 
-CAUSES = ("refused", "timeout", "crash", "error", "valid refused", "key order", "invalid accepted")
-STEP_COLUMNS = ("mean", "p50", "p75", "p90", "p99", "p99.9", "worst")
-FIRST_COLUMNS = ("mean", "p50", "p90", "p99", "worst")
-TARGETS = (
-    ("mask + advance", "p50", 0.25),
-    ("mask + advance", "mean", 0.5),
-    ("mask + advance", "p99", 1.0),
-    ("mask + advance", "p99.9", 1.0),
-    ("first mask", "mean", 0.2),
-)
-"""What structgen's figure may be at most, as a share of llguidance's in the same run."""
-BOUNDS = (
-    ("refused, % of schemas", 0.5),
-    ("valid refused, % of schemas", 0.3),
-    ("invalid accepted, schemas", 0.0),
-    ("timeout, crash or error, schemas", 0.0),
-    ("slowest schema, s", 5.0),
-)
-"""What structgen's figure over all schemas may be at most. A document refused for its key order alone is not
-counted here."""
 
-RATIO_COLUMNS = ("mean", "p50", "p99", "p99.9")
-PARTS = ("first document", "later documents")
-SIDES = ("ours", "theirs")
-
-SLOWEST_SHOWN = 5
-
-Row = dict[str, Any]
+def parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser of options whose help is the module's docstring."""
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def machine() -> dict[str, str]:
     """Hardware and versions of this run."""
-    cpu = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        models = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        cpu = models[0] if models else cpu
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return {
-        "cpu": f"{cpu}, {os.cpu_count()} cores",
+        "cpu": f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores",
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "numpy": version("numpy"),
@@ -62,243 +43,37 @@ def machine() -> dict[str, str]:
     }
 
 
-def distribution(nanoseconds: npt.ArrayLike, columns: tuple[str, ...]) -> dict[str, float]:
-    """The named statistics in microseconds, and the count."""
-    values = np.asarray(nanoseconds, dtype=np.float64) / 1e3
-    found: dict[str, float] = {"count": int(values.size)}
-    for column in columns if values.size else ():
-        if column == "mean":
-            figure = values.mean()
-        elif column == "worst":
-            figure = values.max()
-        else:
-            figure = np.percentile(values, float(column[1:]))
-        found[column] = round(float(figure), 2)
-    return found
+def setting(*packages: str, **more: Any) -> str:
+    """One line about the machine, the versions of further packages, and whatever else decides the figures."""
+    about: dict[str, Any] = {**machine(), "load": round(os.getloadavg()[0], 1)}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            about[package] = version(package)
+    return ", ".join(f"{name} {value}" for name, value in {**about, **more}.items())
 
 
-def times(results: list[Row]) -> dict[str, dict[str, float]]:
-    """Both distributions over the schemas that ran to their end."""
-    ran = [result for result in results if "first" in result]
-    steps = np.concatenate([np.asarray(result["steps"]) for result in ran]) if ran else []
-    return {
-        "mask + advance": distribution(steps, STEP_COLUMNS),
-        "first mask": distribution([result["first"] for result in ran], FIRST_COLUMNS),
-    }
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, text: int = 1) -> list[str]:
+    """The lines of a Markdown table.
 
-
-def counts(results: list[Row]) -> dict[str, int]:
-    """Schemas, how many are right, and the others by cause (one may have two causes)."""
-    causes = Counter(cause for result in results for cause in result["causes"])
-    right = sum(not result["causes"] for result in results)
-    return {"schemas": len(results), "right": right} | {cause: causes[cause] for cause in CAUSES}
-
-
-def comparison(rows: list[Row], ours: str = "structgen", theirs: str = "llguidance") -> Row | None:
-    """Both engines over the schemas that both compile and run, with the ratios that are judged."""
-    pairs = [(row["results"].get(ours, {}), row["results"].get(theirs, {})) for row in rows]
-    both = [pair for pair in pairs if "first" in pair[0] and "first" in pair[1]]
-    if not both:
-        return None
-    ours_times, theirs_times = times([pair[0] for pair in both]), times([pair[1] for pair in both])
-    judged = []
-    for kind, column, target in TARGETS:
-        ratio = ours_times[kind][column] / theirs_times[kind][column]
-        judged.append({"what": f"{kind}, {column}", "ratio": round(ratio, 3), "target": target, "met": ratio <= target})
-    return {
-        "schemas": len(both),
-        ours: ours_times,
-        theirs: theirs_times,
-        "judged": judged,
-        "documents": documents(both),
-    }
-
-
-def by_document(result: Row) -> dict[str, list[int]]:
-    """The steps of a schema's first document, and those of the later ones, whose masks it has mostly asked for."""
-    steps, ends = result["steps"], result["ends"]
-    return {"first document": steps[: ends[0]], "later documents": steps[ends[0] :]}
-
-
-def documents(both: list[tuple[Row, Row]]) -> Row:
-    """Of the schemas whose first document both engines accept: figures and ratios of first documents and later ones.
-
-    `median per document` is over the ratios of the schemas' sums; `with the first mask` counts each compilation too.
+    Args:
+        text: how many columns on the left hold text; the others hold numbers.
     """
-    pairs = [pair for pair in both if all(each["accepted"] and each["accepted"][0] for each in pair)]
-    split = [(by_document(mine), by_document(other)) for mine, other in pairs]
-    found: Row = {"schemas": len(pairs)}
-    for part in PARTS if pairs else ():
-        steps = [(ours[part], theirs[part]) for ours, theirs in split if ours[part] and theirs[part]]
-        if not steps:
-            continue
-        ours, theirs = (distribution(np.concatenate([each[k] for each in steps]), RATIO_COLUMNS) for k in (0, 1))
-        ratios = {column: round(ours[column] / theirs[column], 3) for column in RATIO_COLUMNS}
-        sums = np.array([(sum(mine), sum(other)) for mine, other in steps], np.float64)
-        ratios["median per document"] = round(float(np.median(sums[:, 0] / sums[:, 1])), 3)
-        if part == "first document":
-            firsts = np.array([(mine["first"], other["first"]) for mine, other in pairs], np.float64).sum(axis=0)
-            ours_all, theirs_all = sums.sum(axis=0) + firsts
-            ratios["with the first mask"] = round(float(ours_all / theirs_all), 3)
-        found[part] = {"ours": ours, "theirs": theirs, "ratios": ratios}
-    return found
-
-
-def whole(result: Row) -> int:
-    """All the time of one schema, in ns."""
-    return int(result["first"] + sum(result["steps"]))
-
-
-def bounded(rows: list[Row], ours: str = "structgen") -> list[Row]:
-    """The figures of `BOUNDS`, judged."""
-    mine = [row["results"][ours] for row in rows if ours in row["results"]]
-    if not mine:
-        return []
-    found = counts(mine)
-    figures = (
-        100 * found["refused"] / len(mine),
-        100 * found["valid refused"] / len(mine),
-        float(found["invalid accepted"]),
-        float(found["timeout"] + found["crash"] + found["error"]),
-        max((whole(result) for result in mine if "first" in result), default=0) / 1e9,
-    )
-    return [
-        {"what": what, "figure": round(figure, 3), "bound": bound, "met": figure <= bound}
-        for (what, bound), figure in zip(BOUNDS, figures, strict=True)
-    ]
-
-
-def alone(rows: list[Row], ours: str = "structgen", theirs: str = "llguidance") -> Row | None:
-    """Our figures over the schemas that the other engine refuses; None where there is none."""
-    found = [row["results"] for row in rows if {ours, theirs} <= row["results"].keys()]
-    mine = [results[ours] for results in found if "refused" in results[theirs]]
-    return {"counts": counts(mine), "times": times(mine)} if mine else None
-
-
-def failures(rows: list[Row], engine: str) -> dict[str, list[str]]:
-    """The ids of the schemas that are not right, by cause; a refusal says why."""
-    found: dict[str, list[str]] = {cause: [] for cause in CAUSES}
-    for row in rows:
-        result = row["results"].get(engine, {"causes": []})
-        for cause in result["causes"]:
-            reason = result.get(cause)
-            found[cause].append(f"{row['id']}: {reason}" if isinstance(reason, str) else row["id"])
-    return found
-
-
-def slowest(rows: list[Row], engine: str, count: int = 15) -> dict[str, dict[str, float]]:
-    """The ids with the longest single step, the longest first mask, and the most time for all of it; in us."""
-    ran = [(row["id"], row["results"].get(engine, {})) for row in rows]
-    measures = {
-        "step": lambda result: max(result["steps"], default=0),
-        "first mask": lambda result: result["first"],
-        "whole schema": whole,
-    }
-    found = {}
-    for name, measure in measures.items():
-        by_time = sorted(((measure(result), row) for row, result in ran if "first" in result), reverse=True)
-        found[name] = {row: round(time / 1e3, 1) for time, row in by_time[:count]}
-    return found
-
-
-def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
-    """Everything that is written to the results, as JSON data."""
-    result: Row = {"setting": setting, "machine": machine(), "engines": []}
-    for engine in engines:
-        name = engine["engine"]
-        mine = [row["results"][name] for row in rows if name in row["results"]]
-        result["engines"].append(
-            engine
-            | {"counts": counts(mine), "times": times(mine)}
-            | {"failures": failures(rows, name), "slowest": slowest(rows, name)}
-        )
-    result["comparison"] = comparison(rows)
-    result["bounds"] = bounded(rows)
-    result["alone"] = alone(rows)
-    return result
-
-
-def _table(head: list[str], body: list[list[Any]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
-    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in body]
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * text + " ---: |" * (len(head) - text)]
+    return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+        return f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _times_table(kind: str, named: list[tuple[str, Row]], columns: tuple[str, ...]) -> list[str]:
-    body = [[name, *(found[kind].get(column, "-") for column in ("count", *columns))] for name, found in named]
-    return _table([f"{kind}, us", "count", *columns], body)
+def write(name: str, lines: Iterable[str]) -> None:
+    """Writes results/NAME.md."""
+    (RESULTS / f"{name}.md").write_text("\n".join(lines).rstrip("\n") + "\n", encoding="utf-8")
 
 
-def markdown(result: Row) -> str:
-    """The report that people read."""
-    setting, machine_of = result["setting"], result["machine"]
-    engines = result["engines"]
-    lines = [
-        "# Masks: side by side",
-        "",
-        f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; "
-        f"a vocabulary of {setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; "
-        f"at most {setting['time_limit_s']:g} s per schema and engine; order of members: {setting['order']}; "
-        f"white space: {setting['whitespace']}; tokenizer: {setting['tokenizer']}.",
-        "",
-        f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
-        f"numpy {machine_of['numpy']}, "
-        f"transformers {machine_of['transformers']}; {machine_of['date']}.",
-        "",
-        *_judged(result["comparison"]),
-        *_bounded(result["bounds"]),
-        *_alone(result["alone"]),
-        "## Every engine over all of its schemas",
-        "",
-    ]
-    named = [(f"{engine['engine']} {engine['version']}", engine) for engine in engines]
-    timed = [(name, engine["times"]) for name, engine in named]
-    lines += [*_times_table("mask + advance", timed, STEP_COLUMNS), ""]
-    lines += [*_times_table("first mask", timed, FIRST_COLUMNS), ""]
-    body = [[name, *engine["counts"].values()] for name, engine in named]
-    lines += [*_table(["schemas", "taken", "all right", *CAUSES], body), ""]
-    body = [
-        [name, engine["start_up_s"], engine["start_up_rss_mb"], engine["end_rss_mb"] or "-"] for name, engine in named
-    ]
-    lines += [*_table(["start-up", "s", "memory for the vocabulary, MB", "process at the end, MB"], body), ""]
-    lines += ["Settings:", ""] + [f"- {name}: {engine['settings']}" for name, engine in named]
-    for name, engine in named:
-        if engine["slowest"]["whole schema"]:
-            lines += ["", f"The slowest schemas of {name}, all of their documents, ms:", ""]
-            slow = list(engine["slowest"]["whole schema"].items())[:SLOWEST_SHOWN]
-            lines += [f"- {row}: {time / 1e3:,.1f}" for row, time in slow]
-    return "\n".join(lines) + "\n"
-
-
-def digest(result: Row) -> str:
-    """The judged figures and their setting, as the documentation shows them."""
-    setting, machine_of, compared = result["setting"], result["machine"], result["comparison"]
-    engines = {engine["engine"]: engine for engine in result["engines"]}
-    names = [name for name in engines if name in compared]
-    body = [
-        [f"{kind}, us: {column}"] + [compared[name][kind][column] for name in names] + [f"{row['ratio']:.2f}"]
-        for row, (kind, column, _) in zip(compared["judged"], TARGETS, strict=True)
-    ]
-    body += [
-        [f"schemas: {cause}", *(engines[name]["counts"][cause] for name in names), ""]
-        for cause in ("right", *CAUSES)
-        if any(engines[name]["counts"].get(cause) for name in names)
-    ]
-    head = ["", *(f"{name} {engines[name]['version']}" for name in names), "ratio"]
-    text = (
-        f"{setting['schemas']:,} schemas of MaskBench; times over the {compared['schemas']:,} that both compile;"
-        f" {setting['vocabulary']:,} tokens, one thread, CPU time, in one run on {machine_of['cpu']}, "
-        f"Python {machine_of['python']}, {machine_of['date']}."
-    )
-    return "\n".join([*_table(head, body), "", text])
-
-
-def inserted(page: str, text: str, mark: str = "maskbench") -> str:
+def inserted(page: str, text: str, mark: str) -> str:
     """The page with `text` between its two marks. Raises ValueError when it has none."""
     before, begin, rest = page.partition(f"<!-- {mark} -->\n")
     _, end, after = rest.partition(f"<!-- /{mark} -->\n")
@@ -307,68 +82,31 @@ def inserted(page: str, text: str, mark: str = "maskbench") -> str:
     return f"{before}{begin}{text}\n{end}{after}"
 
 
-def _judged(compared: Row | None) -> list[str]:
-    if compared is None:
-        return []
-    names = [name for name in compared if name not in ("schemas", "judged", "documents")]
-    timed = [(name, compared[name]) for name in names]
-    ratios = [
-        [row["what"], f"{row['ratio']:.3f}", f"{row['target']:g}", "yes" if row["met"] else "no"]
-        for row in compared["judged"]
-    ]
-    return [
-        f"## {' and '.join(names)}, over the {compared['schemas']:,} schemas that both compile",
-        "",
-        *_times_table("mask + advance", timed, STEP_COLUMNS),
-        "",
-        *_times_table("first mask", timed, FIRST_COLUMNS),
-        "",
-        *_table([f"{names[0]} / {names[1]}", "ratio", "at most", "met"], ratios),
-        "",
-        *_documents(compared["documents"], names),
-    ]
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines, which may be packed by xz."""
+    packed = path.read_bytes()
+    text = lzma.decompress(packed) if path.suffix == ".xz" else packed
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def _documents(found: Row, names: list[str]) -> list[str]:
-    parts = [part for part in PARTS if part in found]
-    if not parts:
-        return []
-    timed = [[f"{names[k]}, {part}", *found[part][side].values()] for part in parts for k, side in enumerate(SIDES)]
-    columns = list(found[parts[0]]["ratios"])
-    ratios = [
-        [part, *(f"{kept[column]:.3f}" if column in kept else "-" for column in columns)]
-        for part in parts
-        for kept in [found[part]["ratios"]]
-    ]
-    return [
-        f"A schema's first document apart from later ones, of the {found['schemas']:,} schemas whose first document "
-        "both accept:",
-        "",
-        *_table(["mask + advance, us", "count", *RATIO_COLUMNS], timed),
-        "",
-        *_table([f"{names[0]} / {names[1]}", *columns], ratios),
-        "",
-    ]
+@contextmanager
+def unpacked(folder: Path) -> Iterator[Path]:
+    """A copy of a tokenizer's folder with its .xz files unpacked, for as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix="tokenizer-") as name:
+        target = Path(name)
+        for file in folder.iterdir():
+            if file.suffix == ".xz":
+                with lzma.open(file) as packed, (target / file.stem).open("wb") as plain:
+                    shutil.copyfileobj(packed, plain)
+            elif file.is_file():
+                shutil.copy(file, target)
+        yield target
 
 
-def _bounded(bounds: list[Row]) -> list[str]:
-    if not bounds:
-        return []
-    body = [[row["what"], f"{row['figure']:g}", f"{row['bound']:g}", "yes" if row["met"] else "no"] for row in bounds]
-    return ["## structgen, over all schemas", "", *_table(["", "figure", "at most", "met"], body), ""]
-
-
-def _alone(found: Row | None) -> list[str]:
-    if found is None:
-        return []
-    counted, timed = found["counts"], [("structgen", found["times"])]
-    return [
-        f"## structgen alone, over the {counted['schemas']:,} schemas that llguidance refuses",
-        "",
-        *_times_table("mask + advance", timed, STEP_COLUMNS),
-        "",
-        *_times_table("first mask", timed, FIRST_COLUMNS),
-        "",
-        *_table(["schemas", "taken", "all right", *CAUSES], [["structgen", *counted.values()]]),
-        "",
-    ]
+def megabytes(process: int | str = "self") -> float:
+    """Resident memory of a process, of this one once the C library has given back the pages that it has free."""
+    if process == "self":
+        with suppress(AttributeError):  # not glibc
+            ctypes.CDLL(None).malloc_trim(0)
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024

@@ -1,6 +1,6 @@
 """An open batch for a long time: does its memory stay as it is, and does each text stay that of its prompt alone?
 
-    python benchmarks/soak.py [--seconds 4200] [--rows 32] [--write]
+    python -m benchmarks soak [--seconds 4200] [--rows 32] [--write]
 
 Requests come as soon as rows are free: with a prompt of their own, with one of a few long beginnings, or with an
 earlier prompt and its answer before it; with one schema, with a schema that no other request has, or without one;
@@ -14,36 +14,32 @@ thread.
 
 from __future__ import annotations
 
-import argparse
-import ctypes
 import datetime
 import gc
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import structgen as sg
-from gaps import words
-from server_load import random_object
+from benchmarks.batches import words
+from benchmarks.load import random_object
+from benchmarks.report import RESULTS, megabytes, parser
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.engine import Engine
 from structgen.decoding.request import Request, prepare
 from structgen.decoding.ticket import Ticket
 from structgen.given_prompts import GivenPrompts
 
-RESULT = Path(__file__).resolve().parent / "results" / "soak.md"
+RESULT = RESULTS / "soak.md"
 COLUMNS = ("date", "rows", "hours", "requests", "cancelled", "failed", "compared", "equal", "tokens")
 COLUMNS += ("share of prompts remembered", "MB after a minute", "at each quarter")
 HEAD = f"""# An open batch for a long time
 
-`python benchmarks/soak.py`: the demo model, requests with shared and own prefixes and schemas, a third cancelled, one
+`python -m benchmarks soak`: the demo model, requests with shared and own prefixes and schemas, a third cancelled, one
 in fifty of the others compared with its text alone. From the row of 31,209 requests on, memory is
 looked at once the C library has given free pages back.
 
@@ -139,20 +135,12 @@ class Soak:
         return seen
 
 
-def megabytes() -> float:
-    """Resident memory of this process, once the C library has given back the pages that it has free."""
-    with suppress(AttributeError):  # not glibc
-        ctypes.CDLL(None).malloc_trim(0)
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) / 1024
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4200)
-    parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
+def main() -> None:
+    given = parser(__doc__)
+    given.add_argument("--seconds", type=float, default=4200)
+    given.add_argument("--rows", type=int, default=32)
+    given.add_argument("--write", action="store_true")
+    options = given.parse_args()
     torch.set_num_threads(1)
     soak = Soak()
     memory, count = soak.run(options.seconds, options.rows), soak.count
@@ -164,7 +152,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(row)
     if options.write:
         RESULT.write_text((RESULT.read_text() if RESULT.exists() else HEAD) + row + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -18,9 +18,8 @@ from typing import Any
 
 import psutil
 
-import engines
-from engines import Engine, Refused
-from tokenizer_files import encoded
+from benchmarks import engines
+from benchmarks.engines import Engine, Refused
 
 # Thread CPU time: other processes of a shared machine do not count.
 clock = time.thread_time_ns
@@ -69,6 +68,17 @@ WARM_UPS: tuple[tuple[Any, Any], ...] = (
     ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, ["a", "b"]),  # not every engine takes it
     ({"type": "array"}, reduce(lambda inner, _: [inner], range(DEEP), 1)),
 )
+
+
+def encoded(tokenizer: Any, text: str) -> list[int]:
+    """The tokens of a text, without the blank that a SentencePiece tokenizer puts before it."""
+    tokens: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    if not tokenizer.convert_ids_to_tokens(tokens[:1])[0].startswith("\u2581"):
+        return tokens
+    before: list[int] = tokenizer.encode("\n", add_special_tokens=False)
+    after: list[int] = tokenizer.encode("\n" + text, add_special_tokens=False)
+    assert after[: len(before)] == before
+    return after[len(before) :]
 
 
 def measure(engine: Engine, job: dict[str, Any]) -> dict[str, Any]:

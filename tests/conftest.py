@@ -14,9 +14,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from benchmarks.report import unpacked
 from kernel_build.translation import translated
 from structgen import kernels
-from tokenizer_files import unpacked
 
 # The same examples in every run: a failure in CI can be repeated, and a passing change stays passing.
 # Forty of them for every change; `make test-all` loads the profile `thorough`, of hypothesis' usual hundred.

@@ -59,5 +59,5 @@ def build(name: str, tokenizer: PreTrainedTokenizerBase) -> Engine:
     """The engine of that name for a Hugging Face tokenizer. Imports only that engine."""
     if name not in NAMES:
         raise ValueError(f"engine {name!r}: expected one of {', '.join(NAMES)}")
-    engine: Engine = importlib.import_module(f"engines.{name}").build(tokenizer)
+    engine: Engine = importlib.import_module(f"benchmarks.engines.{name}").build(tokenizer)
     return engine

@@ -10,7 +10,7 @@ import llguidance
 import llguidance.hf
 import llguidance.numpy
 
-from engines import Refused
+from benchmarks.engines import Refused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lmformatenforcer import JsonSchemaParser
 from lmformatenforcer.tokenenforcer import TokenEnforcer, TokenEnforcerTokenizerData
 
-from engines import Refused
+from benchmarks.engines import Refused
 
 if TYPE_CHECKING:
     from lmformatenforcer.tokenlist import TokenList

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import structgen as sg
-from engines import Refused
+from benchmarks.engines import Refused
 from structgen.errors import DeadEnd, RequestError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import xgrammar
 
-from engines import Refused
+from benchmarks.engines import Refused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from jsonschema import Draft202012Validator
 
-import cold_batch
-import distortion
-import exact
-import first_documents
-import generate
-import guards
-import maskbench
-import report
-import scaling
-import tokenizer_files
-import worker
-from engines import Refused
-from pool import Worker
-from tests.support.thinning import thinned
+from benchmarks import guards, masks, worker
+from benchmarks import masks_report as report
+from benchmarks.engines import Refused
+from benchmarks.pool import Worker
+from benchmarks.report import RESULTS, ROOT, inserted
+from structgen.vocabulary import Vocabulary
 
 
 class FakeEngine:
@@ -125,7 +114,7 @@ def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_outcome_names_every_cause(result: dict[str, Any], valid: list[bool], causes: list[str]) -> None:
     """A schema is right when all of its documents are."""
-    assert maskbench.outcome(result, valid) == causes
+    assert masks.outcome(result, valid) == causes
 
 
 def test_an_engine_is_asked_for_the_order_that_the_job_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,22 +151,22 @@ VALID = [True, True, True, False, False]
 def test_only_valid_documents_that_were_refused_are_tried_in_any_order() -> None:
     """The second of them is refused in any order too."""
     fake: Any = OrderWorker()
-    found = maskbench.in_any_order(fake, JOB, RESULT, VALID)
+    found = masks.in_any_order(fake, JOB, RESULT, VALID)
     assert fake.jobs == [JOB | {"order": "any", "documents": [[2], [1, 2]]}]
     assert found == {"in_any_order": [True, False, True, False, False]}
-    assert maskbench.outcome(RESULT | found, VALID) == ["key order", "valid refused"]
+    assert masks.outcome(RESULT | found, VALID) == ["key order", "valid refused"]
 
 
 def test_engines_without_orders_and_results_without_refusals_are_not_asked_again() -> None:
     """Nor is a schema that was refused whole; and a death on the second way excuses nothing."""
     fake: Any = OrderWorker()
-    assert maskbench.in_any_order(fake, JOB, {"accepted": VALID}, VALID) == {}
-    assert maskbench.in_any_order(fake, JOB, {"refused": "not"}, VALID) == {}
+    assert masks.in_any_order(fake, JOB, {"accepted": VALID}, VALID) == {}
+    assert masks.in_any_order(fake, JOB, {"refused": "not"}, VALID) == {}
     assert fake.jobs == []
     other: Any = OrderWorker(orders=False)
-    assert maskbench.in_any_order(other, JOB, RESULT, VALID) == {}
+    assert masks.in_any_order(other, JOB, RESULT, VALID) == {}
     dead: Any = OrderWorker(dies=True)
-    assert maskbench.in_any_order(dead, JOB, RESULT, VALID) == {"in_any_order": RESULT["accepted"]}
+    assert masks.in_any_order(dead, JOB, RESULT, VALID) == {"in_any_order": RESULT["accepted"]}
 
 
 WORKER_SCRIPT = """
@@ -195,7 +184,7 @@ for line in sys.stdin:
 def echo(tmp_path: Path) -> Iterator[Worker]:
     script = tmp_path / "echo.py"
     script.write_text(WORKER_SCRIPT)
-    found = Worker("echo", str(tmp_path), 10.0, script=script)
+    found = Worker("echo", str(tmp_path), 10.0, program=[str(script)])
     yield found
     found.stop()
 
@@ -218,7 +207,7 @@ def test_a_worker_that_never_starts_says_why(tmp_path: Path) -> None:
     script = tmp_path / "broken.py"
     script.write_text("raise SystemExit('no such engine here')")
     with pytest.raises(RuntimeError, match="no such engine here"):
-        Worker("broken", str(tmp_path), 1.0, script=script).start()
+        Worker("broken", str(tmp_path), 1.0, program=[str(script)]).start()
 
 
 def row(name: str, **results: dict[str, Any]) -> dict[str, Any]:
@@ -247,55 +236,6 @@ def test_the_comparison_is_over_what_both_compile_and_ratios_are_ours_to_theirs(
     assert judged["first mask, mean"] == (0.2, True)
 
 
-def in_documents(first: int, *documents: list[int], accepted: bool = True) -> dict[str, Any]:
-    """A schema's run: the steps of each document, of which the first is accepted or not."""
-    ends = [sum(map(len, documents[: i + 1])) for i in range(len(documents))]
-    steps = [step for document in documents for step in document]
-    return {"first": first, "steps": steps, "ends": ends, "accepted": [accepted, *[True] * (len(documents) - 1)]}
-
-
-def test_first_documents_are_told_apart_from_later_ones() -> None:
-    """Where both accept them; the median is over schemas, and one figure counts the first mask too."""
-    rows = [
-        row("a", structgen=in_documents(5000, [9000, 1000], [1000]), llguidance=in_documents(5000, [5000] * 2, [4000])),
-        row("b", structgen=in_documents(5000, [2000]), llguidance=in_documents(25_000, [10_000])),
-        row("c", structgen=in_documents(1, [10**9]), llguidance=in_documents(1, [1], accepted=False)),
-    ]
-    compared = report.comparison(rows)
-    assert compared is not None
-    found = compared["documents"]
-    assert found["schemas"] == 2
-    first, later = found["first document"], found["later documents"]
-    assert (first["ours"]["count"], first["ratios"]["mean"], first["ratios"]["median per document"]) == (3, 0.6, 0.6)
-    assert first["ratios"]["with the first mask"] == 0.44
-    assert (later["ours"]["count"], later["ratios"]["mean"]) == (1, 0.25)
-
-
-def test_the_table_of_first_documents_has_a_line_for_each_setting() -> None:
-    """Ratios of first documents, of later ones, of all steps, of first masks and of memory."""
-    rows = [
-        row(
-            "a",
-            structgen=in_documents(5000, [9000, 1000], [1000]),
-            llguidance=in_documents(10_000, [5000] * 2, [4000]),
-        )
-    ]
-    setting = {"data": "x", "schemas": 1, "documents": 2}
-    about = {"version": "1", "settings": "none", "start_up_s": 1.0, "start_up_rss_mb": 5.0}
-    ends = (("structgen", 30, 27), ("llguidance", 60, 30))
-    engines = [about | {"engine": name, "end_rss_mb": rss, "end_private_mb": private} for name, rss, private in ends]
-    result = report.summary(rows, engines, setting)
-    text = first_documents.markdown([("one", result), ("two", result)])
-    figures = (
-        "| 1 | 5.0 / 5.0 | 1.00 | 1.00 | 1.78 | 1.80 | 1.00 | 0.75 | 0.25 | 0.79 | 1.77 | 1.80 | 0.50 | 0.50 | 0.90 |"
-    )
-    assert f"| one {figures}" in text
-    assert f"| two {figures}" in text
-    more = first_documents.markdown([("one", result)], "another build", alone=False)
-    assert "(another build)" in more
-    assert "# A schema" not in more
-
-
 class BlankBefore:
     """A tokenizer of one token for each character that puts a blank before every text, as SentencePiece does."""
 
@@ -309,7 +249,7 @@ class BlankBefore:
 
 def test_documents_have_no_blank_that_the_tokenizer_put_there() -> None:
     """A text that begins with a blank would be refused by every engine."""
-    assert tokenizer_files.encoded(BlankBefore(), "{}") == [ord("{"), ord("}")]
+    assert worker.encoded(BlankBefore(), "{}") == [ord("{"), ord("}")]
 
 
 def test_a_missed_target_is_called_missed() -> None:
@@ -338,22 +278,6 @@ def test_bounds_over_all_schemas_are_judged() -> None:
     judged = [(line["figure"], line["met"]) for line in report.bounded(rows)]
     assert judged == [(25.0, False), (0.0, True), (0.0, True), (0.0, True), (6.0, False)]
     assert report.bounded(rows[4:]) == []
-
-
-def test_what_the_other_engine_refuses_is_reported_alone() -> None:
-    """Only schemas that both were given, and the other one refused."""
-    rows = [
-        row("a", structgen=ran(2000, 4000), llguidance={"refused": "no", "causes": ["refused"]}),
-        row("b", structgen=ran(10**9), llguidance=ran(10**9)),
-        row("c", structgen=ran(10**9)),
-        row("d", structgen={"refused": "no", "causes": ["refused"]}, llguidance={"refused": "", "causes": ["refused"]}),
-    ]
-    found = report.alone(rows)
-    assert found is not None
-    assert (found["counts"]["schemas"], found["counts"]["right"], found["counts"]["refused"]) == (2, 1, 1)
-    assert found["times"]["first mask"]["mean"] == 2
-    assert found["times"]["mask + advance"]["mean"] == 4
-    assert report.alone(rows[1:3]) is None
 
 
 def test_statistics_are_in_microseconds() -> None:
@@ -394,25 +318,25 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
 
 def test_the_page_shows_the_recorded_results() -> None:
     """The table in the documentation is the one of `benchmarks/results/maskbench.json`."""
-    page = (maskbench.ROOT / "docs" / "project" / "benchmarks.md").read_text(encoding="utf-8")
-    recorded = maskbench.ROOT / "benchmarks" / "results" / "maskbench.json"
+    page = (ROOT / "docs" / "project" / "benchmarks.md").read_text(encoding="utf-8")
+    recorded = RESULTS / "maskbench.json"
     assert recorded.exists(), "no recorded results: make bench"
-    assert report.inserted(page, report.digest(json.loads(recorded.read_text()))) == page
+    assert inserted(page, report.digest(json.loads(recorded.read_text())), "maskbench") == page
 
 
 def test_a_page_without_marks_is_refused() -> None:
     """Nothing is written to a page that has no place for it."""
     with pytest.raises(ValueError, match="<!-- maskbench -->"):
-        report.inserted("# A page\n", "text")
+        inserted("# A page\n", "text", "maskbench")
 
 
 def test_engines_that_would_take_hours_are_sampled_unless_told_otherwise() -> None:
     """`--every` changes one engine and leaves the others."""
-    options = maskbench.arguments(["--every", "lmfe=7", "--engine", "lmfe", "--engine", "lmfe"])
+    options = masks.arguments(["--every", "lmfe=7", "--engine", "lmfe", "--engine", "lmfe"])
     assert options.every == {"xgrammar": 40, "lmfe": 7}
     assert options.engine == ["lmfe"]
     with pytest.raises(SystemExit):
-        maskbench.arguments(["--every", "lmfe"])
+        masks.arguments(["--every", "lmfe"])
 
 
 @pytest.mark.slow
@@ -425,7 +349,7 @@ def test_llguidance_and_structgen_run_side_by_side_on_real_data(data_folder: Pat
         "--tokenizer",
         str(data_folder / "llama3-tokenizer"),
     ]
-    maskbench.main([*arguments, *data])
+    masks.main([*arguments, *data])
     result = json.loads((tmp_path / "maskbench.json").read_text())
     assert result["comparison"]["schemas"] >= 8
     for engine in result["engines"]:
@@ -437,113 +361,8 @@ def test_llguidance_and_structgen_run_side_by_side_on_real_data(data_folder: Pat
 def test_a_tokenisation_of_the_word_at_the_end_is_found_whichever_it_is():
     """As a list of all of them would find it; how many that are is counted."""
     texts = [b"a", b"b", b"ab", b"bab", b"x"]
-    vocabulary = distortion.Vocabulary.from_tokens([*texts, None], end_ids=[5])
+    vocabulary = Vocabulary.from_tokens([*texts, None], end_ids=[5])
     known = {text: token for token, text in enumerate(texts)}
     assert guards.number_of_routes(known, b"abab") == 5
     for tokens, count in [([4, 2, 2], 2), ([0, 3], 2), ([0, 1, 0, 1], 4), ([2, 0], 0), ([1, 3, 1], 0), ([2, 2, 4], 0)]:
         assert guards.route(vocabulary, tokens, b"abab") == count
-
-
-def test_distributions_are_whole_and_a_guard_is_nearer_to_what_is_wanted_than_masks():
-    """Every text is counted; without a ban the distance is the probability of the words; the guard loses nothing."""
-    model = distortion.Small(0)
-    right, free = distortion.wanted(model), distortion.said_by(model, distortion.nothing)
-    for found in (right, free, distortion.said_by(model, distortion.masks)):
-        assert sum(found.values()) == pytest.approx(1)
-    with_words = sum(chance for text, chance in free.items() if distortion.has_word(text))
-    as_it_is = distortion.figures(free, right, is_sampled=False)
-    assert as_it_is["leaked"] == pytest.approx(with_words)
-    assert as_it_is["variation"] == pytest.approx(with_words)
-    samples = 1500
-    guarded = distortion.by_guard(model, samples)
-    masked = distortion.figures(distortion.said_by(model, distortion.masks), right, is_sampled=False)
-    found = distortion.figures(guarded, right, is_sampled=True)
-    assert found["leaked"] == masked["leaked"] == 0
-    assert found["variation"] < masked["variation"]
-    for text, chance in free.items():
-        if text in right:
-            seldom = chance - 5 * (chance / samples) ** 0.5
-            assert guarded.get(text, 0.0) >= seldom
-
-
-@pytest.mark.parametrize("case", thinned(exact.CASES, 3), ids=lambda case: case.name)
-def test_the_law_that_exact_samples_are_held_to_has_every_valid_text(case: exact.Case) -> None:
-    """The model's own texts, drawn token by token, are valid as often as the law says, and are in it then."""
-    small, rng, samples = exact.Enumerated(case, 0.9, 1), np.random.default_rng(1), 2000
-    law, valid = small.texts(), 0
-    for _ in range(samples):
-        said: tuple[int, ...] = ()
-        while not said or said[-1] != small.end:
-            said = (*said, int(rng.choice(small.end + 1, p=small.law(said))))
-        text = small.vocabulary.decode(said).decode()
-        assert (said in law) == (case.valid(text) and len(said) <= case.length)
-        valid += said in law
-    chance = sum(law.values())
-    assert abs(valid - samples * chance) < 4.5 * (samples * chance * (1 - chance)) ** 0.5
-
-
-@pytest.mark.parametrize("name", [name for name in scaling.CASES if not name.endswith("0,000")])
-def test_a_case_that_grows_has_a_text_of_its_schema(name: str) -> None:
-    """Each run is another schema, and its text satisfies it."""
-    (schema, text), (other, _) = (scaling.CASES[name](random.Random(seed)) for seed in (1, 2))
-    if isinstance(schema, dict):
-        assert Draft202012Validator(schema).is_valid(json.loads(text))
-    assert schema != other or name.startswith(("integers", "uniqueItems", "minItems", "maxItems"))
-
-
-def test_a_line_of_the_growing_cases_has_the_ratio_of_means() -> None:
-    """What was refused has the reason instead."""
-    runs = [{"first": 5_000, "steps": [1_000, 3_000], "accepted": [True]} for _ in range(2)]
-    peer = scaling.figures([{"first": 9_000, "steps": [8_000], "accepted": [True]}])
-    measured = {"structgen": scaling.figures(runs), "llguidance": peer, "other": scaling.figures([{"refused": "no"}])}
-    assert scaling.lines("enum", measured) == [
-        "| enum | structgen | 5 | 2.0 | 3 | 0.0 | 0.25 |",
-        "| enum | llguidance | 9 | 8.0 | 8 | 0.0 | 1.00 |",
-        "| enum | other | no | | | | |",
-    ]
-
-
-def judged_row(contestant: str, cpu_ms: float, forwards: int, valid: int | None, *, drafts: bool) -> dict[str, Any]:
-    return {"contestant": contestant, "cpu_ms": cpu_ms, "forwards": forwards, "valid": valid, "drafts": drafts}
-
-
-def test_generation_compares_drafts_with_drafts_and_only_whole_values() -> None:
-    """A fast peer with an invalid text is no peer, and prompt lookup is compared with our drafts alone."""
-    table = [
-        judged_row(generate.FREE, 10.0, 40, None, drafts=False),
-        judged_row(generate.OURS_PLAIN, 8.0, 30, 1, drafts=False),
-        judged_row("transformers + one", 16.0, 60, 1, drafts=False),
-        judged_row("transformers + other", 1.0, 1, 0, drafts=False),
-        judged_row(generate.FREE_LOOKUP, 5.0, 20, None, drafts=True),
-        judged_row(generate.OURS, 4.0, 10, 1, drafts=True),
-        judged_row("transformers + one, prompt lookup", 2.0, 40, 1, drafts=True),
-    ]
-    assert list(generate.judged(table, 1)) == [
-        {"drafts": False, "by": generate.FREE, "ratio": 0.8, "forwards": 0.75},
-        {"drafts": False, "by": "transformers + one", "ratio": 0.5, "forwards": 0.5},
-        {"drafts": True, "by": generate.FREE_LOOKUP, "ratio": 0.8, "forwards": 0.5},
-        {"drafts": True, "by": "transformers + one, prompt lookup", "ratio": 2.0, "forwards": 0.25},
-    ]
-
-
-@pytest.mark.slow
-def test_generation_runs_every_contestant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Greedy, all ways to constrain one model write the same valid text; drafts and forced text leave passes out."""
-    options = ["--cases", "extraction", "--batch", "1", "--rounds", "1", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["generate.py", *options])
-    generate.main()
-    table = json.loads((tmp_path / "generate.json").read_text())["results"][0]["rows"]
-    by_name = {row["contestant"]: row for row in table}
-    constrained = [row for row in table if row["valid"] is not None]
-    assert len(table) == 10
-    assert len(constrained) == 6
-    assert {(row["valid"], row["characters"]) for row in constrained} == {(1, by_name["structgen"]["characters"])}
-    assert by_name["structgen"]["forwards"] < by_name["structgen, no drafts"]["forwards"]
-    lookup, plain = by_name["transformers + llguidance, prompt lookup"], by_name["transformers + llguidance"]
-    assert lookup["forwards"] < plain["forwards"]
-    assert "with drafts, CPU time per value" in (tmp_path / "generate.md").read_text()
-
-
-def test_a_batch_goes_on_with_the_rows_that_are_not_done():
-    rows = [(None, [1, 2]), (None, [3])]
-    assert list(cold_batch.steps(["a", "b"], rows)) == [[("a", 1), ("b", 3)], [("a", 2)]]

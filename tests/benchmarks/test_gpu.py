@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu import LIMITS, PARTS, save, tell
-from gpu_race import Contestant, judged
+from benchmarks.gpu import LIMITS, PARTS, save, tell
+from benchmarks.gpu_race import Contestant, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(tmp_path: Path, *parts: str, batches: tuple[str, ...] = ("1", "2")) -> tuple[str, str]:
     """What the script prints, and the page that it writes."""
     given = ["--device", "cpu", "--size", "tiny", "--batch", *batches, "--rounds", "1", "--out", str(tmp_path)]
-    command = [sys.executable, "benchmarks/gpu.py", *given, "--minutes", "20", "--parts", *parts]
+    command = [sys.executable, "-m", "benchmarks", "gpu", *given, "--minutes", "20", "--parts", *parts]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, (tmp_path / "gpu.md").read_text()

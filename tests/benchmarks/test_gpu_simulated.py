@@ -7,9 +7,9 @@ from unittest.mock import patch
 import pytest
 import torch
 
-import gpu_checks
 import structgen as sg
-from gpu_model import build
+from benchmarks import gpu_checks
+from benchmarks.gpu_model import build
 from tests.support.simulated_device import CUDA, simulated
 
 SHORT = {"type": "array", "items": {"enum": ["kitchen", "garden"]}, "minItems": 4, "maxItems": 4}

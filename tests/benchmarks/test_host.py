@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from host_steps import WORKLOADS, Clock, models, steps_of
+from benchmarks.host_steps import WORKLOADS, Clock, models, steps_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +40,18 @@ def test_every_step_reads_ahead_and_adds_a_token_to_every_row(workload, model, m
 @pytest.mark.slow
 def test_the_page_has_times_sections_and_launches(tmp_path):
     given = ["--size", "tiny", "--batch", "2", "--steps", "4", "--rounds", "1", "--turns", "1", "--out", str(tmp_path)]
-    command = [sys.executable, "benchmarks/host.py", *given, "--workloads", "free text", "structure", "--before", "."]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks",
+        "host",
+        *given,
+        "--workloads",
+        "free text",
+        "structure",
+        "--before",
+        ".",
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "host.md").read_text()

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import replace
 
 import pytest
 from jsonschema import Draft202012Validator
 
-import quality_absence
-from quality_picture import PICTURE, picture
-from quality_reliability import PICTURE as RELIABILITY
-from quality_reliability import RESULTS, Judged, error, groups
-from quality_reliability import picture as reliability
-from quality_report import PAGE, answered_twice, filled
-from quality_rows import balanced, by_text, paired, saved
-from quality_scores import difference, score
-from quality_texts import TASKS, cases
+from benchmarks.quality_picture import PICTURE, picture
+from benchmarks.quality_report import PAGE, filled
+from benchmarks.quality_rows import balanced, by_text, paired, saved
+from benchmarks.quality_scores import score
+from benchmarks.quality_texts import TASKS, cases
+from benchmarks.reliability import PICTURE as RELIABILITY
+from benchmarks.reliability import RESULTS, Judged, error, groups
+from benchmarks.reliability import picture as reliability
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -54,14 +51,9 @@ def test_free_text_counts_by_its_last_number_or_the_label_it_names():
     assert score(label, f"It is {name}.", free=True).whole
 
 
-def test_a_difference_has_an_interval():
-    mean, low, high = difference([1.0] * 30 + [0.0] * 10, [1.0] * 20 + [0.0] * 20)
-    assert (mean, low < 25 < high, low > 0) == (25.0, True, True)
-
-
 def test_the_picture_shows_the_results():
     """Made from the rows in the repository; so are the tables of the page."""
-    rows = saved()
+    rows, _ = saved()
     assert PICTURE.read_text(encoding="utf-8") == picture(rows)
     source = PAGE.read_text(encoding="utf-8")
     assert "<!-- quality -->" in source
@@ -80,41 +72,10 @@ def test_the_reliability_diagram_shows_its_results():
     assert error([*sure, Judged(0.3, False)]) == pytest.approx(0.38)
 
 
-def test_the_curve_of_optional_facts_shows_its_results():
-    read = quality_absence.read()
-    assert quality_absence.PICTURE.read_text(encoding="utf-8") == quality_absence.picture(read)
-    page = (quality_absence.HERE.parent / "docs" / "how-to" / "absent.md").read_text(encoding="utf-8")
-    for kind, ways in read["smollm2"].items():
-        for way in quality_absence.WAYS[:3]:
-            told = quality_absence.row(f"{kind}, {way}", ways[way]).replace('absent="ask"', '`absent="ask"`')
-            assert re.sub(r" of \d+", "", told) in page
-    rows = [quality_absence.Judged(place / 20, True, True, place < 15) for place in range(20)]
-    assert quality_absence.curve(rows)[0] == (0.4, 0.0)
-    assert quality_absence.curve(rows)[-1] == quality_absence.at(rows) == (1.0, 0.25)
-
-
 def test_ways_are_compared_on_the_texts_that_both_have_answered():
-    rows = saved()
+    rows, _ = saved()
     texts = paired(rows, ["llama.cpp, free", "structgen on llama.cpp"])
     assert {(text[0].model, text[0].task, text[0].name) for text in texts} <= {*by_text(rows, "llama.cpp, free")}
     assert all(text[0].way == "llama.cpp, free" and text[0].name == text[1].name for text in texts)
     middle, low, high = balanced(texts, lambda text: text[1].share - text[0].share)
     assert low <= middle <= high
-
-
-def test_a_second_run_is_told_way_by_way_beside_the_first():
-    """A run that answers alike, in half the time for all ways, has the same ratios; one answer less is right."""
-    rows = [row for row in saved() if (row.model, row.task, row.final) == ("smollm2", "flat", False)]
-    ways = ["structgen on llama.cpp", "llama.cpp, free"]
-    again = [replace(row, cpu=row.cpu / 2) for text in paired(rows, ways) for row in text]
-    assert answered_twice(rows, []) == []
-    lines = answered_twice(rows, again)
-    assert len(lines) == len(answered_twice(rows, again[:1])) + 1
-    cells = {line.split(" | ")[1]: line.strip("| ").split(" | ") for line in lines[-2:]}
-    for name in ways:
-        _, way, texts, same, shares, ratios = cells[name]
-        assert (way, texts) == (name, same)
-        assert len(set(shares.split(" and "))) == len(set(ratios.split(" and "))) == 1
-    assert cells[ways[0]][-1] == "1.00 and 1.00"
-    wrong = [replace(again[0], right=again[0].right - 1, whole=False), *again[1:]]
-    assert sum(int(line.split(" | ")[3]) for line in answered_twice(rows, wrong)[-2:]) == len(again) - 1

@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from deadlines import Endless, Stubborn
 
 import structgen as sg
-from deadlines import Endless, Stubborn
 from structgen.testing import scripted
 
 TEXT = '{"name": "' + 300 * "Paris " + '", "tags": []}'

@@ -178,7 +178,7 @@ def test_of_random_schemas_nothing_is_lost_in_silence(schema: Any, values: list[
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_of_real_schemas_nothing_is_lost_in_silence(data_folder: Path, provider: Any) -> None:
-    """All of them: `benchmarks/portable.py`."""
+    """All of them: `python -m benchmarks providers`."""
     with lzma.open(data_folder / "maskbench-dev.jsonl.xz", "rt") as lines:
         rows = [json.loads(line) for number, line in enumerate(lines) if number % 300 == 7]
     for row in rows:

@@ -21,13 +21,13 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+from benchmarks.report import unpacked
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical
 from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.step_kernels import joins
 from tests.vocabulary.test_roundtrip import ARTICLE_ONE
-from tokenizer_files import unpacked
 
 ODD = [
     "   ", "\n\n \n1 234567 12 3", "don't  Don'T I'VE y='ve  'VES", "    1", "{{<a", "\u00a0 \u2003 x\u0301",

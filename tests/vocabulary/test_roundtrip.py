@@ -23,9 +23,9 @@ import tiktoken
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
+from benchmarks.report import unpacked
 from structgen.vocabulary import Vocabulary
 from tests.support.mistral import mistral
-from tokenizer_files import unpacked
 
 ARTICLE_ONE = {
     "Latin": "All human beings are born free and equal in dignity and rights. Tất cả mọi người đều tự do.",

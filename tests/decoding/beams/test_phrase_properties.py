@@ -18,8 +18,8 @@ import torch
 import transformers as hf
 
 import structgen as sg
+from benchmarks.report import unpacked
 from structgen.models.model import Model
-from tokenizer_files import unpacked
 
 TOKENIZERS = ["gpt-2-tokenizer", "llama-spm-tokenizer", "qwen2-tokenizer"]
 CASES = 24
