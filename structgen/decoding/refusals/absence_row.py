@@ -5,8 +5,8 @@ probability of null reaches the threshold, only null is allowed there, else only
 
 A quote is judged by its source instead. It is begun, whatever the model thinks of null, and at the first choice of its
 text the source has some of what the model wants to write there: its support. If the rest reaches the threshold, the row
-goes back and writes null. (In a first trial over 80 members, with both models of the quality benchmark, the first choice
-alone told absent from present best, the probability of null alone worst; later choices were of no help.)
+goes back and writes null. (In a first trial over 80 members, with both models of the quality benchmark, the first
+choice alone told absent from present best, the probability of null alone worst; later choices were of no help.)
 
 Some tokenizers have one token for the end of a name and the beginning of a string, as `": "`. Where only a string or
 null may come, the choice between it and `": `, behind which null comes, decides.
